@@ -1,0 +1,544 @@
+"""Reaching definitions: which bindings a name may refer to where it is read.
+
+One structured pass over each scope. Branches join, loops run twice (enough for definitions carried round), `break`, `continue`,
+`return` and `raise` end a path. Names read from an outer scope get every definition that scope gives them, since the time
+of the call is unknown. A name with no definition here comes from builtins, a star import, or nowhere: it has none.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+How = Literal["assign", "for", "with", "param", "import", "def", "class", "aug", "walrus", "except", "del", "global", "match"]
+Path = tuple[int | str, ...]
+ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+
+STAR = "*"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Definition:
+    """One binding of a name.
+
+    `node` is the binding statement (or `ast.arg`, comprehension, handler), `value` the bound expression, or the iterated one for
+    `for`, or the context manager for `with`; `path` says which part of the value an unpacking target takes.
+    For imports `value` is None and `target` is the qualified name.
+    """
+
+    name: str
+    node: ast.AST
+    how: How
+    scope: Scope
+    value: ast.expr | None = None
+    path: Path = ()
+    target: str | None = None
+    level: int = 0
+
+
+class Scope:
+    """A module, function, lambda or class body and all definitions made in it."""
+
+    __slots__ = ("born", "definitions", "entry", "global_names", "node", "nonlocal_names", "parent", "stars")
+
+    def __init__(self, node: ScopeNode, parent: Scope | None) -> None:
+        self.node = node
+        self.parent = parent
+        self.definitions: dict[str, list[Definition]] = {}
+        self.global_names: set[str] = set()
+        self.nonlocal_names: set[str] = set()
+        self.stars: list[tuple[str, int]] = []
+        self.entry: State = {}  # what the enclosing scope's names were bound to where this scope was made
+        self.born = 0
+
+    @property
+    def module(self) -> Scope:
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def lookup(self, name: str) -> Scope | None:
+        """The outer scope that binds `name` for code in this scope (class bodies are invisible to their methods)."""
+        if name in self.global_names:
+            return self.module
+        scope = self.parent
+        while scope is not None:
+            if name in scope.definitions and not isinstance(scope.node, ast.ClassDef) and name not in scope.global_names:
+                return scope
+            scope = scope.parent
+        return None
+
+    def child_on_path(self, outer: Scope) -> Scope:
+        """The scope directly inside `outer` that holds this one."""
+        scope = self
+        while scope.parent is not None and scope.parent is not outer:
+            scope = scope.parent
+        return scope
+
+
+State = dict[str, tuple[Definition, ...]]
+
+
+class Flow:
+    """Definitions of every scope of a module, and for every name read the definitions that may reach it."""
+
+    def __init__(self, module: ast.Module) -> None:
+        self.scopes: dict[ast.AST, Scope] = {}
+        self._reach: dict[ast.Name, tuple[Definition, ...]] = {}
+        self._outer: list[tuple[ast.Name, Scope]] = []
+        self._uses: dict[Definition, list[ast.Name]] | None = None
+        self._interned: dict[tuple[ast.AST, str, Path, How], Definition] = {}
+        self._order: dict[Definition, int] = {}
+        _ScopePass(self, Scope(module, None)).run(module.body)
+        self._resolve_outer()
+
+    def definitions(self, name: ast.Name) -> tuple[Definition, ...]:
+        """What a name that is read may be bound to; for a name that is written, its own binding."""
+        return self._reach.get(name, ())
+
+    def uses(self, definition: Definition) -> list[ast.Name]:
+        """The reads that a definition may reach, in source order."""
+        if self._uses is None:
+            self._uses = {}
+            for name, definitions in self._reach.items():
+                if isinstance(name.ctx, ast.Load | ast.Del):
+                    for each in definitions:
+                        self._uses.setdefault(each, []).append(name)
+            for names in self._uses.values():
+                names.sort(key=lambda name: (name.lineno, name.col_offset))
+        return self._uses.get(definition, [])
+
+    def _resolve_outer(self) -> None:
+        for name, scope in self._outer:
+            outer = scope if scope.parent is None else scope.lookup(name.id)
+            found = outer.definitions.get(name.id, []) if outer is not None else []
+            if outer is not None and outer is not scope:
+                # A definition that was overwritten before the function was made can not be seen by it.
+                child = scope.child_on_path(outer)
+                entry = child.entry.get(name.id, ())
+                found = [each for each in found if each in entry or self._order[each] > child.born or each.how == "global"]
+            self._reach[name] = _union(self._reach.get(name, ()), found)
+        # A module-level name that some function rebinds through `global` may hold that value wherever it is read.
+        rebound = {
+            each.name
+            for scope in self.scopes.values()
+            for names in scope.definitions.values()
+            for each in names
+            if each.how == "global"
+        }
+        if rebound:
+            module = next(scope for scope in self.scopes.values() if scope.parent is None)
+            for name, known in list(self._reach.items()):
+                if name.id in rebound and known and all(each.scope is module for each in known):
+                    extra = [each for each in module.definitions.get(name.id, ()) if each.how == "global"]
+                    self._reach[name] = _union(known, extra)
+
+
+def _union(first: Iterable[Definition], second: Iterable[Definition]) -> tuple[Definition, ...]:
+    merged = dict.fromkeys(first)
+    merged.update(dict.fromkeys(second))
+    return tuple(merged)
+
+
+def _merge(states: Iterable[State | None]) -> State | None:
+    merged: State | None = None
+    for state in states:
+        if state is None:
+            continue
+        if merged is None:
+            merged = dict(state)
+            continue
+        for name, definitions in state.items():
+            known = merged.get(name)
+            if known is None:
+                merged[name] = definitions
+            elif known is not definitions:
+                merged[name] = _union(known, definitions)
+    return merged
+
+
+class _ScopePass:
+    """Runs one scope; nested scopes run when theirs is met, after which outer names are resolved."""
+
+    def __init__(self, flow: Flow, scope: Scope) -> None:
+        self.flow = flow
+        self.scope = scope
+        self.state: State | None = {}
+        self.breaks: list[list[State | None]] = []
+        self.continues: list[list[State | None]] = []
+        self.local: frozenset[str] = frozenset()
+        flow.scopes[scope.node] = scope
+
+    def run(self, body: list[ast.stmt]) -> None:
+        self.local = frozenset(_bound_names(self.scope.node, self.scope)) - self.scope.global_names
+        for name in self.local - self.scope.nonlocal_names:
+            self.scope.definitions.setdefault(name, [])
+        self.block(body)
+
+    # -- statements
+
+    def block(self, body: list[ast.stmt]) -> None:
+        for statement in body:
+            self.visit(statement)
+
+    def visit(self, node: ast.stmt) -> None:
+        method = getattr(self, f"visit_{type(node).__name__}", None)
+        if method is not None:
+            method(node)
+        else:
+            self.read_children(node)
+
+    def read_children(self, node: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            self.read(child)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.read(node.value)
+        for target in node.targets:
+            self.bind(target, node, "assign", node.value)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self.read(node.annotation)
+        if node.value is not None:
+            self.read(node.value)
+            self.bind(node.target, node, "assign", node.value)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self.read(node.value)
+        if isinstance(node.target, ast.Name):
+            self.record(node.target)
+        self.bind(node.target, node, "aug", node.value)
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        self.read(node.iter)
+        self.loop(node.body, node.orelse, lambda: self.bind(node.target, node, "for", node.iter))
+
+    visit_AsyncFor = visit_For
+
+    def visit_While(self, node: ast.While) -> None:
+        self.loop(node.body, node.orelse, lambda: self.read(node.test), tests=True)
+
+    def loop(self, body: list[ast.stmt], orelse: list[ast.stmt], head: object, tests: bool = False) -> None:
+        entry = self.state
+        for _ in range(2):
+            self.breaks.append([])
+            self.continues.append([])
+            self.state = None if entry is None else dict(entry)
+            head()  # type: ignore[operator]
+            tested = None if self.state is None else dict(self.state)
+            self.block(body)
+            again = _merge([self.state, *self.continues.pop()])
+            broken = self.breaks.pop()
+            entry = _merge([entry, again])
+        self.state = _merge([entry, tested]) if tests else (None if entry is None else dict(entry))
+        self.block(orelse)
+        self.state = _merge([self.state, *broken])
+
+    def visit_Break(self, node: ast.Break) -> None:
+        if self.breaks:
+            self.breaks[-1].append(self.state)
+        self.state = None
+
+    def visit_Continue(self, node: ast.Continue) -> None:
+        if self.continues:
+            self.continues[-1].append(self.state)
+        self.state = None
+
+    def visit_Return(self, node: ast.Return) -> None:
+        self.read_children(node)
+        self.state = None
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        self.read_children(node)
+        self.state = None
+
+    def visit_If(self, node: ast.If) -> None:
+        self.read(node.test)
+        before = self.state
+        self.state = None if before is None else dict(before)
+        self.block(node.body)
+        after = self.state
+        self.state = None if before is None else dict(before)
+        self.block(node.orelse)
+        self.state = _merge([after, self.state])
+
+    def visit_Try(self, node: ast.Try) -> None:
+        states: list[State | None] = [None if self.state is None else dict(self.state)]
+        for statement in node.body:
+            self.visit(statement)
+            states.append(None if self.state is None else dict(self.state))
+        raised = _merge(states)
+        self.block(node.orelse)
+        ends = [self.state]
+        for handler in node.handlers:
+            self.state = None if raised is None else dict(raised)
+            if handler.type is not None:
+                self.read(handler.type)
+            if handler.name:
+                self.define(handler.name, handler, "except", None, ())
+            self.block(handler.body)
+            ends.append(self.state)
+        self.state = _merge(ends)
+        if node.finalbody:
+            if self.state is None and raised is not None:
+                self.state = dict(raised)
+                self.block(node.finalbody)
+                self.state = None
+            else:
+                self.block(node.finalbody)
+
+    visit_TryStar = visit_Try
+
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
+        for item in node.items:
+            self.read(item.context_expr)
+            if item.optional_vars is not None:
+                self.bind(item.optional_vars, node, "with", item.context_expr)
+        self.block(node.body)
+
+    visit_AsyncWith = visit_With
+
+    def visit_Match(self, node: ast.Match) -> None:
+        self.read(node.subject)
+        before = self.state
+        ends: list[State | None] = [before]
+        for case in node.cases:
+            self.state = None if before is None else dict(before)
+            for part in ast.walk(case.pattern):
+                name = getattr(part, "name", None) or getattr(part, "rest", None)
+                if isinstance(name, str):
+                    self.define(name, part, "match", None, ())
+                elif isinstance(part, ast.expr):
+                    self.read(part)
+            if case.guard is not None:
+                self.read(case.guard)
+            self.block(case.body)
+            ends.append(self.state)
+        self.state = _merge(ends)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            bound = alias.asname or alias.name.split(".")[0]
+            self.define(bound, node, "import", None, (), target=alias.name if alias.asname else bound)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        module = node.module or ""
+        for alias in node.names:
+            if alias.name == "*":
+                self.scope.stars.append((module, node.level))
+                continue
+            target = f"{module}.{alias.name}" if module else alias.name
+            self.define(alias.asname or alias.name, node, "import", None, (), target=target, level=node.level)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        for decorator in node.decorator_list:
+            self.read(decorator)
+        self.read_signature(node.args)
+        if node.returns is not None:
+            self.read(node.returns)
+        self.define(node.name, node, "def", None, ())
+        self.nested(node, node.body)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for part in (*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)):
+            self.read(part)
+        self.define(node.name, node, "class", None, ())
+        self.nested(node, node.body)
+
+    def visit_Delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                self.record(target)
+                if self.state is not None:
+                    self.state[target.id] = ()
+            else:
+                self.read(target)
+
+    def visit_Global(self, node: ast.Global) -> None:
+        pass
+
+    visit_Nonlocal = visit_Global  # type: ignore[assignment]
+
+    # -- scopes
+
+    def nested(self, node: ScopeNode, body: list[ast.stmt]) -> None:
+        inner = self.flow.scopes.get(node)
+        if inner is not None:  # the second turn round a loop
+            return
+        run = _ScopePass(self.flow, self.inner(node))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            run.parameters(node.args)
+        run.run(body)
+
+    def inner(self, node: ScopeNode) -> Scope:
+        scope = Scope(node, self.scope)
+        scope.entry = dict(self.state or {})
+        scope.born = len(self.flow._order) - 1
+        return scope
+
+    def parameters(self, arguments: ast.arguments) -> None:
+        positional = [*arguments.posonlyargs, *arguments.args]
+        defaults: dict[ast.arg, ast.expr | None] = {}
+        if arguments.defaults:
+            defaults.update(zip(positional[-len(arguments.defaults) :], arguments.defaults, strict=True))
+        defaults.update(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
+        for argument in (*positional, *arguments.kwonlyargs):
+            self.define(argument.arg, argument, "param", defaults.get(argument), ())
+        for argument in (arguments.vararg, arguments.kwarg):
+            if argument is not None:
+                self.define(argument.arg, argument, "param", None, (STAR,))
+
+    def read_signature(self, arguments: ast.arguments) -> None:
+        for default in (*arguments.defaults, *arguments.kw_defaults):
+            if default is not None:
+                self.read(default)
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            if argument.annotation is not None:
+                self.read(argument.annotation)
+
+    # -- expressions
+
+    def read(self, node: ast.AST) -> None:
+        match node:
+            case ast.Name():
+                self.record(node)
+            case ast.NamedExpr():
+                self.read(node.value)
+                self.bind(node.target, node, "walrus", node.value)
+            case ast.Lambda():
+                self.read_signature(node.args)
+                if node not in self.flow.scopes:
+                    run = _ScopePass(self.flow, self.inner(node))
+                    run.parameters(node.args)
+                    run.local = frozenset(run.scope.definitions)
+                    run.read(node.body)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                self.read_comprehension(node)
+            case ast.stmt():
+                self.visit(node)
+            case _:
+                self.read_children(node)
+
+    def read_comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
+        """Inline, since it runs at once; its targets hide names of the scope only inside it."""
+        before = self.state
+        local = self.local
+        for generator in node.generators:
+            self.read(generator.iter)
+            hidden = {part.id for part in ast.walk(generator.target) if isinstance(part, ast.Name)}
+            self.local |= hidden
+            if self.state is not None:
+                self.state = dict(self.state)
+            self.bind(generator.target, generator, "for", generator.iter, transient=True)
+            for condition in generator.ifs:
+                self.read(condition)
+        if isinstance(node, ast.DictComp):
+            self.read(node.key)
+            self.read(node.value)
+        else:
+            self.read(node.elt)
+        self.state, self.local = before, local
+
+    def record(self, name: ast.Name) -> None:
+        if name.id in self.local and name.id not in self.scope.nonlocal_names:
+            reached = () if self.state is None else self.state.get(name.id, ())
+            if reached or not isinstance(self.scope.node, ast.ClassDef):
+                known = self.flow._reach.get(name)
+                self.flow._reach[name] = reached if known is None else _union(known, reached)
+                return
+        self.flow._reach.setdefault(name, ())
+        self.flow._outer.append((name, self.scope))
+
+    def bind(
+        self, target: ast.expr, node: ast.AST, how: How, value: ast.expr | None, path: Path = (), transient: bool = False
+    ) -> None:
+        match target:
+            case ast.Name():
+                definition = self.define(target.id, node, how, value, path, transient=transient)
+                self.flow._reach[target] = (definition,)
+            case ast.Tuple() | ast.List():
+                starred = False
+                for index, element in enumerate(target.elts):
+                    if isinstance(element, ast.Starred):
+                        starred = True
+                        self.bind(element.value, node, how, value, (*path, STAR), transient)
+                    else:
+                        step = index - len(target.elts) if starred else index
+                        self.bind(element, node, how, value, (*path, step), transient)
+            case ast.Starred():
+                self.bind(target.value, node, how, value, (*path, STAR), transient)
+            case _:
+                self.read_children(target)
+
+    def define(
+        self,
+        name: str,
+        node: ast.AST,
+        how: How,
+        value: ast.expr | None,
+        path: Path,
+        *,
+        target: str | None = None,
+        level: int = 0,
+        transient: bool = False,
+    ) -> Definition:
+        key = (node, name, path, how)
+        definition = self.flow._interned.get(key)
+        home = self.scope
+        outward = not transient and (name in home.global_names or name in home.nonlocal_names)
+        if definition is None:
+            definition = Definition(name, node, "global" if outward else how, home, value, path, target, level)
+            self.flow._interned[key] = definition
+            self.flow._order[definition] = len(self.flow._order)
+            if not transient:
+                owner = (home.lookup(name) or home.module) if outward else home
+                owner.definitions.setdefault(name, []).append(definition)
+        if self.state is not None:
+            self.state[name] = (definition,)
+        return definition
+
+
+def _bound_names(node: ScopeNode, scope: Scope) -> Iterator[str]:
+    """Names bound anywhere in a scope's own body; collects `global` and `nonlocal` on the way."""
+    arguments = getattr(node, "args", None)
+    if isinstance(arguments, ast.arguments):
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg):
+            if argument is not None:
+                yield argument.arg
+    pending: list[ast.AST] = list(node.body) if isinstance(node.body, list) else [node.body]
+    while pending:
+        current = pending.pop()
+        match current:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield current.name
+                pending.extend(current.decorator_list)
+                continue
+            case ast.Lambda():
+                continue
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                for part in ast.walk(current):
+                    if isinstance(part, ast.NamedExpr):
+                        yield part.target.id
+                continue
+            case ast.Name(ctx=ast.Store() | ast.Del()):
+                yield current.id
+            case ast.Import() | ast.ImportFrom():
+                for alias in current.names:
+                    if alias.name != "*":
+                        yield alias.asname or alias.name.split(".")[0]
+            case ast.Global():
+                scope.global_names.update(current.names)
+            case ast.Nonlocal():
+                scope.nonlocal_names.update(current.names)
+            case ast.ExceptHandler() if current.name:
+                yield current.name
+            case ast.MatchAs() | ast.MatchStar() if current.name:
+                yield current.name
+            case ast.MatchMapping() if current.rest:
+                yield current.rest
+        pending.extend(ast.iter_child_nodes(current))

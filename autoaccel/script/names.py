@@ -1,0 +1,44 @@
+"""Qualified names: one spelling for everything that can be imported in several ways."""
+
+from __future__ import annotations
+
+import re
+
+_EXACT = {
+    "torch.autocast": "torch.amp.autocast",
+    "torch.amp.autocast_mode.autocast": "torch.amp.autocast",
+    "torch.amp.grad_scaler.GradScaler": "torch.amp.GradScaler",
+    "torch.cuda.amp.autocast_mode.autocast": "torch.cuda.amp.autocast",
+    "torch.cuda.amp.grad_scaler.GradScaler": "torch.cuda.amp.GradScaler",
+    "torch.autograd.variable.Variable": "torch.autograd.Variable",
+    "torch.autograd.no_grad": "torch.no_grad",
+    "torch.autograd.enable_grad": "torch.enable_grad",
+    "torch.autograd.set_grad_enabled": "torch.set_grad_enabled",
+    "torch.autograd.inference_mode": "torch.inference_mode",
+    "torch.nn.utils.clip_grad_norm": "torch.nn.utils.clip_grad_norm_",
+    "torch.nn.functional.sigmoid": "torch.sigmoid",
+    "torch.nn.functional.tanh": "torch.tanh",
+    "torch.utils.data.dataset.random_split": "torch.utils.data.random_split",
+}
+_MOVED = (
+    (re.compile(r"^torch\.utils\.data\.(?:dataloader|dataset|sampler|distributed)\.(\w+)$"), r"torch.utils.data.\1"),
+    (re.compile(r"^torch\.optim\.(?!lr_scheduler\b|swa_utils\b)[a-z_0-9]+\.([A-Z]\w*)$"), r"torch.optim.\1"),
+    (re.compile(r"^torch\.nn\.modules\.(?:\w+\.)?(\w+)$"), r"torch.nn.\1"),
+    (re.compile(r"^torch\.nn\.utils\.clip_grad\.(\w+)$"), r"torch.nn.utils.\1"),
+    (re.compile(r"^torch\.nn\.parallel\.(?:distributed|data_parallel)\.(\w+)$"), r"torch.nn.parallel.\1"),
+    (re.compile(r"^torch\.nn\.parallel\.(DataParallel)$"), r"torch.nn.\1"),
+    (re.compile(r"^torch\.nn\.parameter\.(\w+)$"), r"torch.nn.\1"),
+    (re.compile(r"^torch\.autograd\.grad_mode\.(\w+)$"), r"torch.\1"),
+    (re.compile(r"^torchvision\.(datasets|models|transforms)\.[a-z_0-9]+\.(\w+)$"), r"torchvision.\1.\2"),
+)
+
+
+def canonical(name: str) -> str:
+    """The public spelling of a qualified name: `torch.utils.data.dataloader.DataLoader` is `torch.utils.data.DataLoader`."""
+    if name in _EXACT:
+        return _EXACT[name]
+    for pattern, replacement in _MOVED:
+        moved, count = pattern.subn(replacement, name)
+        if count:
+            return _EXACT.get(moved, moved)
+    return name

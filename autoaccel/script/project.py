@@ -1,0 +1,394 @@
+"""The project around a script: the files that it imports and that import it, and calls that cross from one to another."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoaccel.script import external
+from autoaccel.script.flow import Definition
+from autoaccel.script.flow import Path as PartPath
+from autoaccel.script.tree import walk_scope
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+    from autoaccel.script.values import ClassRef, Kind
+
+_MOST_NEIGHBOURS = 200
+_MOST_BYTES = 2_000_000
+
+Binding = tuple[ast.expr | Definition, PartPath]
+
+
+@dataclass(slots=True, eq=False)
+class ClassInfo:
+    """What a project class is made of: resolved project bases, names of external bases, attribute bindings."""
+
+    bases: tuple[ClassRef, ...]
+    external_bases: tuple[str, ...]
+    attributes: dict[str, list[Binding]]
+
+
+class Project:
+    """Loads project files on demand; `texts` holds files by path that are to be seen instead of what is on disk."""
+
+    def __init__(self, files: Iterable[Path] = (), texts: dict[Path, str] | None = None) -> None:
+        self.files = tuple(Path(os.path.abspath(path)) for path in files)
+        self.texts = {Path(os.path.abspath(path)): text for path, text in (texts or {}).items()}
+        self.open_evaluations: dict[ast.AST, int] = {}
+        self.deepest_cut = 1 << 30
+        self.evaluations = 0
+        self._scripts: dict[Path, Script | None] = {}
+        self._classes: dict[ast.ClassDef, ClassInfo] = {}
+        self._callers: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
+        self._neighbours: dict[Path, tuple[Script, ...]] = {}
+        self._opened: set[ast.AST] = set()
+
+    def add(self, script: Script) -> None:
+        """Register a script that was loaded from text."""
+        if script.path is not None:
+            self._scripts[Path(os.path.abspath(script.path))] = script
+
+    def script(self, path: Path) -> Script | None:
+        """The script at a path; None when it cannot be read or parsed."""
+        from autoaccel.script.script import Script
+
+        path = Path(os.path.abspath(path))
+        if path not in self._scripts:
+            self._scripts[path] = None
+            text = self.texts.get(path)
+            if text is None:
+                text = _read(path)
+            if text is not None:
+                try:
+                    self._scripts[path] = Script(text, path, self)
+                except (SyntaxError, ValueError, RecursionError, MemoryError):
+                    self._scripts[path] = None
+        return self._scripts[path]
+
+    # -- imports
+
+    def imported(self, script: Script, target: str, level: int) -> tuple[Script, str | None] | None:
+        """The project file (and the name in it, None for the file itself) that an import binds; None for libraries."""
+        parts = target.split(".") if target else []
+        for root in self._roots(script, level):
+            for cut in range(len(parts), -1, -1):
+                if cut == 0 and not level:
+                    continue
+                path = _module_file(root, parts[:cut])
+                if path is None:
+                    continue
+                if script.path is not None and path == Path(os.path.abspath(script.path)) and cut == len(parts):
+                    continue
+                found = self.script(path)
+                if found is None:
+                    return None
+                rest = parts[cut:]
+                if not rest:
+                    return found, None
+                if len(rest) == 1:
+                    return found, rest[0]
+                return None
+        return None
+
+    def is_local(self, script: Script, target: str, level: int) -> bool:
+        return self.imported(script, target, level) is not None
+
+    def star_import(self, script: Script, name: str) -> tuple[Script, str] | None:
+        """The project file whose `from … import *` brings a name into a script."""
+        for module, level in script.module_scope.stars:
+            found = self.imported(script, module, level)
+            if found is None or found[1] is not None:
+                continue
+            source = found[0]
+            if source in self._opened_stars:
+                continue
+            self._opened_stars.add(source)
+            try:
+                if name in source.module_scope.definitions or self.star_import(source, name) is not None:
+                    return source, name
+            finally:
+                self._opened_stars.discard(source)
+        return None
+
+    @property
+    def _opened_stars(self) -> set[object]:
+        return self._opened  # type: ignore[return-value]
+
+    def _roots(self, script: Script, level: int) -> Iterator[Path]:
+        if script.path is None:
+            return
+        folder = Path(os.path.abspath(script.path)).parent
+        if level:
+            for _ in range(level - 1):
+                folder = folder.parent
+            yield folder
+            return
+        yield folder
+        while (folder / "__init__.py").exists() and folder.parent != folder:
+            folder = folder.parent
+            yield folder
+        for path in self.files[:1]:
+            if path.parent != folder and path.parent in folder.parents:
+                yield path.parent
+
+    def neighbours(self, script: Script) -> tuple[Script, ...]:
+        """The script itself and the project files whose calls may reach it: those that mention its module name near by."""
+        if script.path is None:
+            return (script,)
+        path = Path(os.path.abspath(script.path))
+        known = self._neighbours.get(path)
+        if known is None:
+            stem = path.parent.name if path.stem == "__init__" else path.stem
+            needle = stem.encode()
+            found = [script]
+            for candidate in self._candidates(path):
+                if candidate == path or not self._mentions(candidate, needle):
+                    continue
+                other = self.script(candidate)
+                if other is not None and other is not script and _imports(other, stem):
+                    found.append(other)
+            known = self._neighbours[path] = tuple(found)
+        return known
+
+    def _candidates(self, path: Path) -> list[Path]:
+        folders = [path.parent]
+        folder = path.parent
+        while (folder / "__init__.py").exists() and folder.parent != folder:
+            folder = folder.parent
+            folders.append(folder)
+        if path.parent.parent not in folders and len(path.parent.parts) > 2 and path.parent.name.islower():
+            folders.append(path.parent.parent)
+        candidates = dict.fromkeys(self.files)
+        for folder in folders:
+            try:
+                candidates.update(dict.fromkeys(sorted(folder.glob("*.py"))[:_MOST_NEIGHBOURS]))
+            except OSError:
+                continue
+        return list(candidates)
+
+    def _mentions(self, path: Path, needle: bytes) -> bool:
+        text = self.texts.get(path)
+        if text is not None:
+            return needle in text.encode()
+        try:
+            if path.stat().st_size > _MOST_BYTES:
+                return False
+            return needle in path.read_bytes()
+        except OSError:
+            return False
+
+    # -- classes
+
+    def class_info(self, ref: ClassRef) -> ClassInfo:
+        info = self._classes.get(ref.node)
+        if info is None:
+            info = self._classes[ref.node] = ClassInfo((), (), {})
+            bases: list[ClassRef] = []
+            names: list[str] = []
+            for base in ref.node.bases:
+                qualified = ref.script.qualname(base)
+                if qualified is not None and not ref.script.is_project_name(base):
+                    names.append(qualified)
+                    continue
+                for value in ref.script.inference.values(base):
+                    if value.cls is not None and value.cls.node is not ref.node:
+                        bases.append(value.cls)
+                    elif value.name is not None:
+                        names.append(value.name)
+            info.bases, info.external_bases = tuple(bases), tuple(names)
+            info.attributes = _attributes(ref)
+        return info
+
+    def lineage(self, ref: ClassRef) -> Iterator[ClassRef]:
+        """A class and its project bases, nearest first."""
+        seen: set[ast.ClassDef] = set()
+        pending = [ref]
+        while pending:
+            current = pending.pop(0)
+            if current.node in seen:
+                continue
+            seen.add(current.node)
+            yield current
+            pending.extend(self.class_info(current).bases)
+
+    def external_lineage(self, ref: ClassRef) -> Iterator[str]:
+        """Qualified names of the external classes that a class derives from."""
+        for each in self.lineage(ref):
+            yield from self.class_info(each).external_bases
+
+    def instance_kind(self, ref: ClassRef) -> Kind:
+        """The kind of a project class's instances."""
+        from autoaccel.script.values import Kind
+
+        for name in self.external_lineage(ref):
+            kind = external.class_kind(external.canonical(name))
+            if kind == "MODULE" and ref.node.name.endswith(("Loss", "Criterion", "loss")):
+                return Kind.LOSS_FUNCTION
+            if kind is not None:
+                return Kind[kind]
+        return Kind.OBJECT
+
+    # -- calls
+
+    def callers(self, script: Script, function: ast.AST) -> tuple[tuple[Script, ast.Call], ...]:
+        """Call sites of a function, method or constructor of `script`, in its neighbours."""
+        known = self._callers.get(function)
+        if known is not None:
+            return known
+        name = getattr(function, "name", None)
+        if not isinstance(name, str) or function in self._opened:
+            return ()
+        cls = script.parent(function)
+        wanted: tuple[str, ...] = (name,)
+        instance_call = isinstance(cls, ast.ClassDef) and name in ("forward", "__call__")
+        if isinstance(cls, ast.ClassDef) and name == "__init__":
+            wanted = (cls.name,)
+        nested = bool(self.open_evaluations)
+        self._opened.add(function)
+        try:
+            found: list[tuple[Script, ast.Call]] = []
+            for other in self.neighbours(script):
+                for call in other.find(ast.Call):
+                    terminal = _terminal(call.func)
+                    if not instance_call and terminal not in wanted and terminal not in other.import_aliases(wanted):
+                        continue
+                    if self._enters(other, call, script, function, cls):
+                        found.append((other, call))
+        finally:
+            self._opened.discard(function)
+        result = tuple(found)
+        if not nested:
+            self._callers[function] = result
+        return result
+
+    def _enters(self, other: Script, call: ast.Call, script: Script, function: ast.AST, cls: ast.AST | None) -> bool:
+        for value in other.inference._infer(call.func):
+            if value.node is function:
+                return True
+            if isinstance(cls, ast.ClassDef) and value.cls is not None:
+                name = getattr(function, "name", "")
+                entry = "__init__" if value.node is value.cls.node and name == "__init__" else name
+                if entry not in ("__init__", "forward", "__call__"):
+                    continue
+                for each in self.lineage(value.cls):
+                    if any(isinstance(part, ast.FunctionDef) and part.name == entry for part in each.node.body):
+                        if each.node is cls:
+                            return True
+                        break
+        return False
+
+    def arguments(self, script: Script, function: ast.AST, parameter: str) -> Iterator[tuple[Script, ast.expr]]:
+        """The expressions that call sites pass for a parameter."""
+        for other, call in self.callers(script, function):
+            found = bind_argument(function, call, parameter, bound=self.is_bound(script, function, other, call))
+            if found is not None:
+                yield other, found
+
+    def is_bound(self, script: Script, function: ast.AST, other: Script, call: ast.Call) -> bool:
+        """Whether the first parameter is the receiver, not the first argument of the call."""
+        cls = script.parent(function)
+        if not isinstance(cls, ast.ClassDef):
+            return False
+        decorators = {each.id for each in getattr(function, "decorator_list", ()) if isinstance(each, ast.Name)}
+        if "staticmethod" in decorators:
+            return False
+        if isinstance(call.func, ast.Attribute) and getattr(function, "name", "") != "__init__":
+            owner = other.inference._infer(call.func.value)
+            return not any(value.node is cls for value in owner if value.kind.name == "CLASS")
+        return True
+
+
+def bind_argument(function: ast.AST, call: ast.Call, parameter: str, *, bound: bool) -> ast.expr | None:
+    """The expression that a call passes for a parameter; None for defaults and for what `*` and `**` hide."""
+    arguments = getattr(function, "args", None)
+    if not isinstance(arguments, ast.arguments):
+        return None
+    for keyword in call.keywords:
+        if keyword.arg == parameter:
+            return keyword.value
+    names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+    if bound:
+        names = names[1:]
+    if parameter not in names:
+        return None
+    index = names.index(parameter)
+    if index >= len(call.args) or any(isinstance(each, ast.Starred) for each in call.args[: index + 1]):
+        return None
+    return call.args[index]
+
+
+def _attributes(ref: ClassRef) -> dict[str, list[Binding]]:
+    """Bindings of a class's attributes: its body's names and `self.x = …` of its methods."""
+    found: dict[str, list[Binding]] = {}
+    scope = ref.script.flow.scopes.get(ref.node)
+    if scope is not None:
+        for name, definitions in scope.definitions.items():
+            found[name] = [(definition, ()) for definition in definitions]
+    for method in ref.node.body:
+        if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) or not method.args.args:
+            continue
+        receiver = method.args.args[0].arg
+        for part in walk_scope(method):
+            if isinstance(part, ast.Assign):
+                for target in part.targets:
+                    _bind(target, part.value, (), receiver, found)
+            elif isinstance(part, ast.AnnAssign) and part.value is not None:
+                _bind(part.target, part.value, (), receiver, found)
+    return found
+
+
+def _bind(target: ast.expr, value: ast.expr, path: PartPath, receiver: str, found: dict[str, list[Binding]]) -> None:
+    match target:
+        case ast.Attribute(value=ast.Name(id=name), attr=attr) if name == receiver:
+            found.setdefault(attr, []).append((value, path))
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            if isinstance(value, ast.Tuple) and len(value.elts) == len(elements) and not path:
+                for element, part in zip(elements, value.elts, strict=True):
+                    _bind(element, part, (), receiver, found)
+            else:
+                for index, element in enumerate(elements):
+                    _bind(element, value, (*path, index), receiver, found)
+
+
+def _terminal(function: ast.expr) -> str | None:
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return None
+
+
+def _module_file(root: Path, parts: list[str]) -> Path | None:
+    base = root.joinpath(*parts)
+    if parts and base.with_suffix(".py").is_file() and not base.name.startswith("."):
+        return base.with_suffix(".py")
+    package = base / "__init__.py"
+    return package if package.is_file() else None
+
+
+def _imports(script: Script, stem: str) -> bool:
+    """Whether a file imports a module of this name."""
+    for node in script.find(ast.Import):
+        if any(stem in alias.name.split(".") for alias in node.names):
+            return True
+    for each in script.find(ast.ImportFrom):
+        if stem in (each.module or "").split(".") or any(alias.name == stem for alias in each.names):
+            return True
+    return False
+
+
+def _read(path: Path) -> str | None:
+    import tokenize
+
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            return None
+        with tokenize.open(path) as file:
+            return file.read()
+    except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
+        return None

@@ -1,0 +1,345 @@
+"""What a script means: one analysis per file, shared by all rules, computed lazily."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+from autoaccel.rewriting.finding import AddImport
+from autoaccel.script.flow import Definition, Flow, Scope
+from autoaccel.script.names import canonical
+from autoaccel.script.project import Project, bind_argument
+from autoaccel.script.tree import Function, Loop, Node, Tree
+from autoaccel.script.values import ClassRef, Inference, Kind, Value, Values, kind_of
+
+RUNTIME = ("autoaccel.runtime", "autoaccel_runtime")
+_FRAMEWORKS = {
+    "pytorch_lightning": "Lightning",
+    "lightning": "Lightning",
+    "accelerate": "Accelerate",
+    "deepspeed": "DeepSpeed",
+    "ignite": "Ignite",
+    "fastai": "fastai",
+    "apex": "Apex",
+    "transformers.Trainer": "the Transformers Trainer",
+    "transformers.Seq2SeqTrainer": "the Transformers Trainer",
+    "composer": "Composer",
+    "colossalai": "Colossal-AI",
+}
+
+
+class Script:
+    """One file, seen through its project. Every question may be asked of any node of `tree`; unknown answers are None or empty."""
+
+    def __init__(self, text: str, path: Path | None = None, project: Project | None = None) -> None:
+        self.text = text
+        self.path = path
+        self.project = project if project is not None else Project()
+        self.tree_index = Tree(text)
+        self.tree = self.tree_index.module
+        self.inference = Inference(self)
+        self._qualnames: dict[ast.expr, tuple[str, bool] | None] = {}
+        self._class_refs: dict[ast.ClassDef, ClassRef] = {}
+        self._aliases: dict[tuple[str, ...], frozenset[str]] = {}
+
+    def __repr__(self) -> str:
+        return f"Script({str(self.path) if self.path else '<text>'})"
+
+    # -- tree
+
+    def find(self, *types: type[Node]) -> Iterator[Node]:
+        """Nodes of exactly these types, each type in source order."""
+        return self.tree_index.find(*types)
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        return self.tree_index.parent(node)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        return self.tree_index.ancestors(node)
+
+    def inside(self, node: ast.AST, outer: ast.AST) -> bool:
+        return self.tree_index.inside(node, outer)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        return self.tree_index.statement(node)
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        return self.tree_index.block(statement)
+
+    def function(self, node: ast.AST) -> Function | None:
+        return self.tree_index.function(node)
+
+    def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
+        return self.tree_index.enclosing_class(node)
+
+    def loops(self, node: ast.AST) -> list[Loop]:
+        return self.tree_index.loops(node)
+
+    def source(self, node: ast.AST) -> str:
+        return self.tree_index.source(node)
+
+    # -- scopes and names
+
+    @cached_property
+    def flow(self) -> Flow:
+        return Flow(self.tree)
+
+    @property
+    def module_scope(self) -> Scope:
+        return self.flow.scopes[self.tree]
+
+    def definitions(self, name: ast.Name) -> tuple[Definition, ...]:
+        """The bindings that a name may have where it stands; empty for builtins and for what is not known."""
+        return self.flow.definitions(name)
+
+    def uses(self, definition: Definition) -> list[ast.Name]:
+        """The reads that a binding may reach, in source order."""
+        return self.flow.uses(definition)
+
+    def qualname(self, expression: ast.AST) -> str | None:
+        """`torch.zeros` for whatever the script writes for it: through imports and aliases, in the canonical spelling.
+
+        None when the root is not an import, is rebound, or comes by star import.
+        """
+        if not isinstance(expression, ast.Name | ast.Attribute):
+            return None
+        found = self._qualified(expression)
+        return None if found is None else found[0]
+
+    def is_project_name(self, expression: ast.AST) -> bool:
+        """Whether a qualified name leads into a file of the project, not into a library."""
+        if not isinstance(expression, ast.Name | ast.Attribute):
+            return False
+        found = self._qualified(expression)
+        return found is not None and found[1]
+
+    def _qualified(self, expression: ast.expr) -> tuple[str, bool] | None:
+        if expression in self._qualnames:
+            return self._qualnames[expression]
+        found: tuple[str, bool] | None = None
+        if isinstance(expression, ast.Name):
+            definitions = self.definitions(expression)
+            targets = {(each.target, each.level) for each in definitions if each.how == "import"}
+            if definitions and len(targets) == 1 and all(each.how == "import" for each in definitions):
+                target, level = targets.pop()
+                if target:
+                    found = canonical(target), bool(level) or self.project.is_local(self, target, level)
+        elif isinstance(expression, ast.Attribute):
+            base = self._qualified(expression.value)
+            if base is not None:
+                found = canonical(f"{base[0]}.{expression.attr}"), base[1]
+        self._qualnames[expression] = found
+        return found
+
+    def calls(self, *names: str) -> Iterator[ast.Call]:
+        """Calls of these qualified names, in source order."""
+        wanted = frozenset(names)
+        for call in self.find(ast.Call):
+            if self.qualname(call.func) in wanted:
+                yield call
+
+    def import_aliases(self, names: tuple[str, ...]) -> frozenset[str]:
+        """Local names under which `from … import name as alias` brings these names."""
+        known = self._aliases.get(names)
+        if known is None:
+            known = self._aliases[names] = frozenset(
+                alias.asname
+                for node in self.find(ast.ImportFrom)
+                for alias in node.names
+                if alias.asname and alias.name in names
+            )
+        return known
+
+    @cached_property
+    def used_names(self) -> frozenset[str]:
+        """Every identifier of the file: names, attributes of `self`, parameters, imports."""
+        names = {node.id for node in self.find(ast.Name)}
+        names.update(node.arg for node in self.find(ast.arg))
+        names.update(node.name for node in self.find(ast.FunctionDef))
+        names.update(node.name for node in self.find(ast.AsyncFunctionDef))
+        names.update(node.name for node in self.find(ast.ClassDef))
+        names.update(node.attr for node in self.find(ast.Attribute))
+        names.update(handler.name for handler in self.find(ast.ExceptHandler) if handler.name)
+        for each in (*self.find(ast.Import), *self.find(ast.ImportFrom)):
+            names.update((alias.asname or alias.name).split(".")[0] for alias in each.names)
+        return frozenset(names)
+
+    def free_name(self, *candidates: str) -> str:
+        """The first candidate that the file does not use; numbered when all are taken."""
+        for candidate in candidates:
+            if candidate not in self.used_names:
+                return candidate
+        number = 2
+        while f"{candidates[0]}{number}" in self.used_names:
+            number += 1
+        return f"{candidates[0]}{number}"
+
+    @cached_property
+    def accel(self) -> str:
+        """The local name of the runtime: as the file imports it, else `accel` or a free name like it."""
+        imported = self._runtime_import()
+        return imported or self.free_name("accel", "autoaccel_runtime", "accel_runtime")
+
+    @cached_property
+    def import_runtime(self) -> tuple[AddImport, ...]:
+        """The edit that makes `accel` available; empty when the file has it."""
+        if self._runtime_import():
+            return ()
+        return (AddImport("autoaccel", "runtime", self.accel),)
+
+    def _runtime_import(self) -> str | None:
+        for name, definitions in self.module_scope.definitions.items():
+            if definitions and all(each.how == "import" and each.target in RUNTIME for each in definitions):
+                return name
+        return None
+
+    def runtime_name(self, expression: ast.AST) -> str | None:
+        """`autocast` for `accel.autocast`: the runtime function that an expression names."""
+        qualified = self.qualname(expression)
+        if qualified is None:
+            return None
+        for module in RUNTIME:
+            if qualified.startswith(module + "."):
+                return qualified[len(module) + 1 :]
+        return None
+
+    def spell(self, qualified: str) -> tuple[str, tuple[AddImport, ...]]:
+        """How this file writes a qualified name, and the import that it takes (none when a module-level import serves)."""
+        best: str | None = None
+        for name, definitions in self.module_scope.definitions.items():
+            if len(definitions) == 0 or any(each.how != "import" or each.level for each in definitions):
+                continue
+            if not all(isinstance(self.parent(each.node), ast.Module) for each in definitions):
+                continue
+            for target in {each.target for each in definitions}:
+                if target is None:
+                    continue
+                known = canonical(target)
+                if known == qualified:
+                    return name, ()
+                if qualified.startswith(known + ".") and (best is None or len(name) < len(best)):
+                    best = name + qualified[len(known) :]
+        if best is not None:
+            return best, ()
+        root = qualified.split(".")[0]
+        if root in self.used_names:
+            module, _, last = qualified.rpartition(".")
+            alias = self.free_name(last, f"{root}_{last}")
+            return alias, (AddImport(module, last, None if alias == last else alias),)
+        return qualified, (AddImport(root),)
+
+    # -- values
+
+    def values(self, expression: ast.expr) -> Values:
+        return self.inference.values(expression)
+
+    def kind(self, expression: ast.expr) -> Kind | None:
+        """The kind of an expression when it is certain, else None."""
+        return kind_of(self.values(expression))
+
+    def creations(self, expression: ast.expr) -> tuple[tuple[Script, ast.Call], ...]:
+        """The constructor calls that a value may stem from, in whichever project file."""
+        return tuple(
+            (value.script, value.node)
+            for value in self.values(expression)
+            if isinstance(value.node, ast.Call) and value.script is not None
+        )
+
+    def class_ref(self, node: ast.ClassDef) -> ClassRef:
+        if node not in self._class_refs:
+            self._class_refs[node] = ClassRef(self, node)
+        return self._class_refs[node]
+
+    def is_device(self, expression: ast.expr) -> bool:
+        """Whether an expression is surely a device: by value, or by the name `device` when nothing speaks against it."""
+        match expression:
+            case ast.Constant(value=str() as text):
+                return text.split(":")[0] in ("cuda", "cpu", "mps", "xpu")
+            case ast.Constant(value=bool() | None):
+                return False
+            case ast.Constant(value=int()):
+                return True
+        kinds = {value.kind for value in self.values(expression)}
+        if kinds == {Kind.DEVICE}:
+            return True
+        allowed = {Kind.DEVICE, Kind.STRING, Kind.UNKNOWN}
+        return _named_device(expression) and kinds <= (allowed if Kind.NONE not in kinds else set())
+
+    # -- calls
+
+    def callers(self, function: ast.AST) -> tuple[tuple[Script, ast.Call], ...]:
+        """Resolved call sites of a function in the project."""
+        return self.project.callers(self, function)
+
+    def callees(self, call: ast.Call) -> tuple[tuple[Script, ast.FunctionDef], ...]:
+        """The project functions that a call may enter; for a module, its `forward`; for a class, its `__init__`."""
+        found: list[tuple[Script, ast.FunctionDef]] = []
+        for value in self.values(call.func):
+            if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
+                found.append((value.script, value.node))
+            elif value.cls is not None:
+                names = ("__init__",) if value.kind is Kind.CLASS else ("forward", "__call__")
+                for each in self.project.lineage(value.cls):
+                    methods = [part for part in each.node.body if isinstance(part, ast.FunctionDef) and part.name in names]
+                    if methods:
+                        found.append((each.script, methods[0]))
+                        break
+        return tuple(found)
+
+    def argument(self, call: ast.Call, function: ast.AST, parameter: str, owner: Script | None = None) -> ast.expr | None:
+        """The expression that a call in this file passes for a parameter of a project function (of `owner`, default this file)."""
+        home = owner or self
+        return bind_argument(function, call, parameter, bound=self.project.is_bound(home, function, self, call))
+
+    # -- the whole file
+
+    @cached_property
+    def deterministic(self) -> bool:
+        """Whether the script asks for deterministic algorithms: then only exact rewrites are welcome."""
+        for call in self.calls("torch.use_deterministic_algorithms"):
+            if call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value is False:
+                continue
+            return True
+        for node in self.find(ast.Assign):
+            for target in node.targets:
+                if (
+                    isinstance(target, ast.Attribute)
+                    and self.qualname(target) == "torch.backends.cudnn.deterministic"
+                    and not (isinstance(node.value, ast.Constant) and node.value.value is False)
+                ):
+                    return True
+        return False
+
+    @cached_property
+    def frameworks(self) -> frozenset[str]:
+        """Training frameworks that the file imports, by their common names."""
+        found: set[str] = set()
+        for scope in self.flow.scopes.values():
+            for definitions in scope.definitions.values():
+                for each in definitions:
+                    if each.how == "import" and each.target and not each.level:
+                        for name, label in _FRAMEWORKS.items():
+                            if each.target == name or each.target.startswith(name + "."):
+                                found.add(label)
+        return frozenset(found)
+
+
+def _named_device(expression: ast.expr) -> bool:
+    match expression:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            lowered = name.lower().strip("_")
+            return lowered in ("device", "dev") or lowered.endswith("_device") or lowered.startswith("device_id")
+        case _:
+            return False
+
+
+def load(text: str, path: Path | None = None, project: Project | None = None) -> Script:
+    """Parse and index one file. Raises `SyntaxError` when it does not parse."""
+    script = Script(text, path, project)
+    script.project.add(script)
+    return script
+
+
+__all__ = ["Kind", "Script", "Value", "load"]
