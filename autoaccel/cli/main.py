@@ -1,0 +1,100 @@
+"""The `autoaccel` command: finds the subcommand, and turns every way a run can end into the documented exit status.
+
+Exit status: 0 nothing to report or everything done, 1 a change is pending, 2 the job could not be done, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from autoaccel import __version__
+from autoaccel.config import ConfigError
+from autoaccel.sources import SourceError
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+# Subcommands are imported when they are asked for: starting must stay cheap.
+COMMANDS = {
+    "rewrite": "autoaccel.cli.rewrite:rewrite",
+    "rule": "autoaccel.cli.rules:rule",
+    "rules": "autoaccel.cli.rules:rules",
+    "env": "autoaccel.cli.env:env",
+}
+
+FAILED = 2
+BROKEN_PIPE = 141
+INTERRUPTED = 130
+
+
+class Commands(click.Group):
+    """A group whose commands return their exit status and are imported on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[name].split(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from autoaccel.config import did_you_mean
+
+            ctx.fail(f"no such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> int:
+        try:
+            status = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader of our output left (`| head`): nothing to say, and nothing more can be said on this stream.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return BROKEN_PIPE
+        except (ConfigError, SourceError) as error:
+            raise click.ClickException(str(error)) from error
+        except (click.ClickException, click.Abort, click.exceptions.Exit, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            if ctx.meta.get("autoaccel.verbose"):
+                raise
+            raise click.ClickException(f"internal error: {describe(error)} (run with -v for the traceback)") from error
+        return int(status or 0)
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> NoReturn:
+        extra["standalone_mode"] = False
+        try:
+            status = super().main(args, prog_name or "autoaccel", **extra)
+        except click.Abort:
+            click.echo("autoaccel: interrupted; files already written stay written", err=True)
+            status = INTERRUPTED
+        except click.ClickException as error:
+            error.show()
+            status = FAILED
+        sys.exit(int(status or 0))
+
+
+def describe(error: BaseException) -> str:
+    """One line about an unexpected error."""
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
+
+
+@click.group(cls=Commands, context_settings=CONTEXT, invoke_without_command=False)
+@click.version_option(__version__, prog_name="autoaccel", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Rewrite plain PyTorch training scripts so that they train faster and still train the same."""
+
+
+def main() -> NoReturn:
+    cli.main()

@@ -1,0 +1,74 @@
+"""Options that several commands share, declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from autoaccel.config import TIERS
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def selectors(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """`--select AA101,AA2 --select prefetch` as one tuple."""
+    return tuple(part.strip() for item in value for part in item.split(",") if part.strip())
+
+
+def remember_verbose(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    # The group decides about tracebacks and has no parameters of its own.
+    ctx.meta["autoaccel.verbose"] = value
+    return value
+
+
+def rule_options(command: Command) -> Command:
+    """Which rules are applied."""
+    for option in reversed(
+        [
+            click.option("--select", multiple=True, callback=selectors, metavar="RULES",
+                         help="Apply only these: codes, prefixes (AA1) or names, comma-separated."),
+            click.option("--ignore", multiple=True, callback=selectors, metavar="RULES", help="Leave these out."),
+            click.option("--extend-select", multiple=True, callback=selectors, metavar="RULES",
+                         help="Apply these too (opt-in rules by code or name)."),
+            click.option("--tier", type=click.Choice(TIERS), help="How exact rewrites must be. Default: numerics."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def file_options(command: Command) -> Command:
+    """Which files are looked at, and which configuration governs them."""
+    file = click.Path(path_type=Path)
+    for option in reversed(
+        [
+            click.option("--exclude", multiple=True, callback=selectors, metavar="PATTERNS",
+                         help="Leave these paths out, instead of the default list (gitignore patterns)."),
+            click.option("--extend-exclude", multiple=True, callback=selectors, metavar="PATTERNS",
+                         help="Leave these paths out, too."),
+            click.option("--respect-gitignore/--no-respect-gitignore", default=None,
+                         help="Whether files that git ignores are left out. Default: yes."),
+            click.option("--stdin-filename", type=file, metavar="FILE", help="The name of what comes on stdin."),
+            click.option("--config", type=file, metavar="FILE", help="Use this configuration file."),
+            click.option("--isolated", is_flag=True, help="Use no configuration file."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def output_options(command: Command) -> Command:
+    """How a run speaks."""
+    for option in reversed(
+        [
+            click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto",
+                         help="Default: NO_COLOR, FORCE_COLOR, then whether it is a terminal."),
+            click.option("-q", "--quiet", is_flag=True, help="No summary."),
+            click.option("-v", "--verbose", is_flag=True, callback=remember_verbose, help="Show tracebacks and timings."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
