@@ -42,11 +42,15 @@ class Project:
         self.open_evaluations: dict[ast.AST, int] = {}
         self.deepest_cut = 1 << 30
         self.evaluations = 0
+        self.forwards: dict[ast.Call, bool] = {}
+        self.training: dict[ast.AST, bool] = {}
+        self.gradient_asks: dict[ast.AST, ast.AST | None] = {}
         self._scripts: dict[Path, Script | None] = {}
         self._classes: dict[ast.ClassDef, ClassInfo] = {}
         self._callers: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
         self._neighbours: dict[Path, tuple[Script, ...]] = {}
         self._opened: set[ast.AST] = set()
+        self._opened_stars: set[Script] = set()
 
     def add(self, script: Script) -> None:
         """Register a script that was loaded from text."""
@@ -114,10 +118,6 @@ class Project:
             finally:
                 self._opened_stars.discard(source)
         return None
-
-    @property
-    def _opened_stars(self) -> set[object]:
-        return self._opened  # type: ignore[return-value]
 
     def _roots(self, script: Script, level: int) -> Iterator[Path]:
         if script.path is None:

@@ -8,7 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from autoaccel.rewriting.finding import AddImport
+from autoaccel.script import evaluation, loaders
+from autoaccel.script.evaluation import EvaluationPass
 from autoaccel.script.flow import Definition, Flow, Scope
+from autoaccel.script.loaders import LoaderLoop, Transfer
 from autoaccel.script.names import canonical
 from autoaccel.script.project import Project, bind_argument
 from autoaccel.script.tree import Function, Loop, Node, Tree
@@ -292,6 +295,27 @@ class Script:
         """The expression that a call in this file passes for a parameter of a project function (of `owner`, default this file)."""
         home = owner or self
         return bind_argument(function, call, parameter, bound=self.project.is_bound(home, function, self, call))
+
+    # -- loaders
+
+    @cached_property
+    def loader_loops(self) -> tuple[LoaderLoop, ...]:
+        """Loops over data loaders."""
+        return tuple(loaders.loader_loops(self))
+
+    @cached_property
+    def transfers(self) -> tuple[Transfer, ...]:
+        """Moves of batch data to a device, in this file."""
+        return tuple(loaders.transfers(self))
+
+    def transfers_of(self, loop: LoaderLoop) -> tuple[Transfer, ...]:
+        """The moves, in this file, of the batches that one loop yields."""
+        return tuple(each for each in self.transfers if each.site is loop.node)
+
+    @cached_property
+    def evaluations(self) -> tuple[EvaluationPass, ...]:
+        """Passes that run a model without training it."""
+        return tuple(evaluation.evaluations(self))
 
     # -- the whole file
 

@@ -238,7 +238,7 @@ class Inference:
                 script, name = starred
                 return script.inference.exported(name)
             return frozenset({Value(Kind.EXTERNAL, name=f"builtins.{node.id}")}) if node.id in external.BUILTINS else ANY
-        return _union(self.definition(each) for each in definitions)
+        return _settle(_union(self.definition(each) for each in definitions))
 
     def exported(self, name: str) -> Values:
         """The value of a module-level name, seen from another file."""
@@ -249,7 +249,7 @@ class Inference:
             if starred is not None:
                 return starred[0].inference.exported(starred[1])
             return ANY
-        return _union(self.definition(each) for each in definitions)
+        return _settle(_union(self.definition(each) for each in definitions))
 
     def definition(self, definition: Definition) -> Values:
         """The values that one binding gives its name."""
@@ -804,6 +804,12 @@ def kind_of(values: Iterable[Value]) -> Kind | None:
         return None
     kind = kinds.pop()
     return None if kind is Kind.UNKNOWN else kind
+
+
+def _settle(values: Values) -> Values:
+    """A checkpoint read back into a name is what the name held before: `model = torch.load(path)`."""
+    known = frozenset(value for value in values if not (value.kind is Kind.UNKNOWN and value.name == "torch.load"))
+    return known if known and UNKNOWN not in known else values
 
 
 def _used_as(name: str, methods: set[str], *, called: bool, iterated: bool) -> Kind | None:

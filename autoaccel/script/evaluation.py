@@ -1,0 +1,268 @@
+"""Evaluation passes: whole functions that only evaluate, and the evaluating part of code that also trains."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autoaccel.script.gradients import asks_for_gradients, backward_calls, gradients_off, reaches_backward, trains
+from autoaccel.script.tree import walk_scope
+from autoaccel.script.values import Kind
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+
+_NAMED = re.compile(r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test|tester|testing|predict|prediction|infer|inference)(_|$|\d)")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvaluationPass:
+    """Code that runs a model without training it.
+
+    Either `function` is the whole of it (gradients are switched off by a decorator), or `first` … `last` is a run of sibling statements.
+    `forwards` are the model calls that still record a graph; none left means `covered`. `problem` says why it must be left alone.
+    """
+
+    node: ast.stmt
+    function: ast.FunctionDef | ast.AsyncFunctionDef | None
+    first: ast.stmt | None
+    last: ast.stmt | None
+    forwards: tuple[ast.Call, ...]
+    covered: bool
+    problem: str | None
+
+
+def evaluations(script: Script) -> Iterator[EvaluationPass]:
+    """Every evaluation pass of a file: functions first, then runs of statements."""
+    whole: set[ast.AST] = set()
+    for function in (*script.find(ast.FunctionDef), *script.find(ast.AsyncFunctionDef)):
+        if script.function(function) is not None or any(each in whole for each in script.ancestors(function)):
+            continue
+        found = _whole_function(script, function)
+        if found is not None:
+            whole.add(function)
+            yield found
+    scopes: list[ast.AST] = [script.tree, *script.find(ast.FunctionDef), *script.find(ast.AsyncFunctionDef)]
+    for scope in scopes:
+        if scope not in whole and not any(each in whole for each in script.ancestors(scope)):
+            yield from _runs(script, scope)
+
+
+def forward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
+    """Calls of models within `outer`: directly, or of a project function that calls one; nested functions excluded."""
+    for part in walk_scope(outer):
+        if isinstance(part, ast.Call) and is_forward(script, part):
+            yield part
+
+
+def is_forward(script: Script, call: ast.Call) -> bool:
+    """Whether a call runs a model: `model(x)`, `self.net(x)`, `model.forward(x)`, or a project function that does."""
+    known = script.project.forwards.get(call)
+    if known is None:
+        known = script.project.forwards[call] = _is_forward(script, call, set())
+    return known
+
+
+def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
+    if script.kind(call.func) is Kind.MODULE:
+        return True
+    if isinstance(call.func, ast.Attribute):
+        owner = script.kind(call.func.value)
+        if owner is Kind.MODULE and call.func.attr in ("forward", "encode", "decode", "sample", "generate"):
+            return True
+    for other, function in script.callees(call):
+        if function in seen:
+            continue
+        seen.add(function)
+        for part in walk_scope(function):
+            if isinstance(part, ast.Call) and _is_forward(other, part, seen):
+                return True
+    return False
+
+
+def _eval_calls(script: Script, outer: ast.AST) -> list[ast.Call]:
+    """`model.eval()` and `model.train(False)` within a scope."""
+    return [part for part in walk_scope(outer) if isinstance(part, ast.Call) and _switches_to_eval(script, part)]
+
+
+def _switches_to_eval(script: Script, call: ast.Call) -> bool:
+    function = call.func
+    if not isinstance(function, ast.Attribute) or script.qualname(function) is not None:
+        return False
+    if function.attr == "eval" and not call.args:
+        return script.kind(function.value) in (Kind.MODULE, None)
+    return function.attr == "train" and _argument_is(call, False)
+
+
+def _argument_is(call: ast.Call, value: bool) -> bool:
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return len(arguments) == 1 and isinstance(arguments[0], ast.Constant) and arguments[0].value is value
+
+
+def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef) -> EvaluationPass | None:
+    evals = _eval_calls(script, function)
+    named = bool(_NAMED.search(function.name.lower()))
+    if not evals and not named:
+        return None
+    if function.name in ("forward", "__init__", "main") and not evals:
+        return None
+    forwards = tuple(forward_calls(script, function))
+    if not forwards or _is_module_method(script, function):
+        return None
+    if trains(script, function):
+        asked = asks_for_gradients(script, function)
+        if asked is None or not _only_asks(asked):
+            return None
+        return EvaluationPass(function, function, None, None, forwards, False, "it needs gradients itself")
+    open_forwards = tuple(call for call in forwards if not gradients_off(script, call, function))
+    if not open_forwards:
+        return EvaluationPass(function, function, None, None, (), True, None)
+    return EvaluationPass(function, function, None, None, open_forwards, False, _function_problem(script, function, bool(evals)))
+
+
+def _only_asks(node: ast.AST) -> bool:
+    """Gradients are asked for without a training step: saliency, adversarial examples, forces."""
+    return not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("step", "backward"))
+
+
+def _is_module_method(script: Script, function: ast.AST) -> bool:
+    """Methods of a model itself may be called while training."""
+    cls = script.parent(function)
+    if not isinstance(cls, ast.ClassDef):
+        return False
+    return script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION)
+
+
+def _function_problem(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef, evals: bool) -> str | None:
+    callers = script.callers(function)
+    loops = any(isinstance(part, ast.For | ast.While) for part in walk_scope(function))
+    if not evals and not loops and not callers:
+        return "nothing shows that it is never part of a training step"
+    if _returns_no_graph(script, function):
+        return None
+    for other, call in callers:
+        if reaches_backward(other, call):
+            return "its result may reach a backward pass"
+    if not callers and not evals:
+        return "its callers are not known, and it returns tensors"
+    return None
+
+
+def _returns_no_graph(script: Script, function: ast.AST) -> bool:
+    plain = {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY}
+    for part in walk_scope(function):
+        if isinstance(part, ast.Yield | ast.YieldFrom):
+            return False
+        if isinstance(part, ast.Return) and part.value is not None:
+            parts = part.value.elts if isinstance(part.value, ast.Tuple) else [part.value]
+            if any(not {value.kind for value in script.values(each)} <= plain for each in parts):
+                return False
+    return True
+
+
+def _runs(script: Script, scope: ast.AST) -> Iterator[EvaluationPass]:
+    """In scopes that also train: what follows `model.eval()` in the same block up to `.train()`, and what follows the last training."""
+    seen: set[ast.stmt] = set()
+    for start in (*_eval_statements(script, scope), *_last_training(script, scope)):
+        block = script.block(start)
+        following: list[ast.stmt] = []
+        for each in block[block.index(start) + 1 :]:
+            if each in seen or _switches_to_train(script, each):
+                break
+            following.append(each)
+        seen.update(following)
+        yield from _covering(script, following)
+
+
+def _eval_statements(script: Script, scope: ast.AST) -> Iterator[ast.stmt]:
+    for call in _eval_calls(script, scope):
+        statement = script.statement(call)
+        if isinstance(statement, ast.Expr | ast.Assign):
+            yield statement
+
+
+def _last_training(script: Script, scope: ast.AST) -> Iterator[ast.stmt]:
+    """The last statement of a scope's body that trains, when it is a loop: what comes after it tries the model out."""
+    body = scope.body if isinstance(scope, ast.Module | ast.FunctionDef) else []
+    blocks = [body]
+    for statement in body:
+        if isinstance(statement, ast.If) and script.tree is scope and _is_main_guard(statement):
+            blocks.append(statement.body)
+    for block in blocks:
+        training = [
+            each
+            for each in block
+            if isinstance(each, ast.For | ast.While)
+            and (any(True for _ in backward_calls(script, each)) or _calls_training(script, each))
+        ]
+        if training:
+            yield training[-1]
+
+
+def _is_main_guard(statement: ast.If) -> bool:
+    return any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(statement.test))
+
+
+def _switches_to_train(script: Script, statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return False
+    function = statement.value.func
+    return isinstance(function, ast.Attribute) and function.attr == "train" and not _argument_is(statement.value, False)
+
+
+def _covering(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]:
+    """Loops that run the model, one pass each; neighbouring straight statements that do so, as one run."""
+    run: list[ast.stmt] = []
+    for statement in statements:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        calls = tuple(call for call in forward_calls(script, statement))
+        if not calls:
+            continue
+        if asks_for_gradients(script, statement) is not None or _calls_training(script, statement):
+            break
+        if isinstance(statement, ast.For | ast.While):
+            if run:
+                yield from _run(script, run)
+                run = []
+            yield from _run(script, [statement])
+        else:
+            run.append(statement)
+    if run:
+        yield from _run(script, run)
+
+
+def _calls_training(script: Script, statement: ast.stmt) -> bool:
+    return any(
+        trains(other, function)
+        for part in walk_scope(statement)
+        if isinstance(part, ast.Call)
+        for other, function in script.callees(part)
+    )
+
+
+def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]:
+    first, last = statements[0], statements[-1]
+    block = script.block(first)
+    inner = block[block.index(first) : block.index(last) + 1]
+    calls = [call for statement in inner for call in forward_calls(script, statement)]
+    open_calls = tuple(call for call in calls if not gradients_off(script, call, first))
+    if not open_calls:
+        yield EvaluationPass(first, None, first, last, (), True, None)
+        return
+    if all(_ends_without_forward_of_its_own(script, call) for call in open_calls):
+        yield EvaluationPass(first, None, first, last, (), True, None)
+        return
+    problem = "its result may reach a backward pass" if any(reaches_backward(script, call) for call in open_calls) else None
+    yield EvaluationPass(first, None, first, last, open_calls, False, problem)
+
+
+def _ends_without_forward_of_its_own(script: Script, call: ast.Call) -> bool:
+    """A call of a project function which itself is an evaluation pass, reported there."""
+    callees = script.callees(call)
+    return bool(callees) and script.kind(call.func) is not Kind.MODULE and all(
+        _NAMED.search(function.name.lower()) or _eval_calls(other, function) for other, function in callees
+    )

@@ -1,0 +1,174 @@
+"""Where gradients are computed, asked for or switched off: what makes code training, and what may never lose its graph."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.script.tree import walk_scope
+from autoaccel.script.values import Kind
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+
+GRAD_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
+_GRAD_ASKED = frozenset(
+    """torch.autograd.grad torch.autograd.backward torch.enable_grad torch.func.grad torch.func.vjp torch.func.jacrev
+    torch.autograd.functional.jacobian torch.autograd.functional.hessian torch.autograd.functional.vjp torch.distributed.autograd.backward""".split()
+)
+
+
+def backward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
+    """Calls of `.backward(…)` and `torch.autograd.backward(…)` within `outer`, nested functions excluded."""
+    for part in walk_scope(outer):
+        if isinstance(part, ast.Call) and is_backward(script, part):
+            yield part
+
+
+def is_backward(script: Script, call: ast.Call) -> bool:
+    if script.qualname(call.func) in ("torch.autograd.backward", "torch.distributed.autograd.backward"):
+        return True
+    return (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr == "backward"
+        and script.qualname(call.func) is None
+        and not script.callees(call)
+    )
+
+
+def is_optimizer_step(script: Script, call: ast.Call) -> bool:
+    """`optimizer.step(…)`; also `scaler.step(optimizer)`."""
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.attr != "step":
+        return False
+    return script.kind(function.value) in (Kind.OPTIMIZER, Kind.SCALER)
+
+
+def asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
+    """The first node within `outer` (nested functions included) that trains or needs a graph; None when there is none."""
+    if outer not in script.project.gradient_asks:
+        script.project.gradient_asks[outer] = _asks_for_gradients(script, outer)
+    return script.project.gradient_asks[outer]
+
+
+def _asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
+    for part in ast.walk(outer):
+        match part:
+            case ast.Call():
+                if is_backward(script, part) or is_optimizer_step(script, part):
+                    return part
+                if script.qualname(part.func) in _GRAD_ASKED:
+                    return part
+                if isinstance(part.func, ast.Attribute) and part.func.attr in (
+                    "requires_grad_",
+                    "retain_grad",
+                    "register_full_backward_hook",
+                    "register_backward_hook",
+                ):
+                    return part
+                for keyword in part.keywords:
+                    if (
+                        keyword.arg in ("requires_grad", "create_graph")
+                        and isinstance(keyword.value, ast.Constant)
+                        and keyword.value.value is True
+                    ):
+                        return part
+            case ast.Attribute(attr="grad") if script.qualname(part) is None:
+                return part
+            case ast.Assign(targets=[ast.Attribute(attr="requires_grad")], value=value):
+                if not (isinstance(value, ast.Constant) and value.value is False):
+                    return part
+    return None
+
+
+def trains(script: Script, function: ast.AST) -> bool:
+    """Whether a function trains or needs gradients, itself or through the project functions that it calls."""
+    known = script.project.training.get(function)
+    if known is None:
+        known = script.project.training[function] = _trains(script, function, set())
+    return known
+
+
+def _trains(script: Script, function: ast.AST, seen: set[ast.AST]) -> bool:
+    if function in seen:
+        return False
+    seen.add(function)
+    if asks_for_gradients(script, function) is not None:
+        return True
+    for part in ast.walk(function):
+        if isinstance(part, ast.Call):
+            for other, callee in script.callees(part):
+                if _trains(other, callee, seen):
+                    return True
+    return False
+
+
+def gradients_off(script: Script, node: ast.AST, within: ast.AST | None = None) -> bool:
+    """Whether `node` runs with the grad mode set by an enclosing `with` or decorator (no_grad, inference_mode, set_grad_enabled)."""
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.With | ast.AsyncWith):
+            if any(sets_grad_mode(script, item.context_expr) for item in ancestor.items):
+                return True
+        elif isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
+            return any(sets_grad_mode(script, decorator) for decorator in ancestor.decorator_list)
+        if ancestor is within:
+            break
+    return False
+
+
+def sets_grad_mode(script: Script, expression: ast.expr) -> bool:
+    function = expression.func if isinstance(expression, ast.Call) else expression
+    return script.qualname(function) in GRAD_OFF
+
+
+def reaches_backward(script: Script, call: ast.Call) -> bool:
+    """Whether the result of a call flows, through names of its own scope, into the receiver of a `.backward()` or a return value."""
+    pending: list[ast.AST] = [call]
+    seen: set[ast.AST] = set()
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        child: ast.AST = node
+        for ancestor in script.ancestors(node):
+            if isinstance(ancestor, ast.Call):
+                if is_backward(script, ancestor):
+                    return True
+                if _ends_graph(ancestor, child):
+                    break
+            if isinstance(ancestor, ast.stmt):
+                if isinstance(ancestor, ast.Return):
+                    return True
+                pending.extend(_bound_uses(script, ancestor))
+                break
+            child = ancestor
+    return False
+
+
+_GRAPH_ENDS = frozenset("item tolist numpy detach argmax print format append write float int str len round".split())
+
+
+def _ends_graph(call: ast.Call, child: ast.AST) -> bool:
+    """Calls whose result carries no graph: `x.item()`, `print(x)`, `float(x)`."""
+    match call.func:
+        case ast.Attribute(attr=name):
+            return name in _GRAPH_ENDS - {"append"}
+        case ast.Name(id=name):
+            return name in _GRAPH_ENDS
+    return False
+
+
+def _bound_uses(script: Script, statement: ast.stmt) -> Iterator[ast.Name]:
+    """The reads of the names that an assignment binds."""
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AugAssign | ast.AnnAssign):
+        targets = [statement.target]
+    for target in targets:
+        for part in ast.walk(target):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                for definition in script.definitions(part):
+                    yield from script.uses(definition)
