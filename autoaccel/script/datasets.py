@@ -1,0 +1,280 @@
+"""What a dataset does when a worker process indexes it: devices, random state, open files, its own changes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.script.values import Kind, Value
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+    from autoaccel.script.values import ClassRef
+
+ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
+_GENERATORS = frozenset(
+    """numpy.random.default_rng numpy.random.RandomState numpy.random.Generator random.Random random.SystemRandom torch.Generator""".split()
+)
+_OPENERS = frozenset(
+    """h5py.File lmdb.open lmdb.Environment sqlite3.connect zipfile.ZipFile tarfile.open tables.open_file netCDF4.Dataset cv2.VideoCapture
+    io.open rasterio.open""".split()
+)
+_CHANGES = frozenset("append extend insert remove pop clear update setdefault add discard popitem move_to_end shuffle sort".split())
+_CHEAP_CALLS = frozenset("int float len bool str tuple list torch.tensor torch.as_tensor torch.from_numpy torch.is_tensor".split())
+_CHEAP_METHODS = frozenset(
+    "item long float double int bool to type astype tolist view reshape unsqueeze squeeze flatten size clone copy".split()
+)
+_PURE_TRANSFORMS = frozenset(
+    f"torchvision.transforms.{name}"
+    for name in "Compose ToTensor PILToTensor ConvertImageDtype Normalize Resize CenterCrop Grayscale Pad ToPILImage FiveCrop".split()
+)
+_ON_CPU = "cpu"
+
+
+def origins(script: Script, expression: ast.expr, depth: int = 4) -> Iterator[Value]:
+    """The datasets behind an expression: through `random_split`, `Subset` and `ConcatDataset` to what holds the samples."""
+    for value in script.values(expression):
+        parts = _wrapped(value) if depth else []
+        if parts and value.script is not None:
+            for part in parts:
+                yield from origins(value.script, part, depth - 1)
+        else:
+            yield value
+
+
+def _wrapped(value: Value) -> list[ast.expr]:
+    call = value.node
+    if value.name not in ("torch.utils.data.Subset", "torch.utils.data.ConcatDataset") or not isinstance(call, ast.Call):
+        return []
+    first = call.args[0] if call.args else next((each.value for each in call.keywords if each.arg in ("dataset", "datasets")), None)
+    if first is None:
+        return []
+    return list(first.elts) if isinstance(first, ast.List | ast.Tuple) else [first]
+
+
+def is_iterable(script: Script, value: Value) -> bool:
+    """Whether a dataset is a stream that every worker would repeat in full."""
+    if value.cls is None:
+        return value.name == "torch.utils.data.IterableDataset"
+    project = script.project
+    streams = any(name.endswith(".IterableDataset") for name in project.external_lineage(value.cls))
+    return streams and not any(
+        "get_worker_info" in (getattr(node, "id", None), getattr(node, "attr", None))
+        for each in project.lineage(value.cls)
+        for node in ast.walk(each.node)
+    )
+
+
+def reachable(script: Script, expression: ast.AST, depth: int = 4) -> Iterator[tuple[Script, ast.AST]]:
+    """The nodes of an expression and of all that its names lead to: definitions, functions, classes of the project."""
+    seen: set[ast.AST] = set()
+    pending: list[tuple[Script, ast.AST, int]] = [(script, expression, depth)]
+    while pending and len(seen) < 200:
+        home, root, left = pending.pop()
+        if root in seen:
+            continue
+        seen.add(root)
+        for node in ast.walk(root):
+            yield home, node
+            if left == 0 or not isinstance(node, ast.Name | ast.Attribute):
+                continue
+            for value in home.values(node):
+                if value.kind in (Kind.FUNCTION, Kind.CLASS) and value.node is not None and value.script is not None:
+                    pending.append((value.script, value.node, left - 1))
+                elif value.cls is not None and value.kind is not Kind.MODULE:
+                    pending.extend((each.script, each.node, 0) for each in home.project.lineage(value.cls))
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                pending.extend(
+                    (home, each.value, left - 1) for each in home.definitions(node) if each.how == "assign" and each.value is not None
+                )
+                pending.extend(
+                    (other, argument, left - 1)
+                    for each in home.definitions(node)
+                    if each.how == "param"
+                    for other, argument in home.project.arguments(home, each.scope.node, each.name)
+                )
+
+
+def uses_device(script: Script, expression: ast.expr) -> bool:
+    """Whether samples (or what collates them) may live on, or pass through, an accelerator."""
+    return any(_is_device_use(home, node) for home, node in reachable(script, expression))
+
+
+def _is_device_use(script: Script, node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda")):
+            return script.qualname(node.func) is None
+        case ast.Call(func=ast.Attribute(attr="to"), args=[first, *_]):
+            return _may_be_device(script, first)
+        case ast.keyword(arg="device", value=device):
+            return _may_be_device(script, device)
+        case ast.Call(func=function):
+            name = script.qualname(function) or ""
+            return name.startswith("torch.cuda.") and name.endswith("Tensor")
+        case _:
+            return False
+
+
+def _may_be_device(script: Script, expression: ast.expr) -> bool:
+    match expression:
+        case ast.Constant(value=str() as text):
+            return not text.startswith(_ON_CPU)
+        case ast.Constant(value=None):
+            return False
+    kinds = {value.kind for value in script.values(expression)}
+    return not kinds <= {Kind.DTYPE, Kind.NONE} and (Kind.TENSOR not in kinds or Kind.DEVICE in kinds)
+
+
+def keeps_gradients(script: Script, expression: ast.expr) -> bool:
+    """Whether samples may require gradients, which workers cannot send."""
+    for _, node in reachable(script, expression):
+        match node:
+            case ast.keyword(arg="requires_grad", value=ast.Constant(value=False)):
+                continue
+            case ast.keyword(arg="requires_grad") | ast.Attribute(attr="requires_grad_"):
+                return True
+            case ast.Attribute(attr="requires_grad", ctx=ast.Store()):
+                return True
+    return False
+
+
+def item_methods(script: Script, cls: ClassRef) -> list[tuple[Script, ast.FunctionDef]]:
+    """The methods that run per sample: `__getitem__` and what it calls on `self`."""
+    methods: dict[str, tuple[Script, ast.FunctionDef]] = {}
+    for each in script.project.lineage(cls):
+        for part in each.node.body:
+            if isinstance(part, ast.FunctionDef):
+                methods.setdefault(part.name, (each.script, part))
+    pending = [name for name in ITEM_METHODS if name in methods]
+    found: dict[str, tuple[Script, ast.FunctionDef]] = {}
+    while pending:
+        name = pending.pop()
+        if name in found:
+            continue
+        found[name] = methods[name]
+        for node in ast.walk(methods[name][1]):
+            if isinstance(node, ast.Attribute) and node.attr in methods and node.attr != "__init__":
+                pending.append(node.attr)
+    return list(found.values())
+
+
+def keeps_generator(script: Script, cls: ClassRef) -> bool:
+    """Whether samples draw from a random generator that workers would each repeat from the same state."""
+    for home, method in item_methods(script, cls):
+        for node in ast.walk(method):
+            if isinstance(node, ast.Attribute) and _is_own(node, method):
+                bindings = [b for each in home.project.lineage(cls) for b in home.project.class_info(each).attributes.get(node.attr, ())]
+                expressions = [(home, value) for value, _ in bindings if isinstance(value, ast.expr)]
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                outer = [each for each in home.definitions(node) if each.scope.node is not method and each.value is not None]
+                expressions = [(home, each.value) for each in outer if each.value is not None]
+            else:
+                continue
+            if any(_makes_generator(owner, expression) for owner, expression in expressions):
+                return True
+    return False
+
+
+def _makes_generator(script: Script, expression: ast.expr) -> bool:
+    return any(
+        isinstance(node, ast.Call) and script.qualname(node.func) in _GENERATORS for node in ast.walk(expression)
+    ) or any(value.name in _GENERATORS for value in script.values(expression))
+
+
+def changes_itself(script: Script, cls: ClassRef) -> bool:
+    """Whether reading a sample changes the dataset or a global (a cache, a counter): workers would change their own copies."""
+    for home, method in item_methods(script, cls):
+        for node in ast.walk(method):
+            match node:
+                case ast.Global():
+                    return True
+                case ast.Assign(targets=targets, value=value):
+                    if any(_is_own(target, method) for target in targets) and not _opens(home, value):
+                        return True
+                case ast.AugAssign(target=target) if _is_own(target, method):
+                    return True
+                case ast.Call(func=ast.Attribute(attr=attr, value=ast.Attribute() as owner)) if attr in _CHANGES:
+                    if _is_own(owner, method):
+                        return True
+    return False
+
+
+def _is_own(target: ast.AST, method: ast.FunctionDef) -> bool:
+    """Whether an expression is an attribute of the method's `self`, or an item of one."""
+    while isinstance(target, ast.Subscript | ast.Attribute):
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            return bool(method.args.args) and target.value.id == method.args.args[0].arg
+        target = target.value
+    return False
+
+
+def holds_file(script: Script, cls: ClassRef) -> bool:
+    """Whether the dataset opens a file when it is made: workers would share its position."""
+    for each in script.project.lineage(cls):
+        for part in each.node.body:
+            if isinstance(part, ast.FunctionDef) and part.name == "__init__":
+                for node in ast.walk(part):
+                    if isinstance(node, ast.Assign) and any(_is_own(target, part) for target in node.targets):
+                        if _opens(each.script, node.value):
+                            return True
+    return False
+
+
+def _opens(script: Script, value: ast.expr) -> bool:
+    match value:
+        case ast.Call(func=ast.Name(id="open") as function) if not script.definitions(function):
+            return True
+        case ast.Call(func=function):
+            return script.qualname(function) in _OPENERS
+        case ast.Subscript(value=inner):
+            return _opens(script, inner)
+        case _:
+            return False
+
+
+def only_indexes(script: Script, value: Value) -> bool:
+    """Whether a sample is a few microseconds of indexing in memory, which workers make slower."""
+    if value.name == "torch.utils.data.TensorDataset":
+        return True
+    if value.cls is None:
+        return value.kind in (Kind.SEQUENCE, Kind.TENSOR, Kind.ARRAY)
+    methods = item_methods(script, value.cls)
+    return bool(methods) and all(_is_cheap(home, method) for home, method in methods)
+
+
+def _is_cheap(script: Script, method: ast.FunctionDef) -> bool:
+    if method.name not in ("__getitem__", "__getitems__"):
+        return False
+    for node in ast.walk(method):
+        match node:
+            case ast.For() | ast.While() | ast.ListComp() | ast.With() | ast.Attribute(attr="iloc" | "loc"):
+                return False
+            case ast.Call(func=ast.Attribute(attr=attr) as function):
+                if attr not in _CHEAP_METHODS and script.qualname(function) not in _CHEAP_CALLS:
+                    return False
+            case ast.Call(func=function):
+                name = script.qualname(function) or (function.id if isinstance(function, ast.Name) else "")
+                if name not in _CHEAP_CALLS and not name.endswith("Tensor"):
+                    return False
+    return True
+
+
+def is_pure_vision(script: Script, value: Value) -> bool:
+    """Whether samples are torchvision's own, through transforms that draw no random numbers."""
+    if value.name is None or not value.name.startswith("torchvision.datasets.") or not isinstance(value.node, ast.Call):
+        return False
+    home = value.script or script
+    for keyword in value.node.keywords:
+        if keyword.arg == "target_transform":
+            return False
+    transform = next((keyword.value for keyword in value.node.keywords if keyword.arg == "transform"), None)
+    if transform is None:
+        return False
+    for where, node in reachable(home, transform):
+        match node:
+            case ast.Call(func=function) if where.qualname(function) not in _PURE_TRANSFORMS:
+                return False
+            case ast.Lambda() | ast.FunctionDef():
+                return False
+    return True

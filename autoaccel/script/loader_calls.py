@@ -1,0 +1,295 @@
+"""DataLoader calls: which arguments they set, which loops and iterators consume them, how often."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autoaccel.script.external import LOADER_CLASSES
+from autoaccel.script.values import Kind, Value
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+
+POSITIONS = (
+    "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory", "drop_last",
+    "timeout", "worker_init_fn", "multiprocessing_context", "generator",
+)  # fmt: skip
+_POOL_METHODS = frozenset("map imap imap_unordered starmap apply apply_async map_async starmap_async".split())
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderCall:
+    """One `DataLoader(...)`: the arguments that it surely gets, the names it may get through `**`, why it cannot be read."""
+
+    call: ast.Call
+    settings: dict[str, ast.expr]
+    possible: frozenset[str]
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """A place that iterates a loader: a `for` (or comprehension), a kept `iter(loader)`, or `next(iter(loader))` for one batch."""
+
+    script: Script
+    node: ast.AST
+    how: str
+
+
+def loader_calls(script: Script) -> Iterator[LoaderCall]:
+    """The calls of torch's own loader classes; subclasses and other libraries' loaders have rules of their own."""
+    for call in script.calls(*LOADER_CLASSES):
+        settings: dict[str, ast.expr] = {}
+        possible: set[str] = set()
+        problem = None
+        for name, value in zip(POSITIONS, call.args, strict=False):
+            settings[name] = value
+        if any(isinstance(argument, ast.Starred) for argument in call.args):
+            problem = "its positional arguments are unpacked from a sequence"
+        for keyword in call.keywords:
+            if keyword.arg is not None:
+                settings[keyword.arg] = keyword.value
+                continue
+            keys = mapping_keys(script, keyword.value)
+            if keys is None:
+                problem = "its keyword arguments come from a mapping whose keys are not known here"
+            else:
+                possible |= keys
+        yield LoaderCall(call, settings, frozenset(possible), problem)
+
+
+def mapping_keys(script: Script, expression: ast.expr, depth: int = 4) -> frozenset[str] | None:
+    """Every key that a mapping may have where it is unpacked; None when some are not known.
+
+    Follows literals, `dict(…)`, conditional expressions, and what `update` and item assignment add to a name.
+    """
+    if depth == 0:
+        return None
+    match expression:
+        case ast.Dict(keys=keys, values=values):
+            found: set[str] = set()
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    found.add(key.value)
+                    continue
+                inner = mapping_keys(script, value, depth - 1) if key is None else None
+                if inner is None:
+                    return None
+                found |= inner
+            return frozenset(found)
+        case ast.IfExp(body=left, orelse=right) | ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return _merged(mapping_keys(script, left, depth - 1), mapping_keys(script, right, depth - 1))
+        case ast.Call(func=ast.Name(id="dict"), args=args, keywords=keywords) if not script.definitions(expression.func):  # type: ignore[arg-type]
+            parts = [*args, *(keyword.value for keyword in keywords if keyword.arg is None)]
+            merged: frozenset[str] | None = frozenset(keyword.arg for keyword in keywords if keyword.arg is not None)
+            for part in parts:
+                merged = _merged(merged, mapping_keys(script, part, depth - 1))
+            return merged
+        case ast.Name():
+            return _named_keys(script, expression, depth)
+        case _:
+            return None
+
+
+def _merged(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:
+    return None if left is None or right is None else left | right
+
+
+def _named_keys(script: Script, name: ast.Name, depth: int) -> frozenset[str] | None:
+    definitions = script.definitions(name)
+    found: frozenset[str] | None = frozenset() if definitions else None
+    for definition in definitions:
+        if definition.how != "assign" or definition.path or definition.value is None:
+            return None
+        found = _merged(found, mapping_keys(script, definition.value, depth - 1))
+        for use in script.uses(definition):
+            found = _merged(found, _added_keys(script, use, depth))
+    return found
+
+
+def _added_keys(script: Script, use: ast.Name, depth: int) -> frozenset[str] | None:
+    """What one use of a mapping's name may add to it."""
+    parent = script.parent(use)
+    match parent:
+        case ast.keyword(arg=None):
+            return frozenset()
+        case ast.Subscript(ctx=ast.Store(), slice=ast.Constant(value=str() as key)):
+            return frozenset({key})
+        case ast.Subscript(ctx=ast.Load()) | ast.Dict() | ast.FormattedValue() | ast.Compare() | ast.BinOp():
+            return frozenset()
+        case ast.Attribute(attr="update"):
+            call = script.parent(parent)
+            if not isinstance(call, ast.Call):
+                return None
+            keys: frozenset[str] | None = frozenset(keyword.arg for keyword in call.keywords if keyword.arg is not None)
+            for part in (*call.args, *(keyword.value for keyword in call.keywords if keyword.arg is None)):
+                keys = _merged(keys, mapping_keys(script, part, depth - 1))
+            return keys
+        case ast.Attribute(attr="get" | "items" | "keys" | "values" | "copy" | "pop"):
+            return frozenset()
+        case ast.Call(func=ast.Attribute(attr="update")) | ast.Call(func=ast.Name(id="print" | "dict" | "len")):
+            return frozenset()
+        case _:
+            return None
+
+
+def related(script: Script) -> tuple[Script, ...]:
+    """The files in which a loader of this script may be iterated: those that import it and those that it imports."""
+    found = dict.fromkeys(script.project.neighbours(script))
+    for scope in script.flow.scopes.values():
+        for definitions in scope.definitions.values():
+            for each in definitions:
+                if each.how == "import" and each.target:
+                    imported = script.project.imported(script, each.target, each.level)
+                    if imported is not None:
+                        found[imported[0]] = None
+    return tuple(found)
+
+
+def iterations(script: Script, call: ast.Call) -> tuple[Iteration, ...]:
+    """Every place in the project that surely may iterate the loader that `call` makes."""
+    return tuple(
+        Iteration(home, node, how)
+        for home in related(script)
+        for node, how, loader in _sites(home)
+        if any(origin is call for _, origin in home.creations(loader))
+    )
+
+
+def _sites(script: Script) -> Iterator[tuple[ast.AST, str, ast.expr]]:
+    for loop in script.loader_loops:
+        yield loop.node, "for", loop.loader
+    for comprehension in script.find(ast.comprehension):
+        yield comprehension, "for", unwrapped(script, comprehension.iter)
+    for node in script.find(ast.Call):
+        match node:
+            case ast.Call(func=ast.Name(id="iter") as name, args=[loader]) if not script.definitions(name):
+                yield node, "next" if _advanced(script, node) else "iter", loader
+
+
+def unwrapped(script: Script, expression: ast.expr) -> ast.expr:
+    """The iterable inside `enumerate` and progress bars."""
+    while isinstance(expression, ast.Call) and expression.args:
+        values = script.values(expression)
+        if not all(value.kind is Kind.ITERATOR and value.name in ("enumerate", "pass") for value in values):
+            break
+        expression = expression.args[0]
+    return expression
+
+
+def _advanced(script: Script, node: ast.Call) -> bool:
+    """Whether a fresh iterator gives one batch and is dropped: `next(iter(loader))`."""
+    match script.parent(node):
+        case ast.Call(func=ast.Name(id="next")):
+            return True
+        case ast.Attribute(attr="next" | "__next__"):
+            return True
+        case _:
+            return False
+
+
+def repeats(home: Script, node: ast.AST, script: Script, origin: ast.AST, depth: int = 5) -> bool:
+    """Whether `node` (in `home`) runs again and again during the life of the object that `origin` (in `script`) makes."""
+    shared = home is script and home.function(node) is home.function(origin)
+    for loop in home.loops(node):
+        if home is not script or not home.inside(origin, loop):
+            return True
+    function = home.function(node)
+    if shared or function is None or depth == 0:
+        return False
+    return any(repeats(other, site, script, origin, depth - 1) for other, site in home.callers(function))
+
+
+def runs_within(home: Script, node: ast.AST, script: Script, outer: ast.AST, depth: int = 3) -> bool:
+    """Whether `node` runs inside the body of `outer`, directly or through calls."""
+    if home is script and node is not outer and _in_body(home, node, outer):
+        return True
+    function = home.function(node)
+    if function is None or depth == 0:
+        return False
+    return any(runs_within(other, site, script, outer, depth - 1) for other, site in home.callers(function))
+
+
+def _in_body(script: Script, node: ast.AST, outer: ast.AST) -> bool:
+    if isinstance(outer, ast.For | ast.AsyncFor):
+        return any(script.inside(node, statement) for statement in outer.body)
+    return script.inside(node, outer)
+
+
+def dataset_changes(script: Script, made: LoaderCall) -> Iterator[tuple[Script, ast.AST]]:
+    """Where the project assigns to the dataset of a loader, or calls a method of it that changes it, outside its own class."""
+    dataset = made.settings.get("dataset")
+    if dataset is None:
+        return
+    wanted = frozenset(value for value in script.values(dataset) if value.kind is not Kind.UNKNOWN)
+    for home in related(script):
+        for owner, node in _writes(home):
+            if any(_is_dataset(home, part, wanted, made.call) for part in _prefixes(owner)):
+                yield home, node
+
+
+def _writes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
+    """Objects that statements write to: the `x.y` of `x.y.z = …`, of `x.y.z[i] += …` and of `x.y.reset()`."""
+    for attribute in script.find(ast.Attribute):
+        if isinstance(attribute.ctx, ast.Store):
+            yield attribute.value, attribute
+    for item in script.find(ast.Subscript):
+        if isinstance(item.ctx, ast.Store) and isinstance(item.value, ast.Attribute):
+            yield item.value.value, item
+    for call in script.find(ast.Call):
+        if isinstance(call.func, ast.Attribute) and isinstance(script.parent(call), ast.Expr) and _changes(script, call):
+            yield call.func.value, call
+
+
+def _changes(script: Script, call: ast.Call) -> bool:
+    """Whether a method called for its effect changes its object: a project method that assigns to `self`, or one that is not known."""
+    callees = script.callees(call)
+    return not callees or any(
+        isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) for _, method in callees for node in ast.walk(method)
+    )
+
+
+def _prefixes(expression: ast.expr) -> Iterator[ast.expr]:
+    """`a.b.c`, `a.b`, `a`."""
+    while True:
+        yield expression
+        if not isinstance(expression, ast.Attribute | ast.Subscript):
+            return
+        expression = expression.value
+
+
+def _is_dataset(script: Script, expression: ast.expr, wanted: frozenset[Value], call: ast.Call) -> bool:
+    if isinstance(expression, ast.Attribute) and expression.attr == "dataset":
+        if any(origin is call for _, origin in script.creations(expression.value)):
+            return True
+    values = script.values(expression)
+    return any(value in wanted for value in values if value.kind in (Kind.DATASET, Kind.OBJECT) and value.node is not None)
+
+
+def in_daemon(script: Script, call: ast.Call) -> bool:
+    """Whether a loader is made in a process that may not have children: a daemon, or a worker of a pool."""
+    function = script.function(call)
+    while function is not None and not hasattr(function, "name"):
+        function = script.function(function)
+    if function is None:
+        return False
+    for site in script.find(ast.Call):
+        arguments = {keyword.arg: keyword.value for keyword in site.keywords}
+        target = arguments.get("target")
+        if target is not None and _refers(script, target, function):
+            flag = arguments.get("daemon")
+            if isinstance(flag, ast.Constant) and flag.value is True:
+                return True
+            if any(node.attr == "daemon" and isinstance(node.ctx, ast.Store) for node in script.find(ast.Attribute)):
+                return True
+        elif isinstance(site.func, ast.Attribute) and site.func.attr in _POOL_METHODS and site.args:
+            if _refers(script, site.args[0], function):
+                return True
+    return False
+
+
+def _refers(script: Script, expression: ast.expr, function: ast.AST) -> bool:
+    return any(value.node is function for value in script.values(expression))

@@ -1,0 +1,227 @@
+"""Load batches in worker processes, into pinned memory.
+
+Without workers the training step waits while the main process reads and decodes every sample; with them the next batches are made
+meanwhile. From pinned memory the copy to the device runs at full speed and beside the computation. How many workers pay, and whether
+there is a device to pin for, is decided when the script runs.
+
+Left alone where it would break or change the run: samples or collation on a device, streams that do not shard themselves, a dataset
+that is changed while it is read, that keeps a random generator, an open file or gradients, one batch from each fresh iterator. Samples
+that are only indexed in memory are pinned, for workers make them slower. Workers persist where later epochs use them again and see the
+same dataset. What the script sets itself stays. The order of samples is kept; random augmentation draws from the workers' streams.
+
+Before:
+    loader = DataLoader(dataset, batch_size=100, shuffle=True)
+After:
+    loader = DataLoader(dataset, batch_size=100, shuffle=True, num_workers=accel.num_workers(),
+                        pin_memory=accel.pin_memory(), persistent_workers=accel.num_workers() > 0)
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from autoaccel.rewriting.finding import AddArguments, Code, Edit, Finding, Replace, Skipped, Tier
+from autoaccel.rewriting.rule import Rule
+from autoaccel.script import Script, datasets
+from autoaccel.script.loader_calls import (
+    Iteration,
+    LoaderCall,
+    dataset_changes,
+    in_daemon,
+    iterations,
+    loader_calls,
+    related,
+    repeats,
+    runs_within,
+)
+from autoaccel.script.values import Kind, Value
+
+RULE = Rule(
+    code="AA201",
+    name="loader-workers",
+    tier=Tier.EQUIVALENT,
+    needles=(b"DataLoader",),
+    references=(
+        "https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading",
+        "https://docs.pytorch.org/docs/stable/data.html#memory-pinning",
+    ),
+)
+_TUNED = ("timeout", "multiprocessing_context", "prefetch_factor")
+_ACCELERATOR = re.compile(r"cuda|accelerator|device|xpu|gpu", re.IGNORECASE)
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    for made in loader_calls(script):
+        problem = _framework(script, made.call) or made.problem
+        if problem is not None:
+            yield RULE.skip(made.call, problem)
+        else:
+            yield from _findings(script, made)
+
+
+def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
+    given = made.settings.keys() | made.possible
+    workers = made.settings.get("num_workers")
+    without = "num_workers" not in given or (isinstance(workers, ast.Constant) and not workers.value)
+    hidden = sorted({"num_workers", "pin_memory"} & (made.possible - made.settings.keys()))
+    if hidden:
+        yield RULE.skip(made.call, f"{' and '.join(hidden)} may already be set through the unpacked keyword arguments")
+    uses = iterations(script, made.call)
+    sources = tuple(datasets.origins(script, made.settings["dataset"])) if "dataset" in made.settings else ()
+    wrong = _unfit(script, made, sources, uses)
+    if wrong is not None:
+        if without or "pin_memory" not in given:
+            yield RULE.skip(made.call, wrong)
+        return
+    refused = _no_workers(script, made, sources, uses) if without else None
+    first: Finding | None = None
+    if refused is not None:
+        yield RULE.skip(made.call, refused)
+    elif without:
+        first = _with_workers(script, made, sources)
+        yield first
+    if "pin_memory" not in given and _has_accelerator(script, uses):
+        yield RULE.finding(
+            made.call, "batches are not loaded into pinned memory", *_add(script, made, "pin_memory", "pin_memory()"), tier=Tier.EXACT
+        )
+    chosen = isinstance(workers, ast.Constant) and isinstance(workers.value, int) and workers.value > 0
+    if "persistent_workers" not in given and (first is not None or chosen) and _persists(script, made, uses):
+        text = "its workers are started again for every pass"
+        if first is not None:
+            edits = _add(script, made, "persistent_workers", "num_workers() > 0")
+            yield RULE.finding(made.call, text, *edits, needs=(first,))
+        else:
+            yield RULE.finding(made.call, text, AddArguments(made.call, (("persistent_workers", Code("True")),)))
+
+
+def _with_workers(script: Script, made: LoaderCall, sources: tuple[Value, ...]) -> Finding:
+    message = "samples are loaded by the process that trains"
+    plain = not {"sampler", "batch_sampler", "collate_fn"} & made.settings.keys()
+    exact = plain and bool(sources) and all(datasets.is_pure_vision(script, source) for source in sources)
+    tier = Tier.EXACT if exact else Tier.EQUIVALENT
+    literal = made.settings.get("num_workers")
+    if literal is None:
+        return RULE.finding(made.call, message, *_add(script, made, "num_workers", "num_workers()"), tier=tier)
+    edits: tuple[Edit, ...] = (Replace(literal, Code(f"{script.accel}.num_workers()")), *script.import_runtime)
+    return RULE.finding(made.call, message, *edits, tier=tier)
+
+
+def _add(script: Script, made: LoaderCall, name: str, value: str) -> tuple[Edit, ...]:
+    return (AddArguments(made.call, ((name, Code(f"{script.accel}.{value}")),)), *script.import_runtime)
+
+
+def _framework(script: Script, call: ast.Call) -> str | None:
+    cls = script.enclosing_class(call)
+    if cls is None:
+        return None
+    for name in script.project.external_lineage(script.class_ref(cls)):
+        if name.startswith(("lightning.", "pytorch_lightning.")):
+            return "Lightning calls this hook and manages its loader"
+        if name.startswith(("transformers.", "torch.utils.data.DataLoader", "fastai.")):
+            return f"it belongs to a subclass of {name}"
+    return None
+
+
+def _unfit(script: Script, made: LoaderCall, sources: tuple[Value, ...], uses: tuple[Iteration, ...]) -> str | None:
+    """Why neither workers nor pinned memory are safe."""
+    dataset = made.settings.get("dataset")
+    if dataset is None:
+        return "its dataset is not visible in the call"
+    if datasets.uses_device(script, dataset):
+        return "its dataset may hold tensors on a device"
+    collate = made.settings.get("collate_fn")
+    if collate is not None and datasets.uses_device(script, collate):
+        return "its batches are moved to a device while they are collated"
+    if any(_unknown(source) for source in sources) and not _moved(uses):
+        return "its dataset is not known here, so its samples may be on a device"
+    return None
+
+
+def _unknown(source: Value) -> bool:
+    return source.kind in (Kind.UNKNOWN, Kind.EXTERNAL)
+
+
+def _moved(uses: tuple[Iteration, ...]) -> bool:
+    """Whether some loop moves the batches to a device: then they come from the CPU."""
+    return any(transfer.site is use.node for use in uses for transfer in use.script.transfers)
+
+
+def _no_workers(script: Script, made: LoaderCall, sources: tuple[Value, ...], uses: tuple[Iteration, ...]) -> str | None:
+    """Why worker processes would break, change or slow down this loader."""
+    tuned = next((name for name in _TUNED if name in made.settings), None)
+    if tuned is not None:
+        return f"no workers: the script sets {tuned}= itself"
+    if in_daemon(script, made.call):
+        return "no workers: it runs in a daemon process, which may not start others"
+    for source in sources:
+        reason = _unsafe(script, source)
+        if reason is not None:
+            return f"no workers: {reason}"
+    if datasets.keeps_gradients(script, made.settings["dataset"]):
+        return "no workers: its samples may require gradients"
+    size = made.settings.get("batch_size")
+    if isinstance(size, ast.Call) and isinstance(size.func, ast.Name) and size.func.id == "len":
+        return "no workers: one batch holds the whole dataset"
+    if any(use.how == "next" and repeats(use.script, use.node, script, made.call) for use in uses):
+        return "no workers: each fresh iterator gives one batch only, and would start them again"
+    loops = [use for use in uses if isinstance(use.node, ast.For)]
+    if len(script.loops(made.call)) > 1:
+        return "no workers: the loader is made again in an inner loop"
+    for home, change in dataset_changes(script, made):
+        if any(runs_within(home, change, loop.script, loop.node) for loop in loops):
+            return "no workers: the dataset is changed while it is read"
+    return None
+
+
+def _unsafe(script: Script, source: Value) -> str | None:
+    if _unknown(source):
+        return "its dataset is not known here"
+    if datasets.is_iterable(script, source):
+        return "each would repeat the whole stream"
+    if source.cls is None:
+        return "its samples are only indexed in memory" if datasets.only_indexes(script, source) else None
+    home = source.cls.script
+    if datasets.keeps_generator(home, source.cls):
+        return "its dataset keeps a random generator, which each would repeat"
+    if datasets.changes_itself(home, source.cls):
+        return "its dataset changes as it is read"
+    if datasets.holds_file(home, source.cls):
+        return "its dataset keeps a file open"
+    if datasets.only_indexes(home, source):
+        return "its samples are only indexed in memory"
+    return None
+
+
+def _has_accelerator(script: Script, uses: tuple[Iteration, ...]) -> bool:
+    """Whether the project uses a device at all; pinning for a script that stays on the CPU costs time and a device context."""
+    files = dict.fromkeys((*related(script), *(use.script for use in uses)))
+    if any(_ACCELERATOR.search(each.text) for each in files):
+        return True
+    return not uses and ".backward(" not in script.text
+
+
+def _persists(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) -> bool:
+    """Whether later passes may reuse the workers: iterated again, never twice at once, over a dataset that stays as it was."""
+    if not any(use.how != "next" and repeats(use.script, use.node, script, made.call) for use in uses):
+        return False
+    nodes = [use.node for use in uses]
+    if len(set(nodes)) < len(nodes) or (len(nodes) > 1 and any(use.how == "iter" for use in uses) and _mixed(uses)):
+        return False
+    for use in uses:
+        if any(runs_within(use.script, use.node, other.script, other.node) for other in uses if other is not use):
+            return False
+    return not any(_later(home, change, script, made.call) for home, change in dataset_changes(script, made))
+
+
+def _mixed(uses: tuple[Iteration, ...]) -> bool:
+    return {use.how for use in uses} != {"iter"}
+
+
+def _later(home: Script, change: ast.AST, script: Script, call: ast.Call) -> bool:
+    """Whether a change of the dataset may come after the loader is made."""
+    same = home is script and home.function(change) is script.function(call)
+    before = getattr(change, "lineno", 0) < call.lineno
+    return not (same and before and not repeats(home, change, script, call))
