@@ -110,6 +110,15 @@ def select_rules(rules: Sequence[Rule], chosen: Settings) -> list[Rule]:
     return picked
 
 
+def rule_named(rules: Sequence[Rule], word: str) -> Rule:
+    """The one rule with this code or name. Raises `ConfigError`."""
+    for rule in rules:
+        if _is_named(rule, word):
+            return rule
+    names = [name for rule in rules for name in (rule.code, rule.name)]
+    raise ConfigError(f"no rule is called {word!r}{did_you_mean(word, names)} (`autoaccel rules` lists them)")
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(word.lower(), {name.lower(): name for name in known}, n=1, cutoff=0.6)
     names = {name.lower(): name for name in known}
@@ -129,13 +138,17 @@ _KEYS = {
 _EXACT_MATCH = 100
 
 
+def _is_named(rule: Rule, word: str) -> bool:
+    return word.upper() == rule.code or word.lower().replace("_", "-") == rule.name
+
+
 def _strengths(rules: Sequence[Rule], selectors: Iterable[str], where: str) -> dict[str, int]:
     """How specifically each rule is named, by code: the length of the prefix, or `_EXACT_MATCH` for a whole code or a name."""
     strengths: dict[str, int] = {}
     for selector in selectors:
         matched = False
         for rule in rules:
-            if selector.upper() == rule.code or selector.lower().replace("_", "-") == rule.name:
+            if _is_named(rule, selector):
                 strength = _EXACT_MATCH
             elif selector.upper() == "ALL":
                 strength = 0

@@ -1,0 +1,64 @@
+"""`autoaccel env`: versions, hardware and what the runtime would decide here; made to be pasted into an issue."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+
+import click
+
+from autoaccel import __version__
+
+# In a process of its own: importing torch takes seconds and may fail in ways that no except clause catches.
+_PROBE = "import json; from autoaccel import runtime; print(json.dumps(runtime.describe()))"
+_PROBE_SECONDS = 120
+
+
+@click.command()
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def env(output_format: str) -> int:
+    """Show versions, the accelerator, and what rewritten scripts would decide on this machine."""
+    facts = tool_facts() | runtime_facts()
+    if output_format == "json":
+        click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+    else:
+        width = max(map(len, facts))
+        for name, value in facts.items():
+            click.echo(f"{name:<{width}}  {value}")
+    return 0
+
+
+def tool_facts() -> dict[str, str]:
+    facts = {
+        "autoaccel": __version__,
+        "python": f"{platform.python_version()} ({sys.executable})",
+        "platform": platform.platform(),
+        "processors": str(os.cpu_count()),
+    }
+    for package in ("click", "libcst", "pathspec"):
+        try:
+            facts[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            facts[package] = "not installed"
+    return facts
+
+
+def runtime_facts() -> dict[str, str]:
+    """What `autoaccel.runtime.describe()` says under this Python; one line of reason where it cannot be asked."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {"runtime": f"not available: {error}"}
+    if done.returncode == 0:
+        # torch may greet on stdout; the facts are the last line.
+        return {str(key): str(value) for key, value in json.loads(done.stdout.splitlines()[-1]).items()}
+    lines = done.stderr.strip().splitlines()
+    if any("No module named 'torch'" in line for line in lines):
+        return {"torch": "not installed here; run `autoaccel env` in the environment that trains"}
+    return {"runtime": f"not available: {lines[-1] if lines else f'exit status {done.returncode}'}"}

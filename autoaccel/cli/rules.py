@@ -1,0 +1,40 @@
+"""`autoaccel rule` and `autoaccel rules`: what the tool knows to do, and why."""
+
+from __future__ import annotations
+
+import click
+
+from autoaccel.config import rule_named
+
+FORMATS = click.Choice(["text", "json", "markdown"])
+
+
+@click.command()
+@click.argument("name", metavar="CODE|NAME")
+@click.option("--output-format", type=FORMATS, default="text", show_default=True)
+def rule(name: str, output_format: str) -> int:
+    """Explain one rule: what it does, why that is faster, when it leaves code alone."""
+    from autoaccel.reports import rules as reports
+    from autoaccel.rewriting import registry
+
+    chosen = rule_named(registry.rules(), name)
+    report = {
+        "text": reports.explanation_text,
+        "json": reports.explanation_json,
+        "markdown": reports.explanation_markdown,
+    }[output_format]
+    click.echo(report(chosen), nl=False)
+    return 0
+
+
+@click.command()
+@click.option("--output-format", type=FORMATS, default="text", show_default=True)
+def rules(output_format: str) -> int:
+    """List all rules."""
+    from autoaccel.reports import rules as reports
+    from autoaccel.rewriting import registry
+
+    report = {"text": reports.table_text, "json": reports.table_json, "markdown": reports.table_markdown}[output_format]
+    click.echo(report(registry.rules()), nl=False)
+    return 0
+

@@ -1,0 +1,77 @@
+"""What there is to say about rules, generated from their metadata and docstrings: explanations and the table."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from autoaccel.rewriting.rule import Rule
+
+_CODE_HEADINGS = ("Before:", "After:")
+
+
+def explanation_text(rule: Rule) -> str:
+    """One rule for a terminal."""
+    return f"{rule.code} {rule.name} ({rule.tier.label})\n\n{rule.explanation}\n{_references(rule, '- ')}"
+
+
+def explanation_markdown(rule: Rule) -> str:
+    """One rule as a Markdown section; the examples become code blocks."""
+    return f"## {rule.code} {rule.name}\n\nTier: `{rule.tier.label}`\n\n{_fenced(rule.explanation)}\n{_references(rule, '- ')}"
+
+
+def explanation_json(rule: Rule) -> str:
+    return json.dumps(_record(rule), indent=2, ensure_ascii=False) + "\n"
+
+
+def table_text(rules: Sequence[Rule]) -> str:
+    """All rules, one per line, in columns."""
+    rows = [(rule.code, rule.name, rule.tier.label, rule.summary) for rule in rules]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
+    return "".join("  ".join((*map(str.ljust, row[:3], widths), row[3])) + "\n" for row in rows)
+
+
+def table_markdown(rules: Iterable[Rule]) -> str:
+    """The table of the README."""
+    lines = ["| code | name | tier | what it does |", "|---|---|---|---|"]
+    for rule in rules:
+        lines.append(f"| {rule.code} | {rule.name} | {rule.tier.label} | {rule.summary.replace('|', chr(92) + '|')} |")
+    return "\n".join(lines) + "\n"
+
+
+def table_json(rules: Iterable[Rule]) -> str:
+    return json.dumps([_record(rule) for rule in rules], indent=2, ensure_ascii=False) + "\n"
+
+
+def _record(rule: Rule) -> dict[str, object]:
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "tier": rule.tier.label,
+        "min_torch": rule.min_torch,
+        "summary": rule.summary,
+        "explanation": rule.explanation,
+        "references": list(rule.references),
+    }
+
+
+def _references(rule: Rule, bullet: str) -> str:
+    return "".join(["\nReferences:\n", *(f"{bullet}{link}\n" for link in rule.references)]) if rule.references else ""
+
+
+def _fenced(explanation: str) -> str:
+    """The indented blocks under `Before:` and `After:` as fenced Python; the rest as it is."""
+    result: list[str] = []
+    lines = explanation.split("\n")
+    while lines:
+        line = lines.pop(0)
+        result.append(line)
+        if line.strip() not in _CODE_HEADINGS:
+            continue
+        block: list[str] = []
+        while lines and (not lines[0].strip() or lines[0].startswith(" ")):
+            block.append(lines.pop(0))
+        code = textwrap.dedent("\n".join(block)).strip("\n")
+        result += ["", "```python", code, "```", ""]
+    return "\n".join(result).rstrip()

@@ -1,0 +1,129 @@
+"""Every pair in `fixtures/<rule-name>/`: what a rule must change, and what it must leave alone.
+
+`AUTOACCEL_UPDATE=1 pytest` rewrites the expected files.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autoaccel.rewriting import engine, registry
+from autoaccel.rewriting.engine import Result
+from autoaccel.rewriting.rule import Rule
+from autoaccel.script import Project
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+UPDATE = os.environ.get("AUTOACCEL_UPDATE") == "1"
+RULES = {rule.name: rule for rule in registry.rules()}
+
+
+@dataclass(frozen=True)
+class Case:
+    """The inputs of one case by path, and where the expected texts are (the input itself for a no-op)."""
+
+    rule: Rule
+    name: str
+    expected: dict[Path, Path]
+
+    @property
+    def is_noop(self) -> bool:
+        return all(source == target for source, target in self.expected.items())
+
+    def __str__(self) -> str:
+        return f"{self.rule.name}/{self.name}"
+
+
+def cases() -> list[Case]:
+    found = []
+    for rule in RULES.values():
+        folder = FIXTURES / rule.name
+        for path in sorted(folder.glob("*.in.py")):
+            name = path.name.removesuffix(".in.py")
+            found.append(Case(rule, name, {path: path.with_name(f"{name}.out.py")}))
+        for path in sorted(folder.glob("noop_*.py")):
+            found.append(Case(rule, path.stem, {path: path}))
+        for path in sorted(each for each in folder.glob("*/") if each.is_dir() and each.name != "__pycache__"):
+            inputs = sorted(each for each in path.rglob("*.py") if path / "expected" not in each.parents)
+            if path.name.startswith("noop_"):
+                found.append(Case(rule, path.name, {each: each for each in inputs}))
+            else:
+                found.append(Case(rule, path.name, {each: path / "expected" / each.relative_to(path) for each in inputs}))
+    return found
+
+
+CASES = cases()
+
+
+def read(path: Path) -> str:
+    return path.read_bytes().decode("utf-8")
+
+
+def rewrite(texts: dict[Path, str], rules: list[Rule]) -> dict[Path, Result]:
+    """The files of one project, each rewritten as the command line would: all of them seen in their original state."""
+    project = Project(texts, texts)
+    return {path: engine.rewrite(text, path, rules, project=project) for path, text in texts.items()}
+
+
+def comment(text: str, keyword: str) -> list[str]:
+    """The comma-separated values of a first-line comment such as `# expect: AA101@12`."""
+    match = re.match(rf"# {keyword}: (.*)", text)
+    return [part.strip() for part in match[1].split(",")] if match else []
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_fixture(case: Case) -> None:
+    texts = {path: read(path) for path in case.expected}
+    results = rewrite(texts, [case.rule])
+    for path, result in results.items():
+        assert not result.errors, f"{path}: {result.errors}"
+        ast.parse(result.after)
+        target = case.expected[path]
+        if UPDATE and not case.is_noop:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(result.after.encode())
+        assert result.after == read(target)
+        if expected := comment(texts[path], "expect"):
+            assert [f"{record.code}@{record.line}" for record in result.applied] == expected
+        if reasons := re.match(r"# skip: (.*)", texts[path]):
+            told = [record.message for record in result.skipped]
+            assert any(reasons[1].strip() in message for message in told), f"said: {told}"
+    if not case.is_noop:
+        assert any(result.applied for result in results.values()), "a rewrite without a finding"
+
+    again = rewrite({path: result.after for path, result in results.items()}, [case.rule])
+    for path, result in again.items():
+        assert result.after == result.before, f"{path}: a second run changes it again"
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_all_rules_together_are_stable(case: Case) -> None:
+    results = rewrite({path: read(path) for path in case.expected}, list(RULES.values()))
+    for path, result in results.items():
+        assert not result.errors, f"{path}: {result.errors}"
+        ast.parse(result.after)
+    for path, result in rewrite({path: result.after for path, result in results.items()}, list(RULES.values())).items():
+        assert result.after == result.before, f"{path}: a second run changes it again"
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
+def test_as_many_noops_as_rewrites(rule: Rule) -> None:
+    own = [case for case in CASES if case.rule is rule]
+    rewrites = [case for case in own if not case.is_noop]
+    assert rewrites, f"no pairs in fixtures/{rule.name}"
+    assert len(own) - len(rewrites) >= len(rewrites)
+
+
+def test_every_fixture_folder_belongs_to_a_rule() -> None:
+    folders = {path.name for path in FIXTURES.iterdir() if path.is_dir()} - {"scripts"}
+    assert folders <= set(RULES)
+
+
+def test_no_expected_file_without_input() -> None:
+    outputs = {path for name in RULES for path in (FIXTURES / name).glob("*.out.py")}
+    assert outputs == {path for case in CASES for path in case.expected.values() if path.name.endswith(".out.py")}
