@@ -38,14 +38,16 @@ class EvaluationPass:
 def evaluations(script: Script) -> Iterator[EvaluationPass]:
     """Every evaluation pass of a file: functions first, then runs of statements."""
     whole: set[ast.AST] = set()
-    for function in (*script.find(ast.FunctionDef), *script.find(ast.AsyncFunctionDef)):
+    functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [*script.find(ast.FunctionDef)]
+    functions.extend(script.find(ast.AsyncFunctionDef))
+    for function in functions:
         if script.function(function) is not None or any(each in whole for each in script.ancestors(function)):
             continue
         found = _whole_function(script, function)
         if found is not None:
             whole.add(function)
             yield found
-    scopes: list[ast.AST] = [script.tree, *script.find(ast.FunctionDef), *script.find(ast.AsyncFunctionDef)]
+    scopes: list[ast.AST] = [script.tree, *functions]
     for scope in scopes:
         if scope not in whole and not any(each in whole for each in script.ancestors(scope)):
             yield from _runs(script, scope)

@@ -359,10 +359,10 @@ class _ScopePass:
             else:
                 self.read(target)
 
-    def visit_Global(self, node: ast.Global) -> None:
+    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> None:
         pass
 
-    visit_Nonlocal = visit_Global  # type: ignore[assignment]
+    visit_Nonlocal = visit_Global
 
     # -- scopes
 
@@ -389,9 +389,9 @@ class _ScopePass:
         defaults.update(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
         for argument in (*positional, *arguments.kwonlyargs):
             self.define(argument.arg, argument, "param", defaults.get(argument), ())
-        for argument in (arguments.vararg, arguments.kwarg):
-            if argument is not None:
-                self.define(argument.arg, argument, "param", None, (STAR,))
+        for starred in (arguments.vararg, arguments.kwarg):
+            if starred is not None:
+                self.define(starred.arg, starred, "param", None, (STAR,))
 
     def read_signature(self, arguments: ast.arguments) -> None:
         for default in (*arguments.defaults, *arguments.kw_defaults):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from autoaccel.script import external
 from autoaccel.script.flow import STAR, Path
-from autoaccel.script.values import Kind, Value
+from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
@@ -129,10 +129,8 @@ def transfers(script: Script) -> Iterator[Transfer]:
         if not batches or any(value.kind is not Kind.BATCH for value in batches):
             continue
         first = batches[0]
-        if any(value.node is not first.node for value in batches) or first.node is None or first.script is None:
-            first = _one_site(batches)
-            if first is None:
-                continue
+        if any(value.node is None or value.script is None for value in batches):
+            continue
         device = _target_device(script, call, function.attr)
         if function.attr == "to" and device is None:
             continue
@@ -141,13 +139,6 @@ def transfers(script: Script) -> Iterator[Transfer]:
         derived = first.name if all(value.name == first.name for value in batches) else "copy"
         assert first.node is not None and first.script is not None
         yield Transfer(call, function.attr, device, path, derived, first.node, first.script)  # type: ignore[arg-type]
-
-
-def _one_site(batches: list[Value]) -> Value | None:
-    """One of the loops when a helper is called from several; None when one of them is not known."""
-    if any(value.node is None or value.script is None for value in batches):
-        return None
-    return batches[0]
 
 
 def _target_device(script: Script, call: ast.Call, method: str) -> ast.expr | None:

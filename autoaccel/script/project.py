@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_NEIGHBOURS = 200
 _MOST_BYTES = 2_000_000
+_NO_CUT = 1 << 30
 
 Binding = tuple[ast.expr | Definition, PartPath]
 
@@ -40,7 +41,7 @@ class Project:
         self.files = tuple(Path(os.path.abspath(path)) for path in files)
         self.texts = {Path(os.path.abspath(path)): text for path, text in (texts or {}).items()}
         self.open_evaluations: dict[ast.AST, int] = {}
-        self.deepest_cut = 1 << 30
+        self.deepest_cut = _NO_CUT
         self.evaluations = 0
         self.forwards: dict[ast.Call, bool] = {}
         self.training: dict[ast.AST, bool] = {}
@@ -49,7 +50,7 @@ class Project:
         self._classes: dict[ast.ClassDef, ClassInfo] = {}
         self._callers: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
         self._neighbours: dict[Path, tuple[Script, ...]] = {}
-        self._opened: set[ast.AST] = set()
+        self._opened: dict[ast.AST, int] = {}
         self._opened_stars: set[Script] = set()
 
     def add(self, script: Script) -> None:
@@ -241,30 +242,50 @@ class Project:
         if known is not None:
             return known
         name = getattr(function, "name", None)
-        if not isinstance(name, str) or function in self._opened:
+        if not isinstance(name, str):
+            return ()
+        if function in self._opened:
+            self.deepest_cut = min(self.deepest_cut, self._opened[function])
             return ()
         cls = script.parent(function)
         wanted: tuple[str, ...] = (name,)
         instance_call = isinstance(cls, ast.ClassDef) and name in ("forward", "__call__")
         if isinstance(cls, ast.ClassDef) and name == "__init__":
             wanted = (cls.name,)
-        nested = bool(self.open_evaluations)
-        self._opened.add(function)
+        # An answer that leans on an evaluation still open further up is right for now, but not to be remembered.
+        outer_cut, self.deepest_cut = self.deepest_cut, _NO_CUT
+        level = self._opened[function] = len(self.open_evaluations) - 1
         try:
             found: list[tuple[Script, ast.Call]] = []
             for other in self.neighbours(script):
+                aliases = other.import_aliases(wanted)
                 for call in other.find(ast.Call):
                     terminal = _terminal(call.func)
-                    if not instance_call and terminal not in wanted and terminal not in other.import_aliases(wanted):
+                    if instance_call:
+                        if not self._may_hold_instance(other, call.func):
+                            continue
+                    elif terminal not in wanted and terminal not in aliases:
                         continue
                     if self._enters(other, call, script, function, cls):
                         found.append((other, call))
         finally:
-            self._opened.discard(function)
+            del self._opened[function]
+            cut = self.deepest_cut
+            self.deepest_cut = min(outer_cut, cut if cut < level else _NO_CUT)
         result = tuple(found)
-        if not nested:
+        if cut >= level:
             self._callers[function] = result
         return result
+
+    def _may_hold_instance(self, other: Script, function: ast.expr) -> bool:
+        """Whether a callee can be an object that was stored under a name: not a builtin, a library function or a plain method."""
+        match function:
+            case ast.Name(id=name):
+                return name not in other.plain_callees
+            case ast.Attribute(attr=name):
+                return any(name in each.stored_attributes for each in self._scripts.values() if each is not None)
+            case _:
+                return True
 
     def _enters(self, other: Script, call: ast.Call, script: Script, function: ast.AST, cls: ast.AST | None) -> bool:
         for value in other.inference._infer(call.func):

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from autoaccel.rewriting.finding import AddImport
-from autoaccel.script import evaluation, loaders
+from autoaccel.script import evaluation, external, loaders
 from autoaccel.script.evaluation import EvaluationPass
 from autoaccel.script.flow import Definition, Flow, Scope
 from autoaccel.script.loaders import LoaderLoop, Transfer
@@ -156,6 +156,30 @@ class Script:
         return known
 
     @cached_property
+    def plain_callees(self) -> frozenset[str]:
+        """Names that are builtins or imports from libraries wherever they are called: never an instance of a project class."""
+        verdicts: dict[str, bool] = {}
+        for call in self.find(ast.Call):
+            function = call.func
+            if isinstance(function, ast.Name):
+                definitions = self.definitions(function)
+                plain = (
+                    function.id in external.BUILTINS
+                    if not definitions
+                    else self.qualname(function) is not None and not self.is_project_name(function)
+                )
+                verdicts[function.id] = verdicts.get(function.id, True) and plain
+            elif isinstance(function, ast.Attribute):
+                qualified = self.qualname(function) is not None and not self.is_project_name(function)
+                verdicts[function.attr] = verdicts.get(function.attr, True) and qualified
+        return frozenset(name for name, plain in verdicts.items() if plain)
+
+    @cached_property
+    def stored_attributes(self) -> frozenset[str]:
+        """Attribute names that the file assigns: `self.net = …`."""
+        return frozenset(node.attr for node in self.find(ast.Attribute) if isinstance(node.ctx, ast.Store))
+
+    @cached_property
     def used_names(self) -> frozenset[str]:
         """Every identifier of the file: names, attributes of `self`, parameters, imports."""
         names = {node.id for node in self.find(ast.Name)}
@@ -165,8 +189,9 @@ class Script:
         names.update(node.name for node in self.find(ast.ClassDef))
         names.update(node.attr for node in self.find(ast.Attribute))
         names.update(handler.name for handler in self.find(ast.ExceptHandler) if handler.name)
-        for each in (*self.find(ast.Import), *self.find(ast.ImportFrom)):
-            names.update((alias.asname or alias.name).split(".")[0] for alias in each.names)
+        aliases = [alias for node in self.find(ast.Import) for alias in node.names]
+        aliases.extend(alias for node in self.find(ast.ImportFrom) for alias in node.names)
+        names.update((alias.asname or alias.name).split(".")[0] for alias in aliases)
         return frozenset(names)
 
     def free_name(self, *candidates: str) -> str:

@@ -110,8 +110,10 @@ class Tree:
         """The exact source text of a node (multi-line text keeps its line ends as they are)."""
         if self._lines is None:
             self._lines = _split_lines(self.text)
-        first, last = node.lineno - 1, node.end_lineno - 1  # type: ignore[attr-defined]
-        start, end = node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
+        assert isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias | ast.excepthandler)
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        first, last = node.lineno - 1, node.end_lineno - 1
+        start, end = node.col_offset, node.end_col_offset
         if first == last:
             return self._lines[first][start:end].decode("utf-8")
         middle = self._lines[first + 1 : last]

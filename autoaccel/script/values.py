@@ -356,8 +356,7 @@ class Inference:
                 annotation = ast.parse(annotation.value, mode="eval").body
             except SyntaxError:
                 return NOTHING
-            name = ast.unparse(annotation)
-            return external.annotated(name.rsplit(".", 1)[-1])
+            return external.annotated(ast.unparse(annotation).rsplit(".", 1)[-1])
         if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
             return self._annotation(annotation.left) or self._annotation(annotation.right)
         if isinstance(annotation, ast.Subscript):
@@ -709,7 +708,8 @@ class Inference:
         if name == "numpy":
             return frozenset({Value(Kind.ARRAY, node, self.script, name="view")})
         if name == "pop" and node.args and isinstance(node.args[0], ast.Constant):
-            return frozenset({replace(owner, path=(*owner.path, node.args[0].value))})
+            key = node.args[0].value
+            return frozenset({replace(owner, path=(*owner.path, key if isinstance(key, int | str) else STAR))})
         return frozenset({replace(owner, name="copy")})
 
     def _tensor_method(self, name: str, node: ast.Call) -> Values:
