@@ -1,0 +1,213 @@
+"""Mixed precision: which low precision a device profits from, the autocast region, and the gradient scaler.
+
+bfloat16 where the hardware computes in it (CUDA compute capability 8.0 and up, XPU, CPUs with AVX512-BF16 or AMX), float16 with a
+scaler on CUDA 7.x, nothing elsewhere: older CUDA devices have no units for either and emulate bfloat16 slowly, although
+`torch.cuda.is_bf16_supported()` says yes there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import torch
+
+from . import devices
+from .environment import Decision, disabled, note, setting, warn_once
+
+_DTYPES: Final[Mapping[str, torch.dtype | None]] = {
+    "bf16": torch.bfloat16,
+    "bfloat16": torch.bfloat16,
+    "fp16": torch.float16,
+    "float16": torch.float16,
+    "half": torch.float16,
+    "off": None,
+    "none": None,
+    "fp32": None,
+    "float32": None,
+}
+
+
+def autocast(device: devices.Device = None) -> contextlib.AbstractContextManager[object]:
+    """A region in which forward passes compute in the low precision that suits `device`; nothing at all where none does.
+
+    Where mixed precision is off the result is an empty context manager, not a disabled autocast, so a region that the script
+    opened itself stays in force.
+    """
+    place = devices.resolve(device)
+    dtype = _dtype(place)
+    if dtype is None:
+        return contextlib.nullcontext()
+    return torch.autocast(place.type, dtype=dtype)  # the type alone: with an index torch skips its own checks
+
+
+def _dtype(device: torch.device) -> torch.dtype | None:
+    decision = precision(device)
+    note(f"amp on {device.type}", decision)
+    dtype: torch.dtype | None = decision.value
+    return dtype
+
+
+# torch.compile evaluates a function marked so while it traces and keeps the result: an autocast region inside compiled code then
+# costs no graph break. (torch.compiler.assume_constant_result sets the same mark, but importing it takes seconds.)
+_dtype._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def precision(device: torch.device) -> Decision:
+    """The low precision for a device: a `torch.dtype`, or None for float32."""
+    if disabled("amp"):
+        return Decision(None, "AUTOACCEL_DISABLE")
+    wish = setting("AMP_DTYPE").lower()
+    if wish in _DTYPES and devices.available(device):
+        return Decision(_DTYPES[wish], "AUTOACCEL_AMP_DTYPE")
+    if wish and wish not in _DTYPES:
+        warn_once(f"AUTOACCEL_AMP_DTYPE={wish!r} is not one of {', '.join(_DTYPES)}: ignored")
+    return _by_hardware(device)
+
+
+def _by_hardware(device: torch.device) -> Decision:
+    match device.type:
+        case "cuda" if not devices.available(device):
+            return Decision(None, "CUDA is not available")
+        case "cuda":
+            return by_capability(*devices.capability(device))
+        case "xpu" if devices.available(device):
+            return Decision(torch.bfloat16, "XPU computes in bfloat16")
+        case "cpu" if _cpu_computes_bfloat16():
+            return Decision(torch.bfloat16, "this CPU has AVX512-BF16 or AMX")
+        case "cpu":
+            return Decision(None, "this CPU has neither AVX512-BF16 nor AMX")
+        case _:
+            return Decision(None, f"mixed precision does not pay on {device.type}")
+
+
+def by_capability(major: int, minor: int) -> Decision:
+    """The low precision of a CUDA device of this compute capability."""
+    if major >= 8:
+        return Decision(torch.bfloat16, f"compute capability {major}.{minor} has bfloat16")
+    if major == 7:
+        return Decision(torch.float16, f"compute capability {major}.{minor} has float16 units and no bfloat16")
+    return Decision(None, f"compute capability {major}.{minor} is not faster in low precision")
+
+
+@functools.cache
+def _cpu_computes_bfloat16() -> bool:
+    # underscored in torch 2.6 to 2.15, public in none; a torch without them is treated as a CPU without the units
+    probes = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
+    return any(probe is not None and probe() for probe in probes)
+
+
+class Scaler(torch.amp.GradScaler):
+    """A `torch.amp.GradScaler` that is active only where gradients are float16, and that never breaks a plain loop.
+
+    Differences to torch's: whether it is enabled is settled at the first `scale`, by where the optimizers' parameters are then;
+    optimizers without a gradient, and steps before anything was scaled, pass through instead of failing an assertion;
+    `load_state_dict({})`, the state of an inactive scaler, is accepted.
+    """
+
+    def __init__(self, optimizers: Iterable[torch.optim.Optimizer] = ()) -> None:
+        super().__init__("cpu", enabled=True)  # always complete; "cpu" keeps torch from probing CUDA
+        self._optimizers = tuple(weakref.ref(optimizer) for optimizer in optimizers)
+        self._settle()
+
+    def _settle(self) -> None:
+        place = _home(self.optimizers())
+        self._device = place.type
+        self._enabled = precision(place).value is torch.float16
+
+    def optimizers(self) -> Iterator[torch.optim.Optimizer]:
+        """The optimizers it was made for that are still alive."""
+        return (optimizer for ref in self._optimizers if (optimizer := ref()) is not None)
+
+    def scale(self, outputs: Any) -> Any:
+        """Scale a loss, or losses in any nesting of iterables; returns its argument where the scaler is inactive."""
+        if self._scale is None:
+            self._settle()
+        return super().scale(outputs)
+
+    def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
+        """Divide the optimizer's gradients by the scale, once per step, before they are clipped or looked at."""
+        if self._scale is not None:
+            super().unscale_(optimizer)
+
+    def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
+        """Step the optimizer, unless its gradients overflowed."""
+        if not self._enabled or self._scale is None or not _has_gradients(optimizer):
+            return optimizer.step(*args, **kwargs)
+        if args:  # torch checks the keyword only, and would run the closure's backward on scaled gradients
+            raise RuntimeError("a closure cannot be combined with float16 gradient scaling; set AUTOACCEL_DISABLE=amp")
+        return super().step(optimizer, **kwargs)
+
+    def update(self, new_scale: float | torch.Tensor | None = None) -> None:
+        """Adapt the scale after the optimizers stepped."""
+        if not self._enabled or self._scale is None:
+            return
+        if new_scale is None and not any(
+            state["found_inf_per_device"] for state in self._per_optimizer_states.values()
+        ):
+            self._per_optimizer_states.clear()
+            return
+        super().update(new_scale)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore a saved scale; the empty state of an inactive scaler leaves this one as it is."""
+        if state_dict:
+            super().load_state_dict(state_dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_optimizers": ()}  # weak references cannot be pickled
+
+
+# Keyed weakly by one optimizer of each set: neither the scaler nor its optimizers are kept alive.
+_scalers: Final[weakref.WeakKeyDictionary[torch.optim.Optimizer, list[Scaler]]] = weakref.WeakKeyDictionary()
+
+
+def grad_scaler(*optimizers: Any) -> Scaler:
+    """The gradient scaler of these optimizers: always the same one for the same optimizers, in any order.
+
+    Optimizers may come in lists, tuples, sets and mappings. The scaler scales only where mixed precision means float16 and is
+    transparent elsewhere, so `scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()` is right everywhere.
+    """
+    wanted = {id(optimizer): optimizer for optimizer in _flat(optimizers)}
+    if not wanted:
+        return Scaler()
+    for optimizer in wanted.values():
+        for scaler in _scalers.get(optimizer, ()):
+            if {id(known) for known in scaler.optimizers()} == wanted.keys():
+                return scaler
+    scaler = Scaler(wanted.values())
+    _scalers.setdefault(next(iter(wanted.values())), []).append(scaler)
+    note("gradient scaling", Decision(scaler.is_enabled(), _why_scaled(scaler)))
+    return scaler
+
+
+def _why_scaled(scaler: Scaler) -> str:
+    return "gradients are float16" if scaler.is_enabled() else "needed for float16 only"
+
+
+def _flat(values: Any) -> Iterator[torch.optim.Optimizer]:
+    match values:
+        case Mapping():
+            yield from _flat(values.values())
+        case _ if isinstance(values, Iterable):
+            for value in values:
+                yield from _flat(value)
+        case _:
+            yield values
+
+
+def _home(optimizers: Iterable[torch.optim.Optimizer]) -> torch.device:
+    """Where the optimizers' parameters are: an accelerator if any parameter is on one."""
+    places = {parameter.device for optimizer in optimizers for parameter in _parameters(optimizer)}
+    return min(places, key=lambda place: place.type == "cpu", default=torch.device("cpu"))
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])
+
+
+def _has_gradients(optimizer: torch.optim.Optimizer) -> bool:
+    return any(parameter.grad is not None for parameter in _parameters(optimizer))

@@ -1,0 +1,123 @@
+"""Rebuilding a batch with some of its tensors replaced, whatever it is made of.
+
+Two rules keep this safe for any batch: what holds no replaced tensor is handed on as the very same object, and what cannot be
+rebuilt faithfully is left as it is (the loop's own `.to(device)` then moves it).
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence
+from typing import Any, TypeAlias
+
+import torch
+from torch.nn.utils.rnn import PackedSequence
+
+Replace: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+Move: TypeAlias = "str | Iterable[Any]"
+
+
+def rebuild(batch: Any, replace: Replace, move: Move = "all") -> Any:
+    """`batch` with `replace` applied to its tensors; to those at the positions or keys in `move` alone, when it is not "all".
+
+    An entry of `move` is a position, a key, or a tuple of these that leads further down: `(0, ("meta", "mask"))`.
+    Tensors and containers that occur twice in the batch are replaced by one object that occurs twice.
+    """
+    seen: dict[int, Any] = {}
+    if isinstance(move, str):
+        return _everything(batch, replace, seen)
+    for entry in move:
+        path = entry if isinstance(entry, tuple) else (entry,)
+        batch = _at(batch, path, replace, seen)
+    return batch
+
+
+def _at(value: Any, path: tuple[Any, ...], replace: Replace, seen: dict[int, Any]) -> Any:
+    if not path:
+        return _everything(value, replace, seen)
+    key, *rest = path
+    match value:
+        case Mapping() if key in value:
+            return _with_items(value, {key: _at(value[key], tuple(rest), replace, seen)})
+        case list() | tuple() if isinstance(key, int) and -len(value) <= key < len(value):
+            items = list(value)
+            items[key] = _at(items[key], tuple(rest), replace, seen)
+            return _with_elements(value, items)
+        case _ if isinstance(key, str) and dataclasses.is_dataclass(value) and hasattr(value, key):
+            return _with_fields(value, {key: _at(getattr(value, key), tuple(rest), replace, seen)})
+        case _:
+            return value
+
+
+def _everything(value: Any, replace: Replace, seen: dict[int, Any]) -> Any:
+    if id(value) not in seen:
+        seen[id(value)] = _replaced(value, lambda part: _everything(part, replace, seen), replace)
+    return seen[id(value)]
+
+
+def _replaced(value: Any, descend: Callable[[Any], Any], replace: Replace) -> Any:
+    match value:
+        case torch.Tensor():
+            return replace(value)
+        case str() | bytes() | PackedSequence():  # a packed sequence keeps its batch sizes on the CPU
+            return value
+        case Mapping():
+            return _with_items(value, {key: descend(item) for key, item in value.items()})
+        case tuple() | MutableSequence():
+            return _with_elements(value, [descend(item) for item in value])
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            names = (field.name for field in dataclasses.fields(value))
+            return _with_fields(value, {name: descend(getattr(value, name)) for name in names if hasattr(value, name)})
+        case _:
+            return _registered(value, descend)
+
+
+def _with_items(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
+    if all(value[key] is item for key, item in items.items()):
+        return value
+    if isinstance(value, MutableMapping):
+        clone = copy.copy(value)  # keeps a subclass's other attributes: encodings, default factories
+        clone.update(items)
+        return clone
+    try:
+        return type(value)({**value, **items})  # type: ignore[call-arg]
+    except TypeError:
+        return value
+
+
+def _with_elements(value: Any, items: list[Any]) -> Any:
+    if all(old is new for old, new in zip(value, items, strict=True)):
+        return value
+    if isinstance(value, MutableSequence):
+        clone = copy.copy(value)
+        for index, item in enumerate(items):
+            clone[index] = item
+        return clone
+    if hasattr(value, "_make"):
+        return value._make(items)
+    try:
+        return type(value)(items)
+    except TypeError:
+        return value
+
+
+def _with_fields(value: Any, fields: dict[str, Any]) -> Any:
+    if all(getattr(value, name) is item for name, item in fields.items()):
+        return value
+    clone = copy.copy(value)  # `dataclasses.replace` would run `__post_init__` again
+    for name, item in fields.items():
+        object.__setattr__(clone, name, item)  # frozen dataclasses too
+    return clone
+
+
+def _registered(value: Any, descend: Callable[[Any], Any]) -> Any:
+    """A class registered with torch's pytrees; anything else is handed on."""
+    node = torch.utils._pytree.SUPPORTED_NODES.get(type(value))  # noqa: SLF001 - the public module came after torch 2.6
+    if node is None:
+        return value
+    parts, context = node.flatten_fn(value)
+    moved = [descend(part) for part in parts]
+    if all(old is new for old, new in zip(parts, moved, strict=True)):
+        return value
+    return node.unflatten_fn(moved, context)

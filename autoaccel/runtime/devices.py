@@ -1,0 +1,70 @@
+"""Which device something speaks of, and what the hardware behind it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import torch
+
+Device: TypeAlias = "torch.device | str | int | torch.Tensor | None"
+
+
+def accelerator() -> torch.device | None:
+    """The machine's accelerator when one is built in and visible; asking does not initialise it (workers may still fork)."""
+    return torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+
+
+def resolve(device: Device = None) -> torch.device:
+    """A device as scripts spell it: None is the accelerator if there is one, else the CPU; a number counts accelerators."""
+    if isinstance(device, torch.device):
+        return device
+    if isinstance(device, str):
+        return torch.device(device)
+    if device is None or isinstance(device, int):
+        found = accelerator()
+        if found is None:
+            return torch.device("cpu")
+        return found if device is None else torch.device(found.type, device)
+    return device.device
+
+
+def available(device: torch.device) -> bool:
+    """Whether work can run there now; unknown kinds of device count as absent."""
+    if device.type == "cpu":
+        return True
+    module = getattr(torch, device.type, None)
+    return module is not None and hasattr(module, "is_available") and bool(module.is_available())
+
+
+def capability(device: torch.device) -> tuple[int, int]:
+    """The CUDA compute capability, such as (9, 0); torch remembers it per device."""
+    return torch.cuda.get_device_capability(device)
+
+
+def device_of(values: object) -> torch.device | None:
+    """Where the first tensor (or the first parameter of a module) in nested values lives; None if there is none."""
+    match values:
+        case torch.Tensor():
+            return values.device
+        case torch.nn.Module():
+            return home(values)
+        case Mapping():
+            return _first(values.values())
+        case list() | tuple():
+            return _first(values)
+        case _:
+            return None
+
+
+def home(module: torch.nn.Module) -> torch.device | None:
+    """Where a module's parameters live, or its buffers if it has no parameters."""
+    for tensor in module.parameters():
+        return tensor.device
+    for tensor in module.buffers():
+        return tensor.device
+    return None
+
+
+def _first(values: Iterable[Any]) -> torch.device | None:
+    return next((place for place in map(device_of, values) if place is not None), None)

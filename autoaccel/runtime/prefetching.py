@@ -1,0 +1,298 @@
+"""Batches that are on their way to the device before the loop asks for them.
+
+One batch ahead, the prefetcher takes the next batch from the loader's workers and copies it from pinned memory on a side stream,
+while the device computes. Values never change, only the time of the copy, which rests on four rules:
+
+1. Destinations are allocated on the stream that computes (the consumer), and the side stream waits for everything the consumer
+   had enqueued by then: memory that the allocator hands out again is never written while an earlier use of it is pending.
+2. The consumer waits for the copy before the batch is handed out; so what happens to the batch later is ordinary stream order,
+   and `record_stream` is not needed.
+3. A pinned source is kept until its copy has completed.
+4. Whatever was staged and is not handed out (break, exception, `close`) is dropped only after the consumer was made to wait for it.
+
+Looking ahead must not change what the loader yields either. It is done only where the main process draws no random numbers while
+fetching: worker processes, and a sampler that draws when its iteration begins or from a generator of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch.utils import data
+
+from . import devices
+from .batches import Move, rebuild
+from .environment import Decision, disabled, note, whole_number
+from .loading import WorkerCount
+from .streams import Event, Lane, lane
+
+SMALLEST_BATCH: Final = 2**20  # bytes; below, the events cost more time than the copy takes
+
+# Their iterators draw random numbers once, when an epoch begins, or from a generator that nothing else uses.
+_FORESEEABLE_SAMPLERS: Final = (
+    data.SequentialSampler,
+    data.RandomSampler,
+    data.SubsetRandomSampler,
+    data.WeightedRandomSampler,
+    data.distributed.DistributedSampler,
+)
+
+
+def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> Any:
+    """Iterate `loader` with the next batch already being copied to `device`.
+
+    loader: any iterable. What cannot be prefetched without changing what the loop sees is handed back as it is.
+    device: where batches go; None is the current accelerator. CPU and MPS: nothing to overlap, the loader is handed back.
+    move: "all", or the positions or keys of the batch that the loop itself moves; the rest stays on the CPU.
+
+    The result has the loader's length and attributes. The loop keeps its own `.to(device)`, which finds the work done.
+    """
+    decision = lookahead(loader, devices.resolve(device))
+    note("prefetch", decision)
+    ahead = decision.value
+    if ahead or _chosen_here(loader):
+        place = devices.resolve(device) if ahead else None
+        return Prefetched(loader, place, move if isinstance(move, str) else tuple(move), ahead)
+    return loader
+
+
+def lookahead(loader: Any, device: torch.device) -> Decision:
+    """How many batches to look ahead on a loader, and why; 0 is not at all."""
+    if disabled("prefetch"):
+        return Decision(0, "AUTOACCEL_DISABLE")
+    if device.type not in ("cuda", "xpu") or not devices.available(device):
+        return Decision(0, f"copies to {device.type} cannot overlap with the computation")
+    if reason := unsafe(loader):
+        return Decision(0, reason)
+    depth = whole_number("PREFETCH_DEPTH")
+    return (
+        Decision(1, "batches come pinned from workers")
+        if depth is None
+        else Decision(depth, "AUTOACCEL_PREFETCH_DEPTH")
+    )
+
+
+def unsafe(loader: Any) -> str:
+    """Why looking ahead on a loader could change what the loop sees, or would gain nothing; empty when neither."""
+    if not isinstance(loader, data.DataLoader) or type(loader).__iter__ is not data.DataLoader.__iter__:
+        return f"a {type(loader).__name__} is not iterated by torch's DataLoader"
+    if loader.num_workers == 0:
+        return "the loader has no workers: fetching ahead would reorder the program's random numbers"
+    if not loader.pin_memory:
+        return "the loader does not pin its batches: copies would hold up the host"
+    if not _foreseeable(loader):
+        return f"the sampler {type(loader.sampler).__name__} may draw random numbers between batches"
+    return ""
+
+
+def _foreseeable(loader: data.DataLoader[Any]) -> bool:
+    batch_sampler = loader.batch_sampler
+    if isinstance(loader.dataset, data.IterableDataset):
+        return True  # its samplers are placeholders
+    if batch_sampler is not None and type(batch_sampler) is not data.BatchSampler:
+        return False
+    return type(loader.sampler) in _FORESEEABLE_SAMPLERS
+
+
+def _chosen_here(loader: Any) -> bool:
+    """Whether the runtime chose the workers of a loader that keeps them between epochs: it then needs its missing draws."""
+    return (
+        isinstance(loader, data.DataLoader)
+        and isinstance(loader.num_workers, WorkerCount)
+        and loader.num_workers > 0
+        and loader.persistent_workers
+    )
+
+
+class Prefetched:
+    """A loader as the loop sees it: iteration looks ahead, everything else is the loader's own."""
+
+    __slots__ = ("_ahead", "_device", "_loader", "_move")
+    _loader: Any
+
+    def __init__(self, loader: Any, device: torch.device | None, move: Move, ahead: int) -> None:
+        for name, value in (("_loader", loader), ("_device", device), ("_move", move), ("_ahead", ahead)):
+            object.__setattr__(self, name, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = begin_epoch(self._loader)
+        if self._device is None:
+            return batches
+        return Epoch(batches, lane(self._device), self._move, self._ahead)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in Prefetched.__slots__:  # only while copy or pickle build an empty instance
+            raise AttributeError(name)
+        return getattr(self._loader, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._loader, name, value)
+
+    def __repr__(self) -> str:
+        return f"prefetch({self._loader!r})"
+
+
+# The iteration under way over each loader with kept workers.
+_under_way: Final[weakref.WeakKeyDictionary[Any, weakref.ref[Any]]] = weakref.WeakKeyDictionary()
+
+
+def begin_epoch(loader: Any) -> Iterator[Any]:
+    """`iter(loader)`, with what workers kept between epochs would change put right.
+
+    A loader draws a seed for its workers whenever an iterator is made; kept workers skip the draw from the second epoch on, and
+    every later shuffle differs. And they serve one iteration at a time: a second one inside the first (nested loops, `zip`)
+    would cut it short, so it gets workers of its own. Only for workers that the runtime chose: the script's own stay as they are.
+    """
+    if not _chosen_here(loader):
+        return iter(loader)
+    earlier = _under_way.get(loader)
+    if earlier is not None and (under_way := earlier()) is not None and under_way.active:
+        return _Watched(loader._get_iterator())  # noqa: SLF001
+    if loader._iterator is not None:  # noqa: SLF001
+        torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+    batches = _Watched(iter(loader))
+    _under_way[loader] = weakref.ref(batches)
+    return batches
+
+
+class _Watched:
+    """An iteration over kept workers; `active` until its batches have run out, or it is dropped."""
+
+    def __init__(self, batches: Iterator[Any]) -> None:
+        self.batches: Final = batches
+        self.active = True
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return next(self.batches)
+        except StopIteration:
+            self.active = False
+            raise
+
+
+def arrived(batches: Iterator[Any]) -> bool:
+    """Whether the next batch can be had without waiting for a worker; yes where that cannot be told."""
+    loading: Any = batches.batches if isinstance(batches, _Watched) else batches
+    try:
+        tasks, wanted, sent = loading._task_info, loading._rcvd_idx, loading._send_idx  # noqa: SLF001
+        ready = loading._data_queue  # noqa: SLF001
+        with ready.mutex:
+            indices = [entry[0] for entry in ready.queue]
+    except AttributeError:  # another kind of iterator, or a torch that names these otherwise
+        return True
+    if not getattr(loading, "_in_order", True):
+        return bool(indices)
+    return wanted >= sent or len(tasks.get(wanted, ())) == 2 or wanted in indices
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """A batch taken from the loader: as it came, and as it will be on the device once `copied` is reached."""
+
+    host: Any
+    batch: Any
+    consumer: Any
+    copied: Event | None
+
+
+class Epoch:
+    """One pass over a loader's batches, `ahead` of them under way to the device."""
+
+    def __init__(self, batches: Iterator[Any], lane: Lane, move: Move, ahead: int) -> None:
+        self._staged: deque[_Staged] = deque()
+        self._failure: Exception | None = None
+        self._batches = batches
+        self._lane = lane
+        self._move = move
+        self._ahead = ahead
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if not self._staged:
+            self._stage(self._take())
+        batch = self._hand_over(self._staged.popleft())
+        while len(self._staged) < self._ahead and self._failure is None and arrived(self._batches):
+            self._look_ahead()
+        return batch
+
+    def _take(self) -> Any:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        return next(self._batches)
+
+    def _look_ahead(self) -> None:
+        try:
+            host = next(self._batches)
+        except Exception as failure:  # StopIteration too: it belongs to the call that would have met it
+            self._failure = failure
+        else:
+            self._stage(host)
+
+    def _stage(self, host: Any) -> None:
+        consumer = self._lane.consumer()
+        sources = self._movable(host)
+        try:
+            targets = {id(source): self._lane.allocate(source) for source in sources}
+        except torch.OutOfMemoryError:
+            self._move, targets = (
+                (),
+                {},
+            )  # the loop did without a batch of memory more: from now on it moves them itself
+        if not targets:
+            self._staged.append(_Staged(host, host, consumer, None))
+            return
+        # after the allocation: filling fresh memory (deterministic mode does) is consumer work too
+        self._lane.wait(self._lane.side(), self._lane.record(consumer))
+        self._lane.copy([(targets[id(source)], source) for source in sources])
+        copied = self._lane.record(self._lane.side())
+        self._lane.keep(sources, copied)
+        batch = rebuild(host, lambda tensor: targets.get(id(tensor), tensor), self._move)
+        self._staged.append(_Staged(host, batch, consumer, copied))
+
+    def _movable(self, host: Any) -> list[torch.Tensor]:
+        """The tensors worth copying: each once, none if all of them together are small."""
+        found: dict[int, torch.Tensor] = {}
+
+        def look(tensor: torch.Tensor) -> torch.Tensor:
+            if self._lane.movable(tensor):
+                found[id(tensor)] = tensor
+            return tensor
+
+        rebuild(host, look, self._move)
+        enough = sum(tensor.nbytes for tensor in found.values()) >= SMALLEST_BATCH
+        return list(found.values()) if enough else []
+
+    def _hand_over(self, staged: _Staged) -> Any:
+        if staged.copied is None:
+            return staged.batch
+        self._lane.wait(staged.consumer, staged.copied)
+        # Memory belongs to the stream it was allocated on: if the program computes on another now, its own `.to` shall allocate.
+        return staged.batch if self._lane.consumer() == staged.consumer else staged.host
+
+    def close(self) -> None:
+        """Stop; what was staged is dropped behind its copy. A loop that ends in any way does this by dropping the iterator."""
+        for staged in self._staged:
+            if staged.copied is not None:
+                self._lane.wait(staged.consumer, staged.copied)
+        self._staged.clear()
+        self._failure = None
+        self._batches = iter(())
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            self.close()
