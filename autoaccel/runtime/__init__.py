@@ -1,10 +1,12 @@
 """What rewritten scripts import: `from autoaccel import runtime as accel`.
 
-A façade with few verbs over torch. Every decision that depends on the machine is made here, when the script runs: on a CUDA
-device, on another accelerator, on a laptop, under torch 2.6 or later. Where something would not pay or not work it does nothing, and
-`AUTOACCEL_DISABLE` switches any part of it off. Types never change: scripts keep their own models, loaders and optimizers.
+A façade with few verbs over torch. Every decision that depends on the machine is made here, when the script runs: on
+a CUDA device, on another accelerator, on a laptop, under torch 2.6 or later. Where something would not pay or not
+work it does nothing, and `AUTOACCEL_DISABLE` switches any part of it off. Types never change: scripts keep their own
+models, loaders and optimizers.
 
-Only torch is needed, and nothing of the rest of the tool: `autoaccel rewrite --vendor` copies this folder beside a script.
+Only torch is needed, and nothing of the rest of the tool: `autoaccel rewrite --vendor` copies this folder beside a
+script.
 """
 
 from .amp import autocast, grad_scaler

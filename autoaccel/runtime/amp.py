@@ -1,8 +1,8 @@
 """Mixed precision: which low precision a device profits from, the autocast region, and the gradient scaler.
 
-bfloat16 where the hardware computes in it (CUDA compute capability 8.0 and up, XPU, CPUs with AVX512-BF16 or AMX), float16 with a
-scaler on CUDA 7.x, nothing elsewhere: older CUDA devices have no units for either and emulate bfloat16 slowly, although
-`torch.cuda.is_bf16_supported()` says yes there.
+bfloat16 where the hardware computes in it (CUDA compute capability 8.0 and up, XPU, CPUs with AVX512-BF16 or AMX),
+float16 with a scaler on CUDA 7.x, nothing elsewhere: older CUDA devices have no units for either and emulate bfloat16
+slowly, although `torch.cuda.is_bf16_supported()` says yes there.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _DTYPES: Final[Mapping[str, torch.dtype | None]] = {
 
 
 def autocast(device: devices.Device = None) -> contextlib.AbstractContextManager[object]:
-    """A region in which forward passes compute in the low precision that suits `device`; nothing at all where none does.
+    """A region in which forward passes compute in the low precision that suits `device`.
 
-    Where mixed precision is off the result is an empty context manager, not a disabled autocast, so a region that the script
-    opened itself stays in force.
+    Where mixed precision is off the result is an empty context manager, not a disabled autocast, so a region that the
+    script opened itself stays in force.
     """
     place = devices.resolve(device)
     dtype = _dtype(place)
@@ -51,8 +51,9 @@ def _dtype(device: torch.device) -> torch.dtype | None:
     return dtype
 
 
-# torch.compile evaluates a function marked so while it traces and keeps the result: an autocast region inside compiled code then
-# costs no graph break. (torch.compiler.assume_constant_result sets the same mark, but importing it takes seconds.)
+# torch.compile evaluates a function marked so while it traces and keeps the result: an autocast region inside
+# compiled code then costs no graph break. (torch.compiler.assume_constant_result sets the same mark, but importing it
+# takes seconds.)
 _dtype._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001
 
 
@@ -103,9 +104,9 @@ def _cpu_computes_bfloat16() -> bool:
 class Scaler(torch.amp.GradScaler):
     """A `torch.amp.GradScaler` that is active only where gradients are float16, and that never breaks a plain loop.
 
-    Differences to torch's: whether it is enabled is settled at the first `scale`, by where the optimizers' parameters are then;
-    optimizers without a gradient, and steps before anything was scaled, pass through instead of failing an assertion;
-    `load_state_dict({})`, the state of an inactive scaler, is accepted.
+    Differences to torch's: whether it is enabled is settled at the first `scale`, by where the optimizers' parameters
+    are then; optimizers without a gradient, and steps before anything was scaled, pass through instead of failing an
+    assertion; `load_state_dict({})`, the state of an inactive scaler, is accepted.
     """
 
     def __init__(self, optimizers: Iterable[torch.optim.Optimizer] = ()) -> None:
@@ -136,7 +137,8 @@ class Scaler(torch.amp.GradScaler):
     def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
         """Step the optimizer, unless its gradients overflowed."""
         if not self._enabled or self._scale is None or not _has_gradients(optimizer):
-            return optimizer.step(*args, **kwargs)
+            result: float | None = optimizer.step(*args, **kwargs)
+            return result
         if args:  # torch checks the keyword only, and would run the closure's backward on scaled gradients
             raise RuntimeError("a closure cannot be combined with float16 gradient scaling; set AUTOACCEL_DISABLE=amp")
         return super().step(optimizer, **kwargs)
@@ -168,8 +170,9 @@ _scalers: Final[weakref.WeakKeyDictionary[torch.optim.Optimizer, list[Scaler]]] 
 def grad_scaler(*optimizers: Any) -> Scaler:
     """The gradient scaler of these optimizers: always the same one for the same optimizers, in any order.
 
-    Optimizers may come in lists, tuples, sets and mappings. The scaler scales only where mixed precision means float16 and is
-    transparent elsewhere, so `scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()` is right everywhere.
+    Optimizers may come in lists, tuples, sets and mappings. The scaler scales only where mixed precision means
+    float16 and is transparent elsewhere, so `scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()`
+    is right everywhere.
     """
     wanted = {id(optimizer): optimizer for optimizer in _flat(optimizers)}
     if not wanted:

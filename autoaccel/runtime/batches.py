@@ -1,7 +1,7 @@
 """Rebuilding a batch with some of its tensors replaced, whatever it is made of.
 
-Two rules keep this safe for any batch: what holds no replaced tensor is handed on as the very same object, and what cannot be
-rebuilt faithfully is left as it is (the loop's own `.to(device)` then moves it).
+Two rules keep this safe for any batch: what holds no replaced tensor is handed on as the very same object, and what
+cannot be rebuilt faithfully is left as it is (the loop's own `.to(device)` then moves it).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Move: TypeAlias = "str | Iterable[Any]"
 
 
 def rebuild(batch: Any, replace: Replace, move: Move = "all") -> Any:
-    """`batch` with `replace` applied to its tensors; to those at the positions or keys in `move` alone, when it is not "all".
+    """`batch` with `replace` applied to its tensors, or to those alone that `move` names.
 
-    An entry of `move` is a position, a key, or a tuple of these that leads further down: `(0, ("meta", "mask"))`.
+    move: "all", or positions and keys. An entry is a position, a key, or a tuple of these that leads further down: `(0, ("meta", "mask"))`.
     Tensors and containers that occur twice in the batch are replaced by one object that occurs twice.
     """
     seen: dict[int, Any] = {}

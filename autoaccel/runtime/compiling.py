@@ -1,12 +1,13 @@
-"""`torch.compile` that a script can rely on: modules in place, a lazy decision, and eager execution whenever compiling fails.
+"""`torch.compile` that a script can rely on: in place, decided at the first call, eager whenever compiling fails.
 
-A compiled module stays the very same object: type, `state_dict` keys, parameters and attributes are unchanged, and copies and
-pickles of it are plain modules. `torch.compile(module)` wraps instead, which prefixes every key with `_orig_mod.`, and
-`module.compile()` does nothing for containers such as `nn.Sequential` before torch 2.15 and lets instances of one class share a
-code object, whose graphs ignore the hooks of the second instance.
+A compiled module stays the very same object: type, `state_dict` keys, parameters and attributes are unchanged, and
+copies and pickles of it are plain modules. `torch.compile(module)` wraps instead, which prefixes every key with
+`_orig_mod.`, and `module.compile()` does nothing for containers such as `nn.Sequential` before torch 2.15 and lets
+instances of one class share a code object, whose graphs ignore the hooks of the second instance.
 
-What cannot be caught: a backward pass is compiled when it first runs, so a second derivative through a compiled module fails in
-`backward` ("does not currently support double backward"). Scripts that need one must not compile the module.
+What cannot be caught: a backward pass is compiled when it first runs, so a second derivative through a compiled
+module fails in `backward` ("does not currently support double backward"). Scripts that need one must not compile the
+module.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ _OFF: Final = ("off", "none")
 def compile(target: _Target) -> _Target:  # noqa: A001 - scripts say accel.compile
     """Compile a module in place, or return a compiled version of a function; also usable as a decorator.
 
-    Nothing happens until the first call, which decides by where the parameters (or the arguments) are. Where compiling is
-    impossible or fails, the target runs eagerly from then on, with one warning. What is already compiled is left alone.
+    Nothing happens until the first call, which decides by where the parameters (or the arguments) are. Where
+    compiling is impossible or fails, the target runs eagerly from then on, with one warning. What is already compiled
+    is left alone.
     """
     if disabled("compile"):
         note("compile", Decision(False, "AUTOACCEL_DISABLE"))
@@ -46,7 +48,7 @@ def compile(target: _Target) -> _Target:  # noqa: A001 - scripts say accel.compi
         return target
     if isinstance(target, nn.Module):
         if _compilable(target):
-            target._compiled_call_impl = _InPlace(target)  # type: ignore[assignment]  # noqa: SLF001
+            target._compiled_call_impl = _InPlace(target)  # noqa: SLF001
         return target
     return _compiled_function(target)
 
@@ -61,7 +63,7 @@ def _compilable(module: nn.Module) -> bool:
 
 
 def verdict(place: torch.device | None) -> Decision:
-    """Whether compiling is possible and pays for work on a device. True, False, or None: not for this call, ask again."""
+    """Whether compiling is possible and pays for work on a device: True, False, or None (not now, ask again)."""
     mode = setting("COMPILE_MODE").lower()
     if mode in _OFF:
         return Decision(False, "AUTOACCEL_COMPILE_MODE")
@@ -98,7 +100,7 @@ def _torch_version() -> tuple[int, ...]:
 
 
 def _elsewhere_traced() -> bool:
-    """Whether somebody else traces or transforms this call: a compiled caller, torch.export, jit.trace, torch.func, anomaly mode."""
+    """Whether this call is traced or transformed: by a compiled caller, export, jit.trace, torch.func, anomaly mode."""
     if torch.compiler.is_compiling():
         return True
     return (
@@ -129,7 +131,7 @@ class _Attempt:
             return self._first(self._compiled, args, kwargs)
         try:
             return self._compiled(*args, **kwargs)
-        except torch._dynamo.exc.TorchDynamoException as failure:  # noqa: SLF001 - another shape or mode, compiled anew, failed
+        except torch._dynamo.exc.TorchDynamoException as failure:  # noqa: SLF001 - compiling for another shape failed
             return self._give_up(failure, args, kwargs)
 
     def _decide(self, place: torch.device | None) -> None:
@@ -146,10 +148,10 @@ class _Attempt:
                 self._warn(failure)
 
     def _first(self, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The first compiled call: most of what can go wrong (compilers, drivers, caches, unsupported code) goes wrong here.
+        """The first compiled call, where most of what can go wrong goes wrong: compilers, drivers, caches, the code.
 
-        The errors have no common class. Whatever it is, eager execution starts from the same random state, and if the fault is
-        the script's own it is raised again, without the compiler's frames around it.
+        The errors have no common class. Whatever it is, eager execution starts from the same random state, and if the
+        fault is the script's own it is raised again, without the compiler's frames around it.
         """
         random = _RandomState()
         try:
@@ -182,7 +184,8 @@ class _RandomState:
 
     def __init__(self) -> None:
         self._cpu = torch.get_rng_state()
-        self._cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() and torch.cuda.is_initialized() else None
+        # the fork-safe way to ask whether CUDA is in use: this must not initialise it
+        self._cuda = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
 
     def restore(self) -> None:
         torch.set_rng_state(self._cpu)
@@ -195,23 +198,24 @@ class _InPlace:
 
     def __init__(self, module: nn.Module) -> None:
         self._module = module
-        self._attempt = _Attempt(type(module).__name__, module._call_impl, _own_call(module))  # noqa: SLF001
+        self._eager: Callable[..., Any] = module._call_impl  # noqa: SLF001
+        self._attempt = _Attempt(type(module).__name__, self._eager, _own_call(module))
         self._hooks_known = -1
         self._hooked = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _elsewhere_traced() or self._has_hooks():
-            return self._module._call_impl(*args, **kwargs)  # noqa: SLF001
+            return self._eager(*args, **kwargs)
         result = self._attempt.call(lambda: _ready_home(self._module), args, kwargs)
         if self._attempt.given_up:
             self._module._compiled_call_impl = None  # noqa: SLF001 - from now on nothing of this is left
         return result
 
     def _has_hooks(self) -> bool:
-        """Whether hooks stand in the way at this moment. Graphs do not look for hooks again, so hooked modules run eagerly.
+        """Whether hooks stand in the way at this moment: graphs do not look for hooks again.
 
-        Looking at all submodules at every call would cost; torch numbers the hooks that were ever registered, which tells cheaply
-        whether there is anything new.
+        Looking at all submodules at every call would cost; torch numbers the hooks that were ever registered, which
+        tells cheaply whether there is anything new.
         """
         registered = torch.utils.hooks.RemovableHandle.next_id
         if self._hooked or registered != self._hooks_known:
@@ -228,10 +232,11 @@ class _InPlace:
 def hooked(module: nn.Module) -> bool:
     """Whether hooks inside a module would be lost in a compiled graph.
 
-    Hooks of the module itself are traced with it, but a pre-hook of it that replaces weights (the old `spectral_norm` and
-    `weight_norm`) is not for a graph either.
+    Hooks of the module itself are traced with it, but a pre-hook of it that replaces weights (the old `spectral_norm`
+    and `weight_norm`) is not for a graph either.
     """
-    if nn.modules.module._has_any_global_hook():  # noqa: SLF001
+    global_hooks: Callable[[], bool] = nn.modules.module._has_any_global_hook  # noqa: SLF001
+    if global_hooks():
         return True
     return bool(module._forward_pre_hooks) or any(  # noqa: SLF001
         inner._forward_hooks or inner._forward_pre_hooks or inner._backward_hooks or inner._backward_pre_hooks  # noqa: SLF001
@@ -248,10 +253,10 @@ def _ready_home(module: nn.Module) -> torch.device | None:
 
 
 def _own_call(module: nn.Module) -> Callable[..., Any]:
-    """A call of the module with a code object of its own: dynamo keeps graphs per code object, and modules must not share them."""
+    """A call of the module with its own code object: dynamo keeps graphs per code object, not to be shared."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return module._call_impl(*args, **kwargs)  # noqa: SLF001
+        return module._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]  # noqa: SLF001
 
     code = call.__code__.replace(co_name=f"call_{type(module).__name__}_{id(module)}")
     return types.FunctionType(code, call.__globals__, "call", None, call.__closure__)
@@ -270,5 +275,5 @@ def _compiled_function(function: _Target) -> _Target:
             return function(*args, **kwargs)
         return attempt.call(lambda: devices.device_of([args, kwargs]), args, kwargs)
 
-    compiled._autoaccel_attempt = attempt  # type: ignore[attr-defined]
+    compiled._autoaccel_attempt = attempt  # type: ignore[attr-defined]  # noqa: SLF001
     return compiled  # type: ignore[return-value]

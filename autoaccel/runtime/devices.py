@@ -11,12 +11,12 @@ Device: TypeAlias = "torch.device | str | int | torch.Tensor | None"
 
 
 def accelerator() -> torch.device | None:
-    """The machine's accelerator when one is built in and visible; asking does not initialise it (workers may still fork)."""
+    """The accelerator, when one is built in and visible; asking does not initialise it (workers may still fork)."""
     return torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
 
 
 def resolve(device: Device = None) -> torch.device:
-    """A device as scripts spell it: None is the accelerator if there is one, else the CPU; a number counts accelerators."""
+    """A device as scripts spell it: None is the accelerator, without one the CPU; a number counts accelerators."""
     if isinstance(device, torch.device):
         return device
     if isinstance(device, str):
@@ -61,8 +61,8 @@ def home(module: torch.nn.Module) -> torch.device | None:
     """Where a module's parameters live, or its buffers if it has no parameters."""
     for tensor in module.parameters():
         return tensor.device
-    for tensor in module.buffers():
-        return tensor.device
+    for buffer in module.buffers():
+        return buffer.device
     return None
 
 

@@ -1,7 +1,7 @@
 """What the user asked for through the environment, and the log of what was decided.
 
-Every variable is read when it is needed, never at import, so that a program (or a test) can set it at any time. Nothing here
-imports torch.
+Every variable is read when it is needed, never at import, so that a program (or a test) can set it at any time.
+Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def disabled(feature: str) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _switched_off(text: str) -> frozenset[str]:
-    """The features named by a value of `AUTOACCEL_DISABLE`; the cache makes the warning about unknown names come once."""
+    """The features named by a value of `AUTOACCEL_DISABLE`."""
     names = frozenset(name.strip().lower() for name in text.split(",")) - {""}
     unknown = names - FEATURES - {"all"}
     if unknown:

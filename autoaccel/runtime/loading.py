@@ -19,12 +19,13 @@ from . import devices
 from .environment import Decision, disabled, note, whole_number
 
 MOST_WORKERS: Final = 4
-# Workers hand batches over through shared memory; containers often have 64 MB of it, and a full one kills workers (SIGBUS).
+# Workers hand batches over through shared memory; containers often have 64 MB of it, and a full one kills workers
+# (SIGBUS).
 LEAST_SHARED_MEMORY: Final = 256 * 2**20
 
 
 class WorkerCount(int):
-    """A number of workers that the runtime chose. A loader keeps it, so its iteration can tell it from the script's own."""
+    """A number of workers that the runtime chose: a loader keeps it, which tells it from a script's own number."""
 
 
 def num_workers() -> WorkerCount:
@@ -74,12 +75,12 @@ def pin_decision() -> Decision:
 
 
 def start_method() -> str:
-    """How multiprocessing starts processes, without fixing it: `get_start_method()` would forbid the program to choose later."""
+    """How multiprocessing starts processes. Asking `get_start_method()` would fix it before the program could choose."""
     return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 
 def usable_cpus() -> float:
-    """How many CPUs this process may use: affinity, container quota (a fraction is possible) and batch system, whichever is least."""
+    """The CPUs this process may use: the least of affinity, container quota (maybe a fraction) and batch system."""
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     slurm = os.environ.get("SLURM_CPUS_PER_TASK", "")
     limits = [float(affinity), *cgroup_quotas(Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"))]
@@ -87,7 +88,7 @@ def usable_cpus() -> float:
 
 
 def cgroup_quotas(root: Path, membership: Path) -> Iterator[float]:
-    """The CPU quotas that control groups set for this process, in CPUs, versions 2 and 1, on every level of the hierarchy."""
+    """The quotas, in CPUs, that control groups (version 2 or 1) set for this process, on every level above it."""
     with contextlib.suppress(OSError):
         for line in membership.read_text().splitlines():
             _, controllers, group = line.split(":", 2)

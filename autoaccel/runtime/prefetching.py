@@ -1,17 +1,20 @@
 """Batches that are on their way to the device before the loop asks for them.
 
-One batch ahead, the prefetcher takes the next batch from the loader's workers and copies it from pinned memory on a side stream,
-while the device computes. Values never change, only the time of the copy, which rests on four rules:
+One batch ahead, the prefetcher takes the next batch from the loader's workers and copies it from pinned memory on a
+side stream, while the device computes. Values never change, only the time of the copy, which rests on four rules:
 
-1. Destinations are allocated on the stream that computes (the consumer), and the side stream waits for everything the consumer
-   had enqueued by then: memory that the allocator hands out again is never written while an earlier use of it is pending.
-2. The consumer waits for the copy before the batch is handed out; so what happens to the batch later is ordinary stream order,
-   and `record_stream` is not needed.
+1. Destinations are allocated on the stream that computes (the consumer), and the side stream waits for everything the
+   consumer had enqueued by then: memory that the allocator hands out again is never written while an earlier use of
+   it is pending.
+2. The consumer waits for the copy before the batch is handed out; so what happens to the batch later is ordinary
+   stream order, and `record_stream` is not needed.
 3. A pinned source is kept until its copy has completed.
-4. Whatever was staged and is not handed out (break, exception, `close`) is dropped only after the consumer was made to wait for it.
+4. Whatever was staged and is not handed out (break, exception, `close`) is dropped only after the consumer was made
+   to wait for it.
 
-Looking ahead must not change what the loader yields either. It is done only where the main process draws no random numbers while
-fetching: worker processes, and a sampler that draws when its iteration begins or from a generator of its own.
+Looking ahead must not change what the loader yields either. It is done only where the main process draws no random
+numbers while fetching: worker processes, and a sampler that draws when its iteration begins or from a generator of
+its own.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> 
     """Iterate `loader` with the next batch already being copied to `device`.
 
     loader: any iterable. What cannot be prefetched without changing what the loop sees is handed back as it is.
-    device: where batches go; None is the current accelerator. CPU and MPS: nothing to overlap, the loader is handed back.
+    device: where batches go; None is the current accelerator. With CPU and MPS nothing overlaps: no lookahead.
     move: "all", or the positions or keys of the batch that the loop itself moves; the rest stays on the CPU.
 
     The result has the loader's length and attributes. The loop keeps its own `.to(device)`, which finds the work done.
@@ -101,7 +104,7 @@ def _foreseeable(loader: data.DataLoader[Any]) -> bool:
 
 
 def _chosen_here(loader: Any) -> bool:
-    """Whether the runtime chose the workers of a loader that keeps them between epochs: it then needs its missing draws."""
+    """Whether the runtime chose the workers of a loader that keeps them between epochs."""
     return (
         isinstance(loader, data.DataLoader)
         and isinstance(loader.num_workers, WorkerCount)
@@ -148,9 +151,10 @@ _under_way: Final[weakref.WeakKeyDictionary[Any, weakref.ref[Any]]] = weakref.We
 def begin_epoch(loader: Any) -> Iterator[Any]:
     """`iter(loader)`, with what workers kept between epochs would change put right.
 
-    A loader draws a seed for its workers whenever an iterator is made; kept workers skip the draw from the second epoch on, and
-    every later shuffle differs. And they serve one iteration at a time: a second one inside the first (nested loops, `zip`)
-    would cut it short, so it gets workers of its own. Only for workers that the runtime chose: the script's own stay as they are.
+    A loader draws a seed for its workers whenever an iterator is made; kept workers skip the draw from the second
+    epoch on, and every later shuffle differs. And they serve one iteration at a time: a second one inside the first
+    (nested loops, `zip`) would cut it short, so it gets workers of its own. Only for workers that the runtime chose:
+    the script's own stay as they are.
     """
     if not _chosen_here(loader):
         return iter(loader)
@@ -281,11 +285,12 @@ class Epoch:
         if staged.copied is None:
             return staged.batch
         self._lane.wait(staged.consumer, staged.copied)
-        # Memory belongs to the stream it was allocated on: if the program computes on another now, its own `.to` shall allocate.
+        # Memory belongs to the stream it was allocated on: if the program computes on another now, its own `.to`
+        # shall allocate.
         return staged.batch if self._lane.consumer() == staged.consumer else staged.host
 
     def close(self) -> None:
-        """Stop; what was staged is dropped behind its copy. A loop that ends in any way does this by dropping the iterator."""
+        """Stop: what is staged is dropped, behind its copy. Every end of a loop does this by dropping the iterator."""
         for staged in self._staged:
             if staged.copied is not None:
                 self._lane.wait(staged.consumer, staged.copied)

@@ -1,4 +1,4 @@
-"""The one place that touches accelerator streams: a side stream for copies, and the events that order it with the computation.
+"""The one place that touches accelerator streams: a side stream for copies, and events that order it.
 
 `Lane` is what the prefetcher needs of a device. `DeviceLane` is the real one; tests put a recording one in its place.
 """
@@ -40,7 +40,7 @@ class Lane(Protocol):
         ...
 
     def movable(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor can be copied without holding up the host and without a difference to the loop's own `.to`."""
+        """Whether a tensor can be copied without holding up the host, and exactly as the loop's own `.to` would."""
         ...
 
     def allocate(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -112,7 +112,7 @@ _lanes: Final[dict[torch.device, DeviceLane]] = {}
 
 def lane(device: torch.device) -> Lane:
     """The lane of a device; a device without index is the current one of its kind."""
-    if device.index is None:
+    if str(device) == device.type:  # no index
         device = torch.device(device.type, torch.get_device_module(device).current_device())
     if device not in _lanes:
         _lanes[device] = DeviceLane(device)
