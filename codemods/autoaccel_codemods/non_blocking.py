@@ -1,0 +1,56 @@
+"""Copy batches to the device without waiting for the copy.
+
+`.to(device)` stops the host until the copy has finished. From pinned memory the copy can run beside the computation: the host queues it
+with `non_blocking=True` and goes on to queue the step that uses it, which the device runs in order.
+
+Only batches of a data loader are moved this way. Left alone: copies back to the CPU, where values would be read before they arrive; a batch
+whose host tensor is changed after the copy has begun; objects with a `to()` of their own, which may not know the argument; tensors that
+were computed on the host, which are not pinned.
+
+Before:
+    images, labels = images.to(device), labels.to(device)
+After:
+    images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from autoaccel.rewriting.finding import AddArguments, Code, Finding, Skipped, Tier
+from autoaccel.rewriting.rule import Rule
+from autoaccel.script import Script
+from autoaccel.script.batches import changed_after, device_of, own_to_method
+from autoaccel.script.loaders import Transfer
+
+RULE = Rule(
+    code="AA103",
+    name="non-blocking",
+    tier=Tier.EXACT,
+    needles=(b".to(", b".cuda(", b".type("),
+    references=("https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",),
+)
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    for transfer in script.transfers:
+        if _settled(script, transfer):
+            continue
+        problem = own_to_method(script, transfer) or changed_after(script, transfer)
+        if problem is not None:
+            yield RULE.skip(transfer.call, problem)
+        else:
+            edit = AddArguments(transfer.call, (("non_blocking", Code("True")),))
+            yield RULE.finding(transfer.call, "the host waits for this copy to the device", edit)
+
+
+def _settled(script: Script, transfer: Transfer) -> bool:
+    """Whether there is nothing to gain: already decided, not a copy to an accelerator, or not from pinned memory."""
+    call = transfer.call
+    if any(keyword.arg in (None, "non_blocking") for keyword in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
+        return True
+    if transfer.method == "cuda" and len(call.args) > 1:
+        return True
+    return transfer.derived == "copy" or not device_of(script, transfer).accelerates
