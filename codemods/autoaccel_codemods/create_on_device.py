@@ -1,0 +1,231 @@
+"""Create tensors where they are used instead of filling them on the host and copying them over.
+
+`torch.zeros(n).to(device)` fills host memory, copies it from pageable memory and makes the host wait for the copy.
+With `device=` one kernel fills the tensor in place and the host goes on: a stall less at every call, which counts in a
+`forward` and in a training step.
+
+It must not fire where the move makes a non-leaf tensor (`requires_grad=True`), where a CPU generator is given, on
+pinned staging buffers, where casting early would round differently, where `None` means the current GPU to `.cuda()`
+but the CPU to a factory, and across arithmetic, which the device may round differently. Random factories then draw from
+the device's generator, so they are `equivalent`; `linspace` and its like may differ in the last bit: `numerics`.
+
+Before:
+    h0 = torch.zeros(layers, x.size(0), hidden).to(device)
+
+After:
+    h0 = torch.zeros(layers, x.size(0), hidden, device=device)
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.rewriting.finding import AddArguments, Code, Edit, Finding, RemoveStatement, Replace, Skipped, Tier
+from autoaccel.rewriting.rule import Rule
+from autoaccel.script.creation import FOLDING, Creation, creation, is_plain_variable, scalar
+from autoaccel.script.integers import integral
+from autoaccel.script.moves import Move, move, moved_later
+from autoaccel.script.tensor_types import ChosenType, changes_default, chosen_type, tensor_type
+from autoaccel.script.values import Kind
+
+if TYPE_CHECKING:
+    from autoaccel.rewriting.finding import AddImport
+    from autoaccel.script import Script
+
+RULE = Rule(
+    code="AA101",
+    name="create-on-device",
+    tier=Tier.EXACT,
+    needles=(b".to(", b".cuda(", b".type_as(", b"Tensor"),
+    references=(
+        "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device",
+        "https://docs.pytorch.org/docs/stable/notes/randomness.html",
+    ),
+)
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    for call in script.find(ast.Call):
+        if _scripted(script, call):
+            continue
+        moved = move(script, call)
+        if moved is not None:
+            yield from _moved(script, moved)
+        else:
+            yield from _chosen(script, call)
+
+
+def _scripted(script: Script, node: ast.AST) -> bool:
+    """TorchScript compiles the source of its functions; it is left as it is."""
+    return any(
+        script.qualname(decorator) == "torch.jit.script"
+        for outer in script.ancestors(node)
+        if isinstance(outer, ast.FunctionDef | ast.ClassDef)
+        for decorator in outer.decorator_list
+    )
+
+
+def _moved(script: Script, moved: Move) -> Iterator[Finding | Skipped]:
+    """`factory(…)….to(device)`, in one expression or in two statements."""
+    made, statement, problem = creation(script, moved.receiver), None, None
+    if made is None:
+        later = moved_later(script, moved)
+        if later is None:
+            return
+        made, statement, problem = later.creation, later.statement, later.problem
+    problem = made.problem or moved.problem or problem or _unknown_precision(script, made, moved)
+    if problem is not None:
+        yield RULE.skip(moved.call, problem)
+    else:
+        yield RULE.finding(made.call, _message(script, made), *_edits(script, made, moved, statement), tier=made.tier)
+
+
+def _message(script: Script, made: Creation) -> str:
+    name = script.source(made.call.func)
+    match made.tier:
+        case Tier.EQUIVALENT:
+            return (
+                f"`{name}` draws on the host and is copied; on the device it draws from the device's own random stream"
+            )
+        case Tier.NUMERICS:
+            return f"`{name}` is computed on the host and copied; the device may round its last bit differently"
+        case _:
+            return f"`{name}` is filled on the host and copied to the device"
+
+
+def _unknown_precision(script: Script, made: Creation, moved: Move) -> str | None:
+    """A cast of data that may be float64 stays on the host: some devices have no float64 to cast from."""
+    if made.name != "torch.tensor" or made.has("dtype") or not (made.casts or moved.dtype is not None):
+        return None
+    literal = bool(made.call.args) and isinstance(made.call.args[0], ast.List | ast.Constant)
+    if literal or (_folds_move(script, made, moved) and not made.casts):
+        return None
+    return "a cast of data of unknown precision stays on the host"
+
+
+def _folds_move(script: Script, made: Creation, moved: Move) -> bool:
+    """Whether the type of `.to(device, dtype)` may be the factory's; arrays are converted in one step either way."""
+    if moved.dtype is None or made.has("dtype") or made.casts or made.changed:
+        return False
+    array = made.name == "torch.tensor" and bool(made.call.args) and script.kind(made.call.args[0]) is Kind.ARRAY
+    return made.name in FOLDING or array
+
+
+def _edits(script: Script, made: Creation, moved: Move, statement: ast.stmt | None) -> Iterator[Edit]:
+    assert moved.device is not None
+    arguments: list[tuple[str, Code]] = []
+    cast = made.cast_of_factory() if made.name in FOLDING and not made.has("dtype") else None
+    folded = _folds_move(script, made, moved)
+    if cast is not None:
+        dtype, imports = cast.dtype(script)
+        arguments.append(("dtype", dtype))
+        yield from imports
+        yield Replace(cast.call, Code("{0}", (made.call,)))
+    elif folded and moved.dtype is not None:
+        arguments.append(("dtype", moved.dtype))
+    yield from _with_arguments(script, made, [*arguments, ("device", moved.device)])
+    for variable in made.variables:
+        yield Replace(variable, Code("{0}", (variable.args[0],)))
+    after = moved.dtype if not folded else None
+    if after is not None:
+        holes = tuple(after.holes)
+        dtype_text = after.text.replace("{0}", "{1}")
+        yield Replace(moved.call, Code(f"{{0}}.to({dtype_text})", (moved.receiver, *holes)))
+    elif statement is None:
+        yield Replace(moved.call, Code("{0}", (moved.receiver,)))
+    else:
+        yield RemoveStatement(statement)
+
+
+def _with_arguments(script: Script, made: Creation, arguments: list[tuple[str, Code]]) -> Iterator[Edit]:
+    """The factory with these keywords; data becomes a fill, a legacy type a dtype."""
+    legacy, number = tensor_type(script, made.call.func), scalar(script, made)
+    if number is not None:
+        full, imports = script.spell("torch.full")
+        given = [(each.arg or "", Code("{0}", (each.value,))) for each in made.call.keywords]
+        yield from imports
+        yield Replace(made.call, _call(full, [("", Code("()")), ("", Code("{0}", (number,))), *given, *arguments]))
+        return
+    if legacy is not None:
+        function, imports = script.spell("torch.tensor")
+        dtype, more = script.spell(legacy.dtype)
+        yield from (*imports, *more)
+        yield Replace(made.call.func, Code(function))
+        arguments = [("dtype", Code(dtype)), *arguments]
+    yield AddArguments(made.call, tuple(arguments))
+
+
+def _call(function: str, arguments: list[tuple[str, Code]]) -> Code:
+    """A call as text, its holes numbered through."""
+    holes: list[ast.expr] = []
+    texts: list[str] = []
+    for name, code in arguments:
+        shifted = [f"{{{len(holes) + index}}}" for index in range(len(code.holes))]
+        texts.append((f"{name}=" if name else "") + (code.text.format(*shifted) if code.holes else code.text))
+        holes.extend(code.holes)
+    return Code(f"{function}({', '.join(texts)})", tuple(holes))
+
+
+def _chosen(script: Script, call: ast.Call) -> Iterator[Finding]:
+    """`Tensor(n, 1).fill_(1.0)` and `Tensor(np.ones(shape))` where `Tensor` is the type of either device."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Call() as made, attr="fill_"), args=[value], keywords=[]):
+            pass
+        case ast.Call(args=[ast.Call() as array], keywords=[]):
+            yield from _chosen_array(script, call, array)
+            return
+        case _:
+            return
+    chosen = chosen_type(script, made.func)
+    if chosen is None or made.keywords or changes_default(script):
+        return
+    if len(made.args) == 1 and (isinstance(made.args[0], ast.Starred) or not integral(script, made.args[0])):
+        return
+    shape = [("", Code("*{0}" if isinstance(each, ast.Starred) else "{0}", (_inner(each),))) for each in made.args]
+    sizes = _call("", shape)
+    if len(shape) == 1:
+        sizes = Code(f"{sizes.text[:-1]},)", sizes.holes)
+    full, imports = script.spell("torch.full")
+    arguments = [
+        ("", sizes),
+        ("", Code("{0}", (value,))),
+        *_dtype_unless_float(script, chosen, value),
+        ("device", chosen.device),
+    ]
+    yield _replacing(script, call, _call(full, arguments), imports, made)
+
+
+def _chosen_array(script: Script, call: ast.Call, array: ast.Call) -> Iterator[Finding]:
+    name = script.qualname(array.func)
+    if name not in ("numpy.ones", "numpy.zeros") or len(array.args) != 1 or array.keywords:
+        return
+    chosen = chosen_type(script, call.func)
+    if chosen is None or chosen.dtype != "torch.float32" or changes_default(script):
+        return
+    factory, imports = script.spell(f"torch.{name.removeprefix('numpy.')}")
+    arguments = [("", Code("{0}", (array.args[0],))), ("device", chosen.device)]
+    yield _replacing(script, call, _call(factory, arguments), imports, call)
+
+
+def _inner(expression: ast.expr) -> ast.expr:
+    return expression.value if isinstance(expression, ast.Starred) else expression
+
+
+def _dtype_unless_float(script: Script, chosen: ChosenType, value: ast.expr) -> list[tuple[str, Code]]:
+    if chosen.dtype == "torch.float32" and isinstance(value, ast.Constant) and isinstance(value.value, float):
+        return []
+    return [("dtype", Code(script.spell(chosen.dtype)[0]))]
+
+
+def _replacing(script: Script, call: ast.Call, code: Code, imports: tuple[AddImport, ...], made: ast.Call) -> Finding:
+    """Put `code` for the call, or for the `Variable` around it when that adds nothing."""
+    parent = script.parent(call)
+    if isinstance(parent, ast.Call) and parent.args == [call] and is_plain_variable(script, parent):
+        call = parent
+    message = (
+        f"`{script.source(made.func)}` chooses a device by its type; the factory fills the tensor there in one step"
+    )
+    return RULE.finding(call, message, *imports, Replace(call, code))
