@@ -6,6 +6,7 @@ cannot be rebuilt faithfully is left as it is (the loop's own `.to(device)` then
 
 from __future__ import annotations
 
+import array
 import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence
@@ -17,14 +18,17 @@ from torch.nn.utils.rnn import PackedSequence
 Replace: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 Move: TypeAlias = "str | Iterable[Any]"
 
+# What became of each object, by its identity; the object is kept so that its identity is not given to another.
+_Seen: TypeAlias = dict[int, tuple[Any, Any]]
+
 
 def rebuild(batch: Any, replace: Replace, move: Move = "all") -> Any:
     """`batch` with `replace` applied to its tensors, or to those alone that `move` names.
 
-    move: "all", or positions and keys. An entry is a position, a key, or a tuple of these that leads further down: `(0, ("meta", "mask"))`.
+    move: "all", or positions and keys; a tuple among them leads further down, as in `(0, ("meta", "mask"))`.
     Tensors and containers that occur twice in the batch are replaced by one object that occurs twice.
     """
-    seen: dict[int, Any] = {}
+    seen: _Seen = {}
     if isinstance(move, str):
         return _everything(batch, replace, seen)
     for entry in move:
@@ -33,13 +37,15 @@ def rebuild(batch: Any, replace: Replace, move: Move = "all") -> Any:
     return batch
 
 
-def _at(value: Any, path: tuple[Any, ...], replace: Replace, seen: dict[int, Any]) -> Any:
+def _at(value: Any, path: tuple[Any, ...], replace: Replace, seen: _Seen) -> Any:
     if not path:
         return _everything(value, replace, seen)
     key, *rest = path
     match value:
         case Mapping() if key in value:
-            return _with_items(value, {key: _at(value[key], tuple(rest), replace, seen)})
+            item = value[key]
+            moved = _at(item, tuple(rest), replace, seen)
+            return value if moved is item else _with_items(value, {key: moved})
         case list() | tuple() if isinstance(key, int) and -len(value) <= key < len(value):
             items = list(value)
             items[key] = _at(items[key], tuple(rest), replace, seen)
@@ -50,20 +56,25 @@ def _at(value: Any, path: tuple[Any, ...], replace: Replace, seen: dict[int, Any
             return value
 
 
-def _everything(value: Any, replace: Replace, seen: dict[int, Any]) -> Any:
+def _everything(value: Any, replace: Replace, seen: _Seen) -> Any:
     if id(value) not in seen:
-        seen[id(value)] = _replaced(value, lambda part: _everything(part, replace, seen), replace)
-    return seen[id(value)]
+        seen[id(value)] = (value, value)  # what contains itself is left alone where it does
+        seen[id(value)] = (value, _replaced(value, lambda part: _everything(part, replace, seen), replace))
+    return seen[id(value)][1]
 
 
 def _replaced(value: Any, descend: Callable[[Any], Any], replace: Replace) -> Any:
     match value:
         case torch.Tensor():
             return replace(value)
-        case str() | bytes() | PackedSequence():  # a packed sequence keeps its batch sizes on the CPU
+        case str() | bytes() | bytearray() | array.array():
+            return value
+        case PackedSequence():  # its batch sizes belong on the CPU
             return value
         case Mapping():
-            return _with_items(value, {key: descend(item) for key, item in value.items()})
+            items = dict(value.items())
+            moved = {key: descend(item) for key, item in items.items()}
+            return value if all(items[key] is moved[key] for key in items) else _with_items(value, moved)
         case tuple() | MutableSequence():
             return _with_elements(value, [descend(item) for item in value])
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -74,8 +85,6 @@ def _replaced(value: Any, descend: Callable[[Any], Any], replace: Replace) -> An
 
 
 def _with_items(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
-    if all(value[key] is item for key, item in items.items()):
-        return value
     if isinstance(value, MutableMapping):
         clone = copy.copy(value)  # keeps a subclass's other attributes: encodings, default factories
         clone.update(items)

@@ -75,7 +75,7 @@ def pin_decision() -> Decision:
 
 
 def start_method() -> str:
-    """How multiprocessing starts processes. Asking `get_start_method()` would fix it before the program could choose."""
+    """How multiprocessing starts processes. `get_start_method()` would fix it before the program could choose."""
     return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 
