@@ -1,0 +1,180 @@
+"""What running a piece of code does to a training step, through the project functions that it calls."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.script.gradients import is_backward
+from autoaccel.script.tree import walk_scope
+from autoaccel.script.values import Kind
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+
+
+class Effect(enum.Flag):
+    """The words for it."""
+
+    NONE = 0
+    BACKWARD = enum.auto()
+    STEP = enum.auto()
+    GRADIENTS = enum.auto()  # reads, clips or changes `.grad`
+    FORWARD = enum.auto()  # runs a model
+    SENSITIVE = enum.auto()  # binary cross-entropy of probabilities: refused by autocast on CUDA
+    DOUBLE = enum.auto()  # differentiates by hand, or twice
+    SAVES = enum.auto()
+    YIELDS = enum.auto()
+
+
+_CLIPS = frozenset(
+    """torch.nn.utils.clip_grad_norm_ torch.nn.utils.clip_grad_norm torch.nn.utils.clip_grad_value_ torch.nn.utils.clip_grad_value
+    torch.nn.utils.get_total_norm torch.nn.utils.clip_grads_with_norm_""".split()
+)
+_SENSITIVE = frozenset({"torch.nn.functional.binary_cross_entropy", "torch.binary_cross_entropy"})
+_SENSITIVE_LOSSES = frozenset({"torch.nn.BCELoss"})
+_DOUBLE = frozenset(
+    """torch.autograd.grad torch.autograd.functional.jacobian torch.autograd.functional.hessian torch.autograd.functional.vjp
+    torch.autograd.functional.jvp torch.autograd.functional.hvp torch.autograd.gradcheck torch.func.grad torch.func.vjp
+    torch.func.jacrev torch.func.jacfwd torch.func.hessian torch.func.grad_and_value""".split()
+)
+_SAVES = frozenset({"torch.save", "torchvision.utils.save_image", "pickle.dump"})
+_BOOKKEEPING = frozenset(
+    """train eval to cuda cpu xpu float half double bfloat16 type parameters named_parameters buffers named_buffers modules
+    named_modules children named_children state_dict load_state_dict zero_grad requires_grad_ apply add_module register_buffer
+    register_module register_parameter get_submodule share_memory init_weights initialize reset_parameters compile append extend
+    insert items keys values pop size numel load save save_pretrained push_to_hub num_parameters print_trainable_parameters
+    get_parameters init_hidden initHidden no_sync flatten_parameters cuda_is_available extra_repr tie_weights join""".split()
+)
+
+
+def effects(script: Script, node: ast.AST) -> Effect:
+    """What a statement, expression or function does; bodies of functions defined inside it do not count."""
+    known = script.project.effects.get(node)
+    if known is None:
+        script.project.effects[node] = Effect.NONE  # for recursion
+        known = script.project.effects[node] = _effects(script, node)
+    return known
+
+
+def _effects(script: Script, node: ast.AST) -> Effect:
+    found = Effect.NONE
+    for part in walk_scope(node):
+        match part:
+            case ast.Call():
+                found |= call_effects(script, part)
+            case ast.Attribute() if reads_gradient(script, part):
+                found |= Effect.GRADIENTS
+            case ast.Yield() | ast.YieldFrom():
+                found |= Effect.YIELDS
+    return found
+
+
+def call_effects(script: Script, call: ast.Call) -> Effect:
+    """What one call does, its arguments aside."""
+    found = Effect.NONE
+    qualified = script.qualname(call.func)
+    if is_backward(script, call):
+        found |= Effect.BACKWARD
+        if any(keyword.arg == "create_graph" and not _is_false(keyword.value) for keyword in call.keywords):
+            found |= Effect.DOUBLE
+    elif is_step(script, call):
+        found |= Effect.STEP
+    elif is_forward(script, call):
+        found |= Effect.FORWARD
+    if is_sensitive(script, call):
+        found |= Effect.SENSITIVE
+    if qualified in _CLIPS or (isinstance(call.func, ast.Attribute) and call.func.attr in ("clip_grad_norm_", "clip_grad_norm")):
+        found |= Effect.GRADIENTS
+    if qualified in _DOUBLE:
+        found |= Effect.DOUBLE
+    if qualified in _SAVES:
+        found |= Effect.SAVES
+    for other, function in script.callees(call):
+        inner = effects(other, function)
+        found |= inner & ~Effect.YIELDS
+    return found
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is False
+
+
+def is_sensitive(script: Script, call: ast.Call) -> bool:
+    """Binary cross-entropy of probabilities, as a function or through a loss object."""
+    if script.qualname(call.func) in _SENSITIVE:
+        return True
+    if isinstance(call.func, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
+        return any(
+            value.kind is Kind.LOSS_FUNCTION and value.name in _SENSITIVE_LOSSES for value in script.values(call.func)
+        )
+    return False
+
+
+def is_step(script: Script, call: ast.Call) -> bool:
+    """`optimizer.step(…)` and `scaler.step(optimizer)`; of unknown objects, those that are called like an optimizer."""
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.attr != "step" or script.qualname(function) is not None:
+        return False
+    kind = script.kind(function.value)
+    if kind in (Kind.OPTIMIZER, Kind.SCALER):
+        return True
+    if kind is not None or script.callees(call):
+        return False
+    kinds = {value.kind for value in script.values(function.value)}
+    if Kind.SCHEDULER in kinds or Kind.SCALER in kinds:
+        return False
+    return Kind.OPTIMIZER in kinds or _called_optimizer(function.value)
+
+
+def _called_optimizer(expression: ast.expr) -> bool:
+    match expression:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            lowered = name.lower().strip("_")
+            return "optim" in lowered and "sched" not in lowered or lowered in ("opt", "opt_g", "opt_d", "opti")
+        case ast.Subscript(value=value):
+            return _called_optimizer(value)
+        case _:
+            return False
+
+
+def is_forward(script: Script, call: ast.Call) -> bool:
+    """A call that runs a model: `model(x)`, `model.encode(x)`; functions that do so inside count through their effects."""
+    kinds = {value.kind for value in script.values(call.func)}
+    if Kind.MODULE in kinds and Kind.CLASS not in kinds:
+        return True
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.attr.startswith("_") or function.attr in _BOOKKEEPING:
+        return False
+    if script.qualname(function) is not None:
+        return False
+    owners = {value.kind for value in script.values(function.value)}
+    return owners == {Kind.MODULE} and not function.attr.startswith(("set_", "load_", "save_", "get_", "freeze", "configure_", "print"))
+
+
+def reads_gradient(script: Script, node: ast.Attribute) -> bool:
+    """`p.grad` where its size matters; emptying it, zeroing it and asking whether there is one do not count."""
+    if node.attr != "grad" or script.qualname(node) is not None or isinstance(node.ctx, ast.Store | ast.Del):
+        return False
+    parent = script.parent(node)
+    if isinstance(parent, ast.Compare) and all(isinstance(each, ast.Constant) and each.value is None for each in parent.comparators):
+        return False
+    if isinstance(parent, ast.If | ast.IfExp | ast.While) or (isinstance(parent, ast.BoolOp | ast.UnaryOp)):
+        return False
+    while isinstance(parent, ast.Attribute) and parent.attr in ("data", "zero_", "detach_", "detach", "requires_grad_"):
+        if parent.attr in ("zero_", "detach_", "requires_grad_"):
+            return False
+        after = script.parent(parent)
+        parent = script.parent(after) if isinstance(after, ast.Call) and parent.attr == "detach" else after
+    return True
+
+
+def gradient_reads(script: Script, node: ast.AST) -> Iterator[ast.AST]:
+    """The places within `node` that read or clip gradients, calls of project functions that do so among them."""
+    for part in walk_scope(node):
+        if isinstance(part, ast.Attribute) and reads_gradient(script, part):
+            yield part
+        elif isinstance(part, ast.Call) and Effect.GRADIENTS in call_effects(script, part):
+            yield part
