@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,14 @@ from autoaccel.script.flow import Path as PartPath
 from autoaccel.script.tree import walk_scope
 
 if TYPE_CHECKING:
+    from autoaccel.script.effects import Effect
     from autoaccel.script.script import Script
     from autoaccel.script.values import ClassRef, Kind
 
-_MOST_NEIGHBOURS = 200
-_MOST_BYTES = 2_000_000
+_MOST_NEIGHBOURS = 200  # files looked at per folder when searching for importers
+_MOST_IMPORTERS = 24
+_MOST_LOADED = 48  # project files parsed for the sake of others
+_MOST_BYTES = 400_000
 _NO_CUT = 1 << 30
 
 Binding = tuple[ast.expr | Definition, PartPath]
@@ -40,13 +44,17 @@ class Project:
     def __init__(self, files: Iterable[Path] = (), texts: dict[Path, str] | None = None) -> None:
         self.files = tuple(Path(os.path.abspath(path)) for path in files)
         self.texts = {Path(os.path.abspath(path)): text for path, text in (texts or {}).items()}
-        self.open_evaluations: dict[ast.AST, int] = {}
+        self.open_evaluations: dict[object, int] = {}
         self.deepest_cut = _NO_CUT
         self.evaluations = 0
+        self.total_evaluations = 0
         self.forwards: dict[ast.Call, bool] = {}
         self.training: dict[ast.AST, bool] = {}
         self.gradient_asks: dict[ast.AST, ast.AST | None] = {}
+        self.effects: dict[ast.AST, Effect] = {}
         self._scripts: dict[Path, Script | None] = {}
+        self._loaded = 0
+        self._located: dict[tuple[Script, str, int], tuple[Path, tuple[str, ...]] | None] = {}
         self._classes: dict[ast.ClassDef, ClassInfo] = {}
         self._callers: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
         self._neighbours: dict[Path, tuple[Script, ...]] = {}
@@ -56,7 +64,7 @@ class Project:
     def add(self, script: Script) -> None:
         """Register a script that was loaded from text."""
         if script.path is not None:
-            self._scripts[Path(os.path.abspath(script.path))] = script
+            self._scripts[script.path] = script
 
     def script(self, path: Path) -> Script | None:
         """The script at a path; None when it cannot be read or parsed."""
@@ -65,6 +73,9 @@ class Project:
         path = Path(os.path.abspath(path))
         if path not in self._scripts:
             self._scripts[path] = None
+            self._loaded += 1
+            if self._loaded > _MOST_LOADED:
+                return None
             text = self.texts.get(path)
             if text is None:
                 text = _read(path)
@@ -79,29 +90,34 @@ class Project:
 
     def imported(self, script: Script, target: str, level: int) -> tuple[Script, str | None] | None:
         """The project file (and the name in it, None for the file itself) that an import binds; None for libraries."""
+        located = self.locate(script, target, level)
+        if located is None or len(located[1]) > 1:
+            return None
+        found = self.script(located[0])
+        if found is None:
+            return None
+        return found, (located[1][0] if located[1] else None)
+
+    def locate(self, script: Script, target: str, level: int) -> tuple[Path, tuple[str, ...]] | None:
+        """The project file in which an import ends and what of the dotted name is left over; reads no file."""
+        key = (script, target, level)
+        if key not in self._located:
+            self._located[key] = self._locate(script, target, level)
+        return self._located[key]
+
+    def _locate(self, script: Script, target: str, level: int) -> tuple[Path, tuple[str, ...]] | None:
         parts = target.split(".") if target else []
         for root in self._roots(script, level):
             for cut in range(len(parts), -1, -1):
                 if cut == 0 and not level:
                     continue
                 path = _module_file(root, parts[:cut])
-                if path is None:
-                    continue
-                if script.path is not None and path == Path(os.path.abspath(script.path)) and cut == len(parts):
-                    continue
-                found = self.script(path)
-                if found is None:
-                    return None
-                rest = parts[cut:]
-                if not rest:
-                    return found, None
-                if len(rest) == 1:
-                    return found, rest[0]
-                return None
+                if path is not None and not (path == script.path and cut == len(parts)):
+                    return path, tuple(parts[cut:])
         return None
 
     def is_local(self, script: Script, target: str, level: int) -> bool:
-        return self.imported(script, target, level) is not None
+        return self.locate(script, target, level) is not None
 
     def star_import(self, script: Script, name: str) -> tuple[Script, str] | None:
         """The project file whose `from … import *` brings a name into a script."""
@@ -123,7 +139,7 @@ class Project:
     def _roots(self, script: Script, level: int) -> Iterator[Path]:
         if script.path is None:
             return
-        folder = Path(os.path.abspath(script.path)).parent
+        folder = script.path.parent
         if level:
             for _ in range(level - 1):
                 folder = folder.parent
@@ -141,14 +157,14 @@ class Project:
         """The script itself and the project files whose calls may reach it: those that mention its module name near by."""
         if script.path is None:
             return (script,)
-        path = Path(os.path.abspath(script.path))
+        path = script.path
         known = self._neighbours.get(path)
         if known is None:
             stem = path.parent.name if path.stem == "__init__" else path.stem
-            needle = stem.encode()
+            needle = re.compile(rb"^[ \t]*(?:from|import)\b[^#\n]*\b" + re.escape(stem.encode()) + rb"\b", re.MULTILINE)
             found = [script]
             for candidate in self._candidates(path):
-                if candidate == path or not self._mentions(candidate, needle):
+                if candidate == path or len(found) > _MOST_IMPORTERS or not self._mentions(candidate, needle):
                     continue
                 other = self.script(candidate)
                 if other is not None and other is not script and _imports(other, stem):
@@ -172,14 +188,14 @@ class Project:
                 continue
         return list(candidates)
 
-    def _mentions(self, path: Path, needle: bytes) -> bool:
+    def _mentions(self, path: Path, needle: re.Pattern[bytes]) -> bool:
         text = self.texts.get(path)
         if text is not None:
-            return needle in text.encode()
+            return needle.search(text.encode()) is not None
         try:
             if path.stat().st_size > _MOST_BYTES:
                 return False
-            return needle in path.read_bytes()
+            return needle.search(path.read_bytes()) is not None
         except OSError:
             return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +39,7 @@ class Script:
 
     def __init__(self, text: str, path: Path | None = None, project: Project | None = None) -> None:
         self.text = text
-        self.path = path
+        self.path = Path(os.path.abspath(path)) if path is not None else None
         self.project = project if project is not None else Project()
         self.tree_index = Tree(text)
         self.tree = self.tree_index.module
@@ -203,6 +204,17 @@ class Script:
         while f"{candidates[0]}{number}" in self.used_names:
             number += 1
         return f"{candidates[0]}{number}"
+
+    @cached_property
+    def quote(self) -> str:
+        """The quote that most of the file's own one-line strings are written with."""
+        single = double = 0
+        for node in self.find(ast.Constant):
+            if isinstance(node.value, str | bytes) and not isinstance(self.parent(node), ast.JoinedStr):
+                text = self.source(node).lstrip("rRbBuU")
+                single += text.startswith("'") and not text.startswith("'''")
+                double += text.startswith('"') and not text.startswith('"""')
+        return "'" if single > double else '"'
 
     @cached_property
     def accel(self) -> str:

@@ -90,7 +90,10 @@ NONE = Value(Kind.NONE)
 ANY: Values = frozenset({UNKNOWN})
 NOTHING: Values = frozenset()
 
-_BUDGET = 40_000
+# Limits after which a value counts as unknown: evaluations per question and per project, and open evaluations.
+_QUERY_BUDGET = 6_000
+_BUDGET = 400_000
+_DEPTH = 60
 _RETURNS_SELF = frozenset(
     "to cuda cpu xpu float double half bfloat16 train eval apply requires_grad_ share_memory type zero_ to_empty ipu".split()
 )
@@ -107,7 +110,7 @@ class Inference:
 
     def __init__(self, script: Script) -> None:
         self.script = script
-        self._known: dict[ast.AST, Values] = {}
+        self._known: dict[object, Values] = {}
         self._attributes: dict[tuple[ClassRef, str], Values] = {}
 
     # -- entry points
@@ -122,7 +125,7 @@ class Inference:
     def kind(self, expression: ast.expr) -> Kind | None:
         return kind_of(self.values(expression))
 
-    def _guarded(self, key: ast.AST, compute: object) -> Values:
+    def _guarded(self, key: object, compute: object) -> Values:
         """Memoise unless the result leans on an evaluation that is still open further up."""
         project = self.script.project
         opened = project.open_evaluations
@@ -132,7 +135,8 @@ class Inference:
             project.deepest_cut = min(project.deepest_cut, opened[key])
             return NOTHING
         project.evaluations += 1
-        if project.evaluations > _BUDGET or len(opened) > 150:
+        project.total_evaluations += 1
+        if project.evaluations > _QUERY_BUDGET or project.total_evaluations > _BUDGET or len(opened) > _DEPTH:
             return ANY
         level = len(opened)
         opened[key] = level
@@ -147,8 +151,8 @@ class Inference:
             if not result:
                 result = ANY
             self._known[key] = result
-            if level == 0:
-                project.evaluations = 0
+        if level == 0:
+            project.evaluations = 0
         return result
 
     def _infer(self, expression: ast.expr) -> Values:
@@ -255,7 +259,7 @@ class Inference:
         """The values that one binding gives its name."""
         match definition.how:
             case "import":
-                return self._imported(definition)
+                return self._guarded(definition, lambda: self._imported(definition))
             case "def":
                 return frozenset({Value(Kind.FUNCTION, definition.node, self.script)})
             case "class":
@@ -366,6 +370,8 @@ class Inference:
                 return self._annotation(inner.elts[0] if isinstance(inner, ast.Tuple) and inner.elts else inner)
             return self._annotation(annotation.value)
         name = self.script.qualname(annotation)
+        if name is None and isinstance(annotation, ast.Name) and not self.script.definitions(annotation):
+            name = f"builtins.{annotation.id}"
         if name is not None:
             return external.annotated(name)
         for value in self._infer(annotation):
@@ -690,7 +696,7 @@ class Inference:
         return None
 
     def _batch_method(self, owner: Value, name: str, node: ast.Call) -> Values:
-        if name in ("to", "cuda", "xpu"):
+        if name in ("to", "cuda", "xpu") or (name == "type" and node.args and self._is_cuda_type(node.args[0])):
             return frozenset({Value(Kind.TENSOR, node, self.script, name="moved")})
         if name in ("items", "values", "keys"):
             element = replace(owner, path=(*owner.path, STAR))
@@ -711,6 +717,14 @@ class Inference:
             key = node.args[0].value
             return frozenset({replace(owner, path=(*owner.path, key if isinstance(key, int | str) else STAR))})
         return frozenset({replace(owner, name="copy")})
+
+    def _is_cuda_type(self, alias: ast.expr) -> bool:
+        """Whether `x.type(alias)` may move: `torch.cuda.FloatTensor`, its string, or a name that is one of them on some machines."""
+        return any(
+            (value.name or "").startswith("torch.cuda.")
+            or (isinstance(value.node, ast.Constant) and str(value.node.value).startswith("torch.cuda."))
+            for value in self._infer(alias)
+        )
 
     def _tensor_method(self, name: str, node: ast.Call) -> Values:
         if name in _NUMBER_METHODS:
