@@ -92,7 +92,12 @@ def _alias_device(script: Script, alias: ast.expr) -> Target:
     if isinstance(alias, ast.Constant):
         return Target(_quoted(script, "cuda"), str(alias.value).startswith("torch.cuda."))
     spelled = [alias, *(each.value for each in script.definitions(alias))] if isinstance(alias, ast.Name) else [alias]
-    made = [part for each in spelled if each is not None for part in ([each.body, each.orelse] if isinstance(each, ast.IfExp) else [each])]
+    made = [
+        part
+        for each in spelled
+        if each is not None
+        for part in ([each.body, each.orelse] if isinstance(each, ast.IfExp) else [each])
+    ]
     types = [found for part in made if (found := tensor_type(script, part)) is not None]
     accelerates = any(found.cuda for found in types)
     certain = accelerates and len(types) == 1 and len(spelled) <= 2
@@ -139,7 +144,9 @@ def _gives_objects(script: Script, collate: ast.expr, path: Path) -> bool:
             continue
         returned = value.script.inference.returned(value.node)
         for step in path[:1]:
-            returned = frozenset(part for owner in returned for key, parts in owner.items if key in (step, None) for part in parts)
+            returned = frozenset(
+                part for owner in returned for key, parts in owner.items if key in (step, None) for part in parts
+            )
         if any(_has_to(part) for part in returned):
             return True
     return False
@@ -211,6 +218,54 @@ def _same_part(value: Value, transfer: Transfer) -> bool:
     return value.path[: len(transfer.path)] == transfer.path or transfer.path[: len(value.path)] == value.path
 
 
+def shared_copies(script: Script, loop: LoaderLoop) -> frozenset[Path]:
+    """Parts of the batch that are moved several times per batch where some copy is changed in place.
+
+    Once they are on the device every further move gives the same tensor, so a change of one copy would show in the others.
+    """
+    if not _changes_copies(script, loop):
+        return frozenset()
+    seen: set[Path] = set()
+    several: set[Path] = set()
+    for transfer in script.transfers_of(loop):
+        inner = [
+            each for each in script.loops(transfer.call) if each is not loop.node and script.inside(each, loop.node)
+        ]
+        if transfer.path[:1] in seen or (inner and not _key_loop(script, transfer)):
+            several.add(transfer.path[:1])
+        seen.add(transfer.path[:1])
+    return frozenset(several)
+
+
+def _changes_copies(script: Script, loop: LoaderLoop) -> bool:
+    """Whether a loop may change a moved part of its batch in place, or ask for its gradient."""
+    for owner, node in (*_changes(script), *_gradients(script)):
+        if script.inside(node, loop.node) and any(
+            value.kind is Kind.TENSOR and value.name == "moved" for value in script.values(owner)
+        ):
+            return True
+    moved = {
+        name.id
+        for transfer in script.transfers_of(loop)
+        if isinstance(statement := script.statement(transfer.call), ast.Assign)
+        for target in statement.targets
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name)
+    }
+    return any(
+        isinstance(each.target, ast.Name) and each.target.id in moved and script.inside(each, loop.node)
+        for each in script.find(ast.AugAssign)
+    )
+
+
+def _gradients(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
+    for attribute in script.find(ast.Attribute):
+        if attribute.attr == "requires_grad_" or (
+            attribute.attr == "requires_grad" and isinstance(attribute.ctx, ast.Store)
+        ):
+            yield attribute.value, attribute
+
+
 def _root(expression: ast.expr) -> ast.Name | None:
     while True:
         match expression:
@@ -258,7 +313,7 @@ def _stored(script: Script, transfer: Transfer) -> tuple[Path, tuple[int, int]] 
         case ast.Assign(targets=[ast.Subscript()], value=value) if value is transfer.call:
             end = script.parent(statement) if _key_loop(script, transfer) else statement
             assert end is not None
-            return transfer.path, (end.end_lineno, 0)  # type: ignore[attr-defined]
+            return transfer.path, (end.end_lineno, end.end_col_offset)  # type: ignore[attr-defined]
         case _:
             return None
 
@@ -349,7 +404,9 @@ def _uses(script: Script, name: ast.Name, path: Path, transfers: dict[ast.Call, 
                     continue
                 yield Read(name, path, None)
                 return
-            case ast.Call(func=function, args=[first]) if first is node and script.qualname(function) == "torch.autograd.Variable":
+            case ast.Call(func=function, args=[first]) if (
+                first is node and script.qualname(function) == "torch.autograd.Variable"
+            ):
                 node = parent
             case ast.Call(func=ast.Name(id=called)) if called in _FACT_CALLS:
                 return

@@ -20,8 +20,12 @@ _OPENERS = frozenset(
     """h5py.File lmdb.open lmdb.Environment sqlite3.connect zipfile.ZipFile tarfile.open tables.open_file netCDF4.Dataset cv2.VideoCapture
     io.open rasterio.open""".split()
 )
-_CHANGES = frozenset("append extend insert remove pop clear update setdefault add discard popitem move_to_end shuffle sort".split())
-_CHEAP_CALLS = frozenset("int float len bool str tuple list torch.tensor torch.as_tensor torch.from_numpy torch.is_tensor".split())
+_CHANGES = frozenset(
+    "append extend insert remove pop clear update setdefault add discard popitem move_to_end shuffle sort".split()
+)
+_CHEAP_CALLS = frozenset(
+    "int float len bool str tuple list torch.tensor torch.as_tensor torch.from_numpy torch.is_tensor".split()
+)
 _CHEAP_METHODS = frozenset(
     "item long float double int bool to type astype tolist view reshape unsqueeze squeeze flatten size clone copy".split()
 )
@@ -45,9 +49,15 @@ def origins(script: Script, expression: ast.expr, depth: int = 4) -> Iterator[Va
 
 def _wrapped(value: Value) -> list[ast.expr]:
     call = value.node
-    if value.name not in ("torch.utils.data.Subset", "torch.utils.data.ConcatDataset") or not isinstance(call, ast.Call):
+    if value.name not in ("torch.utils.data.Subset", "torch.utils.data.ConcatDataset") or not isinstance(
+        call, ast.Call
+    ):
         return []
-    first = call.args[0] if call.args else next((each.value for each in call.keywords if each.arg in ("dataset", "datasets")), None)
+    first = (
+        call.args[0]
+        if call.args
+        else next((each.value for each in call.keywords if each.arg in ("dataset", "datasets")), None)
+    )
     if first is None:
         return []
     return list(first.elts) if isinstance(first, ast.List | ast.Tuple) else [first]
@@ -86,7 +96,9 @@ def reachable(script: Script, expression: ast.AST, depth: int = 4) -> Iterator[t
                     pending.extend((each.script, each.node, 0) for each in home.project.lineage(value.cls))
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 pending.extend(
-                    (home, each.value, left - 1) for each in home.definitions(node) if each.how == "assign" and each.value is not None
+                    (home, each.value, left - 1)
+                    for each in home.definitions(node)
+                    if each.how == "assign" and each.value is not None
                 )
                 pending.extend(
                     (other, argument, left - 1)
@@ -164,10 +176,16 @@ def keeps_generator(script: Script, cls: ClassRef) -> bool:
     for home, method in item_methods(script, cls):
         for node in ast.walk(method):
             if isinstance(node, ast.Attribute) and _is_own(node, method):
-                bindings = [b for each in home.project.lineage(cls) for b in home.project.class_info(each).attributes.get(node.attr, ())]
+                bindings = [
+                    b
+                    for each in home.project.lineage(cls)
+                    for b in home.project.class_info(each).attributes.get(node.attr, ())
+                ]
                 expressions = [(home, value) for value, _ in bindings if isinstance(value, ast.expr)]
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                outer = [each for each in home.definitions(node) if each.scope.node is not method and each.value is not None]
+                outer = [
+                    each for each in home.definitions(node) if each.scope.node is not method and each.value is not None
+                ]
                 expressions = [(home, each.value) for each in outer if each.value is not None]
             else:
                 continue

@@ -82,7 +82,9 @@ def mapping_keys(script: Script, expression: ast.expr, depth: int = 4) -> frozen
             return frozenset(found)
         case ast.IfExp(body=left, orelse=right) | ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return _merged(mapping_keys(script, left, depth - 1), mapping_keys(script, right, depth - 1))
-        case ast.Call(func=ast.Name(id="dict"), args=args, keywords=keywords) if not script.definitions(expression.func):  # type: ignore[arg-type]
+        case ast.Call(func=ast.Name(id="dict"), args=args, keywords=keywords) if not script.definitions(
+            expression.func
+        ):  # type: ignore[arg-type]
             parts = [*args, *(keyword.value for keyword in keywords if keyword.arg is None)]
             merged: frozenset[str] | None = frozenset(keyword.arg for keyword in keywords if keyword.arg is not None)
             for part in parts:
@@ -240,7 +242,11 @@ def _writes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
         if isinstance(item.ctx, ast.Store) and isinstance(item.value, ast.Attribute):
             yield item.value.value, item
     for call in script.find(ast.Call):
-        if isinstance(call.func, ast.Attribute) and isinstance(script.parent(call), ast.Expr) and _changes(script, call):
+        if (
+            isinstance(call.func, ast.Attribute)
+            and isinstance(script.parent(call), ast.Expr)
+            and _changes(script, call)
+        ):
             yield call.func.value, call
 
 
@@ -248,7 +254,9 @@ def _changes(script: Script, call: ast.Call) -> bool:
     """Whether a method called for its effect changes its object: a project method that assigns to `self`, or one that is not known."""
     callees = script.callees(call)
     return not callees or any(
-        isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) for _, method in callees for node in ast.walk(method)
+        isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        for _, method in callees
+        for node in ast.walk(method)
     )
 
 
@@ -266,7 +274,9 @@ def _is_dataset(script: Script, expression: ast.expr, wanted: frozenset[Value], 
         if any(origin is call for _, origin in script.creations(expression.value)):
             return True
     values = script.values(expression)
-    return any(value in wanted for value in values if value.kind in (Kind.DATASET, Kind.OBJECT) and value.node is not None)
+    return any(
+        value in wanted for value in values if value.kind in (Kind.DATASET, Kind.OBJECT) and value.node is not None
+    )
 
 
 def in_daemon(script: Script, call: ast.Call) -> bool:

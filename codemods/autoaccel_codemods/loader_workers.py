@@ -85,7 +85,10 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
         yield first
     if "pin_memory" not in given and _has_accelerator(script, uses):
         yield RULE.finding(
-            made.call, "batches are not loaded into pinned memory", *_add(script, made, "pin_memory", "pin_memory()"), tier=Tier.EXACT
+            made.call,
+            "batches are not loaded into pinned memory",
+            *_add(script, made, "pin_memory", "pin_memory()"),
+            tier=Tier.EXACT,
         )
     chosen = isinstance(workers, ast.Constant) and isinstance(workers.value, int) and workers.value > 0
     if "persistent_workers" not in given and (first is not None or chosen) and _persists(script, made, uses):
@@ -141,7 +144,8 @@ def _unfit(script: Script, made: LoaderCall, sources: tuple[Value, ...], uses: t
 
 
 def _unknown(source: Value) -> bool:
-    return source.kind in (Kind.UNKNOWN, Kind.EXTERNAL)
+    abstract = source.cls is None and source.name == "torch.utils.data.Dataset"
+    return abstract or source.kind in (Kind.UNKNOWN, Kind.EXTERNAL)
 
 
 def _moved(uses: tuple[Iteration, ...]) -> bool:
@@ -149,11 +153,16 @@ def _moved(uses: tuple[Iteration, ...]) -> bool:
     return any(transfer.site is use.node for use in uses for transfer in use.script.transfers)
 
 
-def _no_workers(script: Script, made: LoaderCall, sources: tuple[Value, ...], uses: tuple[Iteration, ...]) -> str | None:
+def _no_workers(
+    script: Script, made: LoaderCall, sources: tuple[Value, ...], uses: tuple[Iteration, ...]
+) -> str | None:
     """Why worker processes would break, change or slow down this loader."""
     tuned = next((name for name in _TUNED if name in made.settings), None)
     if tuned is not None:
         return f"no workers: the script sets {tuned}= itself"
+    again = any(use.how == "for" and repeats(use.script, use.node, script, made.call) for use in uses)
+    if "num_workers" in made.settings and not again:
+        return "no workers: the script asks for none, and its workers would serve a single pass"
     if in_daemon(script, made.call):
         return "no workers: it runs in a daemon process, which may not start others"
     for source in sources:

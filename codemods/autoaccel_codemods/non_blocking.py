@@ -49,7 +49,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 def _settled(script: Script, transfer: Transfer) -> bool:
     """Whether there is nothing to gain: already decided, not a copy to an accelerator, or not from pinned memory."""
     call = transfer.call
-    if any(keyword.arg in (None, "non_blocking") for keyword in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
+    if any(keyword.arg in (None, "non_blocking") for keyword in call.keywords) or any(
+        isinstance(a, ast.Starred) for a in call.args
+    ):
         return True
     if transfer.method == "cuda" and len(call.args) > 1:
         return True

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from autoaccel.rewriting.finding import Code, Finding, Replace, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script
-from autoaccel.script.batches import Read, Target, device_of, moves_whole_part, own_to_method, reads
+from autoaccel.script.batches import Read, Target, device_of, moves_whole_part, own_to_method, reads, shared_copies
 from autoaccel.script.flow import STAR
 from autoaccel.script.loaders import LoaderLoop, Transfer
 from autoaccel.script.values import Kind
@@ -50,13 +50,22 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         device, trouble = _device(script, loop, moves)
         parts = _parts(script, loop, seen, moves)
         if problem or trouble or not parts:
-            yield RULE.skip(loop.node, problem or trouble or "its batches are used on the CPU as well, or before they are moved")
+            yield RULE.skip(loop.node, problem or trouble or _kept(script, loop, transfers))
             continue
         arguments = f", {device}" + ("" if parts == (STAR,) else f", move={_tuple(script, parts)}")
         code = Code(f"{script.accel}.prefetch({{0}}{arguments.replace('{', '{{').replace('}', '}}')})", (loop.loader,))
         tier = Tier.EQUIVALENT if _draws(script, loop) else Tier.EXACT
         message = "the step waits for its batch to be fetched and copied"
         yield RULE.finding(loop.node, message, Replace(loop.loader, code), *script.import_runtime, tier=tier)
+
+
+def _kept(script: Script, loop: LoaderLoop, transfers: list[Transfer]) -> str:
+    """Why no part of the batch may be moved ahead."""
+    if all(script.function(each.call) is not script.function(loop.node) for each in transfers):
+        return "its batches are moved in another function"
+    if shared_copies(script, loop):
+        return "its batches are moved again after a copy was changed"
+    return "its batches are used on the CPU as well, or before they are moved"
 
 
 def _unfit(script: Script, loop: LoaderLoop) -> str | None:
@@ -85,12 +94,19 @@ def _device(script: Script, loop: LoaderLoop, moves: list[Transfer]) -> tuple[st
         if condition is None:
             spelled.add(target.text)
         elif _is_plain(condition) and _settled(script, loop, tuple(_names(condition))):
-            spelled.add(f"{target.text} if {script.source(condition)} else {script.quote}cpu{script.quote}")
+            spelled.add(_choice(script, target.text, script.source(condition)))
         else:
             return None, "its batches are moved only under a condition inside the loop"
     if len(spelled) > 1:
         return None, "its batches go to more than one device"
     return (spelled.pop() if spelled else None), None
+
+
+def _choice(script: Script, device: str, test: str) -> str:
+    """The device where `test` holds, else the CPU; a type alias may have made the very same choice already."""
+    if f" if {test} else " in device:
+        return device
+    return f"{f'({device})' if ' if ' in device else device} if {test} else {script.quote}cpu{script.quote}"
 
 
 def _surely(script: Script, transfer: Transfer) -> bool:
@@ -140,22 +156,25 @@ def _names(expression: ast.expr) -> Iterator[ast.Name]:
 
 def _settled(script: Script, loop: LoaderLoop, names: tuple[ast.Name, ...]) -> bool:
     """Whether these names mean the same before the loop as in it."""
-    return all(not script.inside(definition.node, loop.node) for name in names for definition in script.definitions(name))
+    return all(
+        not script.inside(definition.node, loop.node) for name in names for definition in script.definitions(name)
+    )
 
 
 def _parts(script: Script, loop: LoaderLoop, seen: tuple[Read, ...], moves: list[Transfer]) -> tuple[Part, ...]:
     """Which parts of the batch may be moved ahead: `("*",)` for all of it, () for none."""
-    kept = {read.path[:1] for read in seen if read.transfer is None}
-    if () in kept:
+    kept = {read.path[:1] for read in seen if read.transfer is None} | shared_copies(script, loop)
+    if () in kept or not moves:
         return ()
     whole = {transfer.path[:1] for transfer in moves if moves_whole_part(script, transfer)}
     if () in whole or (STAR,) in whole:
         return () if kept else (STAR,)
     parts = {path[0] for path in whole - kept}
-    visible = {read.path[0] for read in seen if read.path} | set(range(_arity(script, loop)))
-    if parts == visible and all(isinstance(part, int) for part in parts):
+    visible = dict.fromkeys((*range(_arity(script, loop)), *(read.path[0] for read in seen if read.path)))
+    unpacked = _arity(script, loop) == 1
+    if parts == set(visible) and all(isinstance(part, int) for part in parts) and (len(parts) > 1 or unpacked):
         return (STAR,)
-    return tuple(sorted(parts, key=lambda part: (isinstance(part, str), part if isinstance(part, int) else 0)))
+    return tuple(part for part in visible if part in parts)
 
 
 def _arity(script: Script, loop: LoaderLoop) -> int:

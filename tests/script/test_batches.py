@@ -1,0 +1,102 @@
+"""What loops do with the parts of their batches."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.script import Script, batches, load
+
+HEAD = """\
+import torch
+from torch.utils.data import DataLoader
+device = torch.device("cuda")
+Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
+loader = DataLoader([(1, 2)])
+"""
+
+
+def looped(target: str, *lines: str) -> Script:
+    return load(HEAD + f"for {target} in loader:\n" + "".join(f"    {line}\n" for line in lines))
+
+
+@pytest.mark.parametrize(
+    ("target", "lines", "kept"),
+    [
+        ("x, y", ["x = x.to(device)"], set()),
+        ("x, y", ["x = x.to(device)", "print(y)"], {(1,)}),
+        ("x, y", ["a = x.to(device)", "print(x.shape, len(x), x.size(0))"], set()),
+        ("x, y", ["a = x.view(-1).float().to(device)"], set()),
+        ("x, y", ["a = (x / 2).to(device)"], {(0,)}),
+        ("x, y", ["a = x.to(device)", "f(x.numpy())"], {(0,)}),
+        ("b", ["x, y = b", "x, y = x.to(device), y.to(device)"], set()),
+        ("b", ["x = b['x'].to(device)", "f(b['y'])"], {("y",)}),
+        ("b", ["b = {k: v.to(device) for k, v in b.items()}", "f(b)"], set()),
+        ("b", ["b['x'] = b['x'].to(device)", "f(b['x'])"], set()),
+        ("b", ["f(b)", "x = b[0].to(device)"], {()}),
+        ("x", ["if flag:", "    x = x.cuda()", "f(x)"], set()),
+    ],
+)
+def test_reads_on_the_host(target: str, lines: list[str], kept: set[tuple[object, ...]]) -> None:
+    script = looped(target, *lines)
+    (loop,) = script.loader_loops
+    assert {read.path for read in batches.reads(script, loop) if read.transfer is None} == kept
+
+
+def test_reads_after_the_loop_count() -> None:
+    script = load(HEAD + "for x, y in loader:\n    a = x.to(device)\nprint(x)\n")
+    (loop,) = script.loader_loops
+    assert [read.path for read in batches.reads(script, loop) if read.transfer is None] == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("move", "text", "accelerates"),
+    [
+        ("x.to(device)", "device", True),
+        ("x.cuda()", '"cuda"', True),
+        ("x.cuda(args.gpu)", "args.gpu", True),
+        ('x.to("cpu")', '"cpu"', False),
+        ('x.to(torch.device("mps"))', 'torch.device("mps")', False),
+        ("x.to(next(net.parameters()).device)", None, True),
+        ("x.type(Tensor)", '"cuda" if torch.cuda.is_available() else "cpu"', True),
+        ("x.type(torch.float32)", None, False),
+    ],
+)
+def test_device_of(move: str, text: str | None, accelerates: bool) -> None:
+    script = looped("x, y", move)
+    (transfer,) = script.transfers
+    target = batches.device_of(script, transfer)
+    assert (target.text, target.accelerates) == (text, accelerates)
+
+
+@pytest.mark.parametrize(
+    ("lines", "changed"),
+    [
+        (["a = x.to(device)", "x.add_(1)"], True),
+        (["a = x.to(device)", "x[0] = 1"], True),
+        (["a = x.to(device)", "x += 1"], True),
+        (["x = x.to(device)", "x += 1"], False),
+        (["x = x.to(device)", "x.add_(1)"], False),
+        (["x.add_(1)", "a = x.to(device)"], False),
+        (["a = x.to(device)", "y.add_(1)"], False),
+    ],
+)
+def test_changed_after(lines: list[str], changed: bool) -> None:
+    script = looped("x, y", *lines)
+    (transfer,) = script.transfers
+    assert (batches.changed_after(script, transfer) is not None) is changed
+
+
+@pytest.mark.parametrize(
+    ("lines", "shared"),
+    [
+        (["a, b = x.to(device), x.to(device)"], False),
+        (["a = x.to(device)", "b = x.to(device)", "a.add_(1)"], True),
+        (["a = x.to(device)", "b = x.to(device)", "a.requires_grad_()"], True),
+        (["for k in range(3):", "    a = x.to(device)", "    a += 1"], True),
+        (["total += x.to(device).sum()", "more = x.to(device)"], False),
+    ],
+)
+def test_shared_copies(lines: list[str], shared: bool) -> None:
+    script = looped("x, y", *lines)
+    (loop,) = script.loader_loops
+    assert bool(batches.shared_copies(script, loop)) is shared
