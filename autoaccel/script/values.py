@@ -320,7 +320,7 @@ class Inference:
             return frozenset({Value(Kind.SEQUENCE if _is_vararg(function, argument) else Kind.MAPPING, argument, self.script)})
         annotated = self._annotation(argument.annotation)
         if annotated:
-            return annotated
+            return self._passed(function, argument, annotated)
         own = self._receiver(function, argument)
         if own is not None:
             return own
@@ -336,6 +336,14 @@ class Inference:
             if used and not any(value.kind not in (Kind.UNKNOWN, Kind.NONE) for value in found):
                 return used
         return found
+
+    def _passed(self, function: ast.AST, argument: ast.arg, annotated: Values) -> Values:
+        """What call sites pass for an annotated parameter: it says which loader or model, where the annotation says only that it is one."""
+        kinds = {value.kind for value in annotated}
+        if not kinds <= {Kind.DATASET, Kind.LOADER, Kind.MODULE, Kind.OPTIMIZER}:
+            return annotated
+        found = _union(script.inference._infer(each) for script, each in self.script.project.arguments(self.script, function, argument.arg))
+        return found if found and {value.kind for value in found} <= kinds else annotated
 
     def _receiver(self, function: ast.AST, argument: ast.arg) -> Values | None:
         """`self` in a method is an instance of its class."""
@@ -360,6 +368,8 @@ class Inference:
                 annotation = ast.parse(annotation.value, mode="eval").body
             except SyntaxError:
                 return NOTHING
+            if isinstance(annotation, ast.BinOp):
+                annotation = annotation.left
             return external.annotated(ast.unparse(annotation).rsplit(".", 1)[-1])
         if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
             return self._annotation(annotation.left) or self._annotation(annotation.right)
@@ -649,7 +659,9 @@ class Inference:
         annotated = self._annotation(function.returns)
         if annotated and all(value.kind is Kind.UNKNOWN for value in found):
             return annotated
-        return found or frozenset({NONE})
+        if not found and not any(isinstance(part, ast.Return) and part.value is not None for part in walk_scope(function)):
+            return frozenset({NONE})
+        return found
 
     def _method_call(self, node: ast.Call, function: ast.Attribute) -> Values | None:
         """`value.method(…)`: None when the receiver says nothing special and the callee itself must be asked."""
