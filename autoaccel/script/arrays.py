@@ -1,0 +1,227 @@
+"""NumPy arrays: which expressions make an array of their own, and which lists hold nothing but arrays."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.script.values import Kind, Value
+
+if TYPE_CHECKING:
+    from autoaccel.script.flow import Definition
+    from autoaccel.script.script import Script
+
+# Functions whose result never shares memory with an argument (without `out=`, `copy=False`, `mmap_mode=`).
+_FRESH_NAMES = (
+    "array", "stack", "concatenate", "vstack", "hstack", "dstack", "column_stack", "row_stack", "block",
+    "zeros", "ones", "full", "empty", "eye", "identity", "arange", "linspace", "logspace", "geomspace",
+    "zeros_like", "ones_like", "full_like", "empty_like", "copy", "tile", "repeat", "pad", "append", "insert",
+    "delete", "where", "clip", "cumsum", "cumprod", "sort", "argsort", "take", "outer", "matmul", "tril",
+    "triu", "maximum", "minimum", "abs", "absolute", "exp", "log", "log1p", "log2", "log10", "expm1", "sqrt",
+    "square", "sin", "cos", "tan", "tanh", "sign", "floor", "ceil", "round", "power", "add", "subtract",
+    "multiply", "divide", "mod", "logical_and", "logical_or", "logical_not", "isnan", "isfinite", "load",
+    "loadtxt", "genfromtxt", "fromfile", "fromiter", "bincount", "digitize", "argwhere", "nan_to_num", "unique",
+    "searchsorted", "interp", "convolve", "cross", "kron",
+)  # fmt: skip
+_FRESH = frozenset(f"numpy.{name}" for name in _FRESH_NAMES)
+_FRESH_METHODS = frozenset({
+    "cumsum", "cumprod", "clip", "round", "repeat", "sum", "mean", "std", "var", "min", "max", "argmax",
+    "argmin", "argsort", "take", "dot", "prod", "any", "all",
+})  # fmt: skip
+_SAME_MEMORY = frozenset({"reshape", "transpose", "squeeze", "swapaxes", "flatten", "ravel"})
+_READ_ONLY = frozenset({"numpy.memmap", "numpy.frombuffer", "numpy.broadcast_to", "numpy.load"})
+_NUMBERS_OF_ARRAY = frozenset({"shape", "ndim", "size", "dtype", "mean", "std", "max", "min", "sum", "any", "all"})
+_ARRAY_METHODS = _FRESH_METHODS | _SAME_MEMORY | {"astype", "copy", "view", "arithmetic", "nonzero", "numpy"}
+_SHAPED_DRAWS = frozenset(
+    f"numpy.random.{name}" for name in ("rand", "randn", "random", "random_sample", "standard_normal", "permutation")
+)
+_COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda
+
+
+def is_fresh(script: Script, expression: ast.expr) -> bool:
+    """Whether an expression makes memory that nothing else refers to, so that a tensor may take it over."""
+    match expression:
+        case ast.Call(func=function) if (name := script.qualname(function)) is not None:
+            return (name in _FRESH or name.startswith("numpy.random.")) and not _shares(script, expression)
+        case ast.Call(func=ast.Attribute(value=receiver, attr=method)):
+            if method in _SAME_MEMORY:
+                return is_fresh(script, receiver)
+            if method in ("copy", "astype"):
+                return not _shares(script, expression) and len(expression.args) < 2
+            return method in _FRESH_METHODS and script.kind(receiver) is Kind.ARRAY and not _shares(script, expression)
+        case ast.Attribute(value=base, attr="T"):
+            return is_fresh(script, base)
+        case ast.BinOp() | ast.UnaryOp(op=ast.USub() | ast.Invert()):
+            return script.kind(expression) is Kind.ARRAY
+        case ast.IfExp(body=body, orelse=orelse):
+            return is_fresh(script, body) and is_fresh(script, orelse)
+        case ast.Name():
+            return _is_last_use(script, expression)
+        case _:
+            return False
+
+
+def _shares(script: Script, call: ast.Call) -> bool:
+    """Whether arguments ask for memory that exists already (or may: `**options`)."""
+    for keyword in call.keywords:
+        if keyword.arg in (None, "out", "mmap_mode", "where"):
+            return True
+        if keyword.arg == "copy" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is True):
+            return True
+    return len(call.args) > 1 and script.qualname(call.func) == "numpy.load"
+
+
+def is_read_only(script: Script, expression: ast.expr) -> bool:
+    """Whether an array may lie in memory that must not be written to, such as a mapped file."""
+    return any(
+        (script.qualname(part.func) or "") in _READ_ONLY for part in ast.walk(expression) if isinstance(part, ast.Call)
+    )
+
+
+def _is_last_use(script: Script, name: ast.Name) -> bool:
+    """Whether a local name holds a fresh array that was only filled and measured before, and is not looked at again."""
+    function = script.function(name)
+    statement = script.statement(name)
+    definitions = script.definitions(name)
+    if function is None or not definitions or _inside_comprehension(script, name, statement):
+        return False
+    if any(isinstance(each.target, ast.Name) and each.target.id == name.id for each in script.find(ast.AugAssign)):
+        return False  # `a += 1` writes to the array that the tensor would share
+    return all(
+        _makes_fresh(script, each, function)
+        and script.loops(each.node) == script.loops(statement)
+        and all(use is name or _harmless(script, use, each, name) for use in script.uses(each))
+        for each in definitions
+    )
+
+
+def _inside_comprehension(script: Script, node: ast.AST, statement: ast.stmt) -> bool:
+    for ancestor in script.ancestors(node):
+        if ancestor is statement:
+            return False
+        if isinstance(ancestor, _COMPREHENSIONS):
+            return True
+    return False
+
+
+def _makes_fresh(script: Script, definition: Definition, function: ast.AST) -> bool:
+    if definition.how != "assign" or definition.path or definition.scope.node is not function:
+        return False
+    node, value = definition.node, definition.value
+    single = isinstance(node, ast.AnnAssign) or (isinstance(node, ast.Assign) and len(node.targets) == 1)
+    return single and value is not None and not isinstance(value, ast.Name) and is_fresh(script, value)
+
+
+def _harmless(script: Script, use: ast.Name, definition: Definition, last: ast.Name) -> bool:
+    """Whether another use neither keeps the array nor comes after the last one."""
+    first = definition.node
+    if not getattr(first, "lineno", 0) <= use.lineno < script.statement(last).lineno:
+        return False
+    if script.function(use) is not script.function(last):
+        return False
+    match script.parent(use):
+        case ast.Subscript(value=value, ctx=ast.Store()) if value is use:
+            return True
+        case ast.Attribute(attr=attribute):
+            return attribute in _NUMBERS_OF_ARRAY
+        case ast.BinOp():
+            return True
+        case ast.Call(func=ast.Name(id="len"), args=[argument]):
+            return argument is use
+        case _:
+            return False
+
+
+def array_elements(script: Script, expression: ast.expr) -> frozenset[Value] | None:
+    """The elements of a list or tuple that surely holds arrays or NumPy scalars alone; None when it may hold others.
+
+    Python numbers must be told apart, since NumPy and torch choose different types for them.
+    """
+    found: set[Value] = set()
+    values = script.values(expression)
+    for value in values:
+        if value.kind is not Kind.SEQUENCE or not value.items or not _is_settled(script, value, expression):
+            return None
+        for element in _leaves(value, 2):
+            if element.kind is not Kind.ARRAY or not _surely_array(script, element):
+                return None
+            found.add(element)
+    return frozenset(found) or None
+
+
+def _is_settled(script: Script, value: Value, expression: ast.expr) -> bool:
+    """Whether the analysis has seen all that goes into a list: it was bound to plain names, and at most appended to.
+
+    Generators are sequences to the analysis as well, but neither torch nor NumPy reads them.
+    """
+    node, home = value.node, value.script or script
+    if isinstance(node, ast.Tuple) or node is expression:
+        return True
+    if not isinstance(node, ast.List | ast.ListComp):
+        return False
+    counted = isinstance(node, ast.List) and len(node.elts) < 2
+    match home.parent(node):
+        case ast.Assign(targets=[ast.Name() as target], value=bound) if bound is node:
+            grown = _changes(home, target, counted)
+        case ast.Return():
+            grown = False
+        case _:
+            return False
+    if isinstance(expression, ast.Name) and not grown:
+        own = [each for each in script.definitions(expression) if each.value is not node]
+        return not any(_grows(script, use, False) for each in own for use in script.uses(each))
+    return not grown
+
+
+def _changes(script: Script, target: ast.Name, counted: bool) -> bool:
+    return any(_grows(script, use, counted) for each in script.definitions(target) for use in script.uses(each))
+
+
+def _grows(script: Script, use: ast.Name, counted: bool) -> bool:
+    """Whether a use of a list's name changes what is in it; `append` may be counted in by the analysis."""
+    match script.parent(use):
+        case ast.Attribute(attr="append"):
+            return not counted
+        case ast.Attribute(attr="extend" | "insert"):
+            return True
+        case ast.Subscript(value=base, ctx=ast.Store() | ast.Del()):
+            return base is use
+        case _:
+            return False
+
+
+def _leaves(value: Value, depth: int) -> Iterator[Value]:
+    for _, elements in value.items:
+        for element in elements:
+            if element.kind is Kind.SEQUENCE and element.items and depth:
+                yield from _leaves(element, depth - 1)
+            else:
+                yield element
+
+
+def _surely_array(script: Script, value: Value, depth: int = 0) -> bool:
+    """Whether a value is an array or a NumPy scalar: `np.random.beta(1, 1)` and `a.tolist()` hold Python numbers."""
+    home = value.script or script
+    name = value.name or ""
+    if depth > 8:
+        return False
+    match value.node:
+        case ast.BinOp(left=left, right=right):
+            return any(_all_arrays(home, side, depth) for side in (left, right))
+        case ast.UnaryOp(operand=operand):
+            return _all_arrays(home, operand, depth)
+        case ast.Subscript(value=base):
+            return _all_arrays(home, base, depth)
+        case ast.Call() as call if name.startswith("numpy.random."):
+            shaped = name in _SHAPED_DRAWS and bool(call.args)
+            return shaped or len(call.args) > 2 or any(keyword.arg == "size" for keyword in call.keywords)
+        case _:
+            return name.startswith("numpy.") or name in _ARRAY_METHODS
+
+
+def _all_arrays(script: Script, expression: ast.expr, depth: int) -> bool:
+    values = script.values(expression)
+    return bool(values) and all(
+        value.kind is Kind.ARRAY and _surely_array(script, value, depth + 1) for value in values
+    )

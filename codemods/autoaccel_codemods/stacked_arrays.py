@@ -1,0 +1,79 @@
+"""Join a list of NumPy arrays in NumPy before a tensor is made of it.
+
+`torch.tensor(list_of_arrays)` visits every element of every array through Python, and torch warns that this is
+extremely slow: 64 arrays of 784 numbers take 3.5 ms, or 0.02 ms joined by `numpy.array` first. Shape, type, layout and
+values are the same.
+
+It must fire only where every element is known to be an array, from one place or with `dtype=`: for Python numbers, and
+for integer arrays beside float32 ones, NumPy and torch choose different types.
+
+Before:
+    batch = torch.tensor(frames)  # [np.load(path) for path in paths]
+
+After:
+    batch = torch.as_tensor(np.array(frames))
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.rewriting.finding import AddImport, Code, Edit, Finding, Replace, Skipped, Tier
+from autoaccel.rewriting.rule import Rule
+from autoaccel.script.arrays import array_elements
+from autoaccel.script.moves import move
+from autoaccel.script.tensor_types import tensor_type
+
+if TYPE_CHECKING:
+    from autoaccel.script import Script
+
+RULE = Rule(
+    code="AA104",
+    name="stacked-arrays",
+    tier=Tier.EXACT,
+    needles=(b"tensor(", b"Tensor("),
+    references=("https://github.com/pytorch/pytorch/issues/13918",),
+)
+_OWN_MEMORY = frozenset({"requires_grad", "pin_memory", "device"})
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    for call in script.find(ast.Call):
+        name = script.qualname(call.func)
+        if name not in ("torch.tensor", "torch.as_tensor") and tensor_type(script, call.func) is None:
+            continue
+        data = call.args[0] if call.args else None
+        if data is None or isinstance(data, ast.Starred) or any(keyword.arg is None for keyword in call.keywords):
+            continue
+        elements = array_elements(script, data)
+        if elements is None:
+            continue
+        typed = name not in ("torch.tensor", "torch.as_tensor") or any(each.arg == "dtype" for each in call.keywords)
+        if len({each.node for each in elements}) > 1 and not typed:
+            yield RULE.skip(call, "arrays from several places may not have the same dtype")
+            continue
+        message = f"`{script.source(call.func)}` reads a list of arrays element by element"
+        yield RULE.finding(call, message, *_edits(script, call, data, name))
+
+
+def _edits(script: Script, call: ast.Call, data: ast.expr, name: str | None) -> Iterator[Edit]:
+    function, imports = script.spell("numpy.array")
+    if imports:
+        alias = script.free_name("np", "numpy")
+        function, imports = f"{alias}.array", (AddImport("numpy", None, None if alias == "numpy" else alias),)
+    yield from imports
+    yield Replace(data, Code(f"{function}({{0}})", (data,)))
+    copies = any(keyword.arg in _OWN_MEMORY for keyword in call.keywords) or _is_moved(script, call)
+    if name == "torch.tensor" and not copies:
+        as_tensor, more = script.spell("torch.as_tensor")
+        yield from more
+        yield Replace(call.func, Code(as_tensor))
+
+
+def _is_moved(script: Script, call: ast.Call) -> bool:
+    parent = script.parent(call)
+    outer = script.parent(parent) if isinstance(parent, ast.Attribute) else None
+    return isinstance(outer, ast.Call) and outer.func is parent and move(script, outer) is not None
