@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # Methods that keep the values exactly, or convert them the same way on every device.
 _PLAIN_METHODS = frozenset(
-    """view reshape squeeze unsqueeze transpose permute t flatten expand expand_as narrow contiguous detach float long double int bool
-    type to cuda view_as movedim swapaxes unbind""".split()
+    """view reshape squeeze unsqueeze transpose permute t flatten expand expand_as narrow contiguous detach float long
+    double int bool type to cuda view_as movedim swapaxes unbind""".split()
 )
 _FACTS = frozenset("shape dtype ndim size dim numel nelement is_floating_point __len__ keys".split())
 _FACT_CALLS = frozenset("len isinstance type range".split())
@@ -37,7 +37,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One use of a part of the batch as the loader gives it; `transfer` when the part is moved there, None when the host reads it."""
+    """One use of a part of the batch as the loader gives it: `transfer` moves it; without one the host reads it."""
 
     node: ast.expr
     path: Path
@@ -109,7 +109,7 @@ def _quoted(script: Script, text: str) -> str:
 
 
 def own_to_method(script: Script, transfer: Transfer) -> str | None:
-    """Why the moved value may be an object with a `to()` of its own instead of a tensor; None when it surely is a tensor."""
+    """Why the moved value may be an object with a `to()` of its own; None when it surely is a tensor."""
     reason = "it may be an object whose own to() takes no such argument"
     if transfer.method == "type":
         return None
@@ -180,17 +180,19 @@ def changed_after(script: Script, transfer: Transfer) -> str | None:
     loop = transfer.site
     start = _position(transfer.call)
     for owner, node in _changes(script):
-        if _position(node) > start and script.function(node) is script.function(transfer.call):
-            if any(_same_part(value, transfer) for value in script.values(owner)):
-                return "the host tensor is changed after its copy has begun"
+        if _position(node) <= start or script.function(node) is not script.function(transfer.call):
+            continue
+        if any(_same_part(value, transfer) for value in script.values(owner)):
+            return "the host tensor is changed after its copy has begun"
     statement = script.statement(transfer.call)
     moved = _root(transfer.call.func)
     stored = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    if moved is not None and moved.id not in stored:
-        for change in script.find(ast.AugAssign):
-            if isinstance(change.target, ast.Name) and change.target.id == moved.id and script.inside(change, loop):
-                if _position(change) > start:
-                    return "the host tensor is changed after its copy has begun"
+    if moved is None or moved.id in stored:
+        return None
+    for change in script.find(ast.AugAssign):
+        same = isinstance(change.target, ast.Name) and change.target.id == moved.id
+        if same and script.inside(change, loop) and _position(change) > start:
+            return "the host tensor is changed after its copy has begun"
     return None
 
 
@@ -201,10 +203,10 @@ def _position(node: ast.AST) -> tuple[int, int]:
 def _changes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
     """In-place methods and item assignments: the object that they change, and where."""
     for call in script.find(ast.Call):
-        function = call.func
-        if isinstance(function, ast.Attribute) and function.attr.endswith("_") and not function.attr.endswith("__"):
-            if function.attr != "requires_grad_":
-                yield function.value, call
+        match call.func:
+            case ast.Attribute(value=owner, attr=attr) if attr.endswith("_") and not attr.endswith("__"):
+                if attr != "requires_grad_":
+                    yield owner, call
     for item in script.find(ast.Subscript):
         if isinstance(item.ctx, ast.Store):
             yield item.value, item
@@ -221,7 +223,7 @@ def _same_part(value: Value, transfer: Transfer) -> bool:
 def shared_copies(script: Script, loop: LoaderLoop) -> frozenset[Path]:
     """Parts of the batch that are moved several times per batch where some copy is changed in place.
 
-    Once they are on the device every further move gives the same tensor, so a change of one copy would show in the others.
+    Once they are on the device every further move gives the same tensor, so a change of one would show in the others.
     """
     if not _changes_copies(script, loop):
         return frozenset()
@@ -347,9 +349,10 @@ def moves_whole_part(script: Script, transfer: Transfer) -> bool:
     if dynamic or (STAR in transfer.path and transfer.derived is not None):
         return dynamic and _key_loop(script, transfer)
     for ancestor in script.ancestors(transfer.call):
-        if isinstance(ancestor, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp):
-            if any(not _asks_type(test) for generator in ancestor.generators for test in generator.ifs):
-                return False
+        match ancestor:
+            case ast.ListComp(generators=parts) | ast.GeneratorExp(generators=parts) | ast.DictComp(generators=parts):
+                if any(not _asks_type(test) for part in parts for test in part.ifs):
+                    return False
     return True
 
 
@@ -414,7 +417,7 @@ def _uses(script: Script, name: ast.Name, path: Path, transfers: dict[ast.Call, 
                 return
             case ast.Call(func=ast.Name(id="list" | "tuple" | "enumerate"), args=[first]) if first is node:
                 node = parent
-            case ast.IfExp(test=test) if node is not test and _moved_otherwise(script, parent, name, transfers):
+            case ast.IfExp(test=test) if node is not test and _moved_otherwise(parent, name, transfers):
                 return
             case ast.IfExp(test=test) if node is test:
                 return
@@ -431,8 +434,8 @@ def _uses(script: Script, name: ast.Name, path: Path, transfers: dict[ast.Call, 
                 return
 
 
-def _moved_otherwise(script: Script, choice: ast.IfExp, name: ast.Name, transfers: dict[ast.Call, Transfer]) -> bool:
-    """`v.to(device) if torch.is_tensor(v) else v`: what stays cannot be moved anyway; `x.cuda() if cuda else x`: nothing can."""
+def _moved_otherwise(choice: ast.IfExp, name: ast.Name, transfers: dict[ast.Call, Transfer]) -> bool:
+    """`v.to(device) if torch.is_tensor(v) else v`: what stays is no tensor, or there is no device at all."""
     moved = [node for node in ast.walk(choice.body) if isinstance(node, ast.Call) and node in transfers]
     return bool(moved) and isinstance(choice.orelse, ast.Name) and choice.orelse is name
 

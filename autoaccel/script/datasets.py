@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
 _GENERATORS = frozenset(
-    """numpy.random.default_rng numpy.random.RandomState numpy.random.Generator random.Random random.SystemRandom torch.Generator""".split()
+    """numpy.random.default_rng numpy.random.RandomState numpy.random.Generator random.Random random.SystemRandom
+    torch.Generator""".split()
 )
 _OPENERS = frozenset(
-    """h5py.File lmdb.open lmdb.Environment sqlite3.connect zipfile.ZipFile tarfile.open tables.open_file netCDF4.Dataset cv2.VideoCapture
-    io.open rasterio.open""".split()
+    """h5py.File lmdb.open lmdb.Environment sqlite3.connect zipfile.ZipFile tarfile.open tables.open_file
+    netCDF4.Dataset cv2.VideoCapture io.open rasterio.open""".split()
 )
 _CHANGES = frozenset(
     "append extend insert remove pop clear update setdefault add discard popitem move_to_end shuffle sort".split()
@@ -27,17 +28,19 @@ _CHEAP_CALLS = frozenset(
     "int float len bool str tuple list torch.tensor torch.as_tensor torch.from_numpy torch.is_tensor".split()
 )
 _CHEAP_METHODS = frozenset(
-    "item long float double int bool to type astype tolist view reshape unsqueeze squeeze flatten size clone copy".split()
+    """item long float double int bool to type astype tolist view reshape unsqueeze squeeze flatten size clone
+    copy""".split()
 )
 _PURE_TRANSFORMS = frozenset(
     f"torchvision.transforms.{name}"
-    for name in "Compose ToTensor PILToTensor ConvertImageDtype Normalize Resize CenterCrop Grayscale Pad ToPILImage FiveCrop".split()
+    for name in """Compose ToTensor PILToTensor ConvertImageDtype Normalize Resize CenterCrop Grayscale Pad ToPILImage
+    FiveCrop""".split()
 )
 _ON_CPU = "cpu"
 
 
 def origins(script: Script, expression: ast.expr, depth: int = 4) -> Iterator[Value]:
-    """The datasets behind an expression: through `random_split`, `Subset` and `ConcatDataset` to what holds the samples."""
+    """What holds the samples of a dataset expression, behind `random_split`, `Subset` and `ConcatDataset`."""
     for value in script.values(expression):
         parts = _wrapped(value) if depth else []
         if parts and value.script is not None:
@@ -201,7 +204,7 @@ def _makes_generator(script: Script, expression: ast.expr) -> bool:
 
 
 def changes_itself(script: Script, cls: ClassRef) -> bool:
-    """Whether reading a sample changes the dataset or a global (a cache, a counter): workers would change their own copies."""
+    """Whether reading a sample changes the dataset or a global (a cache, a counter): workers change copies of it."""
     for home, method in item_methods(script, cls):
         for node in ast.walk(method):
             match node:
@@ -229,14 +232,13 @@ def _is_own(target: ast.AST, method: ast.FunctionDef) -> bool:
 
 def holds_file(script: Script, cls: ClassRef) -> bool:
     """Whether the dataset opens a file when it is made: workers would share its position."""
-    for each in script.project.lineage(cls):
-        for part in each.node.body:
-            if isinstance(part, ast.FunctionDef) and part.name == "__init__":
-                for node in ast.walk(part):
-                    if isinstance(node, ast.Assign) and any(_is_own(target, part) for target in node.targets):
-                        if _opens(each.script, node.value):
-                            return True
-    return False
+    return any(
+        isinstance(node, ast.Assign) and _opens(each.script, node.value) and any(_is_own(t, part) for t in node.targets)
+        for each in script.project.lineage(cls)
+        for part in each.node.body
+        if isinstance(part, ast.FunctionDef) and part.name == "__init__"
+        for node in ast.walk(part)
+    )
 
 
 def _opens(script: Script, value: ast.expr) -> bool:

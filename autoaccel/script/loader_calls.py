@@ -13,16 +13,14 @@ from autoaccel.script.values import Kind, Value
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
-POSITIONS = (
-    "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory", "drop_last",
-    "timeout", "worker_init_fn", "multiprocessing_context", "generator",
-)  # fmt: skip
+POSITIONS = """dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout
+worker_init_fn multiprocessing_context generator""".split()
 _POOL_METHODS = frozenset("map imap imap_unordered starmap apply apply_async map_async starmap_async".split())
 
 
 @dataclass(frozen=True, slots=True)
 class LoaderCall:
-    """One `DataLoader(...)`: the arguments that it surely gets, the names it may get through `**`, why it cannot be read."""
+    """One `DataLoader(...)`: arguments that it surely gets, names that `**` may bring, why it cannot be read."""
 
     call: ast.Call
     settings: dict[str, ast.expr]
@@ -32,7 +30,7 @@ class LoaderCall:
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """A place that iterates a loader: a `for` (or comprehension), a kept `iter(loader)`, or `next(iter(loader))` for one batch."""
+    """A place that iterates a loader: "for" (comprehensions too), kept "iter", "next" for `next(iter(x))`."""
 
     script: Script
     node: ast.AST
@@ -45,8 +43,7 @@ def loader_calls(script: Script) -> Iterator[LoaderCall]:
         settings: dict[str, ast.expr] = {}
         possible: set[str] = set()
         problem = None
-        for name, value in zip(POSITIONS, call.args, strict=False):
-            settings[name] = value
+        settings.update(zip(POSITIONS, call.args, strict=False))
         if any(isinstance(argument, ast.Starred) for argument in call.args):
             problem = "its positional arguments are unpacked from a sequence"
         for keyword in call.keywords:
@@ -82,9 +79,7 @@ def mapping_keys(script: Script, expression: ast.expr, depth: int = 4) -> frozen
             return frozenset(found)
         case ast.IfExp(body=left, orelse=right) | ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return _merged(mapping_keys(script, left, depth - 1), mapping_keys(script, right, depth - 1))
-        case ast.Call(func=ast.Name(id="dict"), args=args, keywords=keywords) if not script.definitions(
-            expression.func
-        ):  # type: ignore[arg-type]
+        case ast.Call(func=ast.Name(id="dict"), args=args, keywords=keywords):
             parts = [*args, *(keyword.value for keyword in keywords if keyword.arg is None)]
             merged: frozenset[str] | None = frozenset(keyword.arg for keyword in keywords if keyword.arg is not None)
             for part in parts:
@@ -194,7 +189,7 @@ def _advanced(script: Script, node: ast.Call) -> bool:
 
 
 def repeats(home: Script, node: ast.AST, script: Script, origin: ast.AST, depth: int = 5) -> bool:
-    """Whether `node` (in `home`) runs again and again during the life of the object that `origin` (in `script`) makes."""
+    """Whether `node` (in `home`) runs again and again while the object lives that `origin` (in `script`) makes."""
     shared = home is script and home.function(node) is home.function(origin)
     for loop in home.loops(node):
         if home is not script or not home.inside(origin, loop):
@@ -222,7 +217,7 @@ def _in_body(script: Script, node: ast.AST, outer: ast.AST) -> bool:
 
 
 def dataset_changes(script: Script, made: LoaderCall) -> Iterator[tuple[Script, ast.AST]]:
-    """Where the project assigns to the dataset of a loader, or calls a method of it that changes it, outside its own class."""
+    """Where the project assigns to the dataset of a loader, or calls a method that changes it, outside its class."""
     dataset = made.settings.get("dataset")
     if dataset is None:
         return
@@ -251,7 +246,7 @@ def _writes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
 
 
 def _changes(script: Script, call: ast.Call) -> bool:
-    """Whether a method called for its effect changes its object: a project method that assigns to `self`, or one that is not known."""
+    """Whether a method called for its effect may change its object: one that assigns to `self`, or is not known."""
     callees = script.callees(call)
     return not callees or any(
         isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
@@ -270,13 +265,11 @@ def _prefixes(expression: ast.expr) -> Iterator[ast.expr]:
 
 
 def _is_dataset(script: Script, expression: ast.expr, wanted: frozenset[Value], call: ast.Call) -> bool:
-    if isinstance(expression, ast.Attribute) and expression.attr == "dataset":
-        if any(origin is call for _, origin in script.creations(expression.value)):
+    match expression:
+        case ast.Attribute(value=owner, attr="dataset") if any(made is call for _, made in script.creations(owner)):
             return True
-    values = script.values(expression)
-    return any(
-        value in wanted for value in values if value.kind in (Kind.DATASET, Kind.OBJECT) and value.node is not None
-    )
+    made = (value for value in script.values(expression) if value.node is not None)
+    return any(value in wanted for value in made if value.kind in (Kind.DATASET, Kind.OBJECT))
 
 
 def in_daemon(script: Script, call: ast.Call) -> bool:
@@ -286,19 +279,21 @@ def in_daemon(script: Script, call: ast.Call) -> bool:
         function = script.function(function)
     if function is None:
         return False
-    for site in script.find(ast.Call):
-        arguments = {keyword.arg: keyword.value for keyword in site.keywords}
-        target = arguments.get("target")
-        if target is not None and _refers(script, target, function):
-            flag = arguments.get("daemon")
-            if isinstance(flag, ast.Constant) and flag.value is True:
-                return True
-            if any(node.attr == "daemon" and isinstance(node.ctx, ast.Store) for node in script.find(ast.Attribute)):
-                return True
-        elif isinstance(site.func, ast.Attribute) and site.func.attr in _POOL_METHODS and site.args:
-            if _refers(script, site.args[0], function):
-                return True
-    return False
+    marked = any(node.attr == "daemon" and isinstance(node.ctx, ast.Store) for node in script.find(ast.Attribute))
+    return any(_starts_daemon(script, site, function, marked) for site in script.find(ast.Call))
+
+
+def _starts_daemon(script: Script, site: ast.Call, function: ast.AST, marked: bool) -> bool:
+    arguments = {keyword.arg: keyword.value for keyword in site.keywords}
+    target = arguments.get("target")
+    if target is not None:
+        flag = arguments.get("daemon")
+        return (marked or (isinstance(flag, ast.Constant) and bool(flag.value))) and _refers(script, target, function)
+    match site:
+        case ast.Call(func=ast.Attribute(attr=attr), args=[first, *_]) if attr in _POOL_METHODS:
+            return _refers(script, first, function)
+        case _:
+            return False
 
 
 def _refers(script: Script, expression: ast.expr, function: ast.AST) -> bool:

@@ -1,13 +1,14 @@
 """Load batches in worker processes, into pinned memory.
 
-Without workers the training step waits while the main process reads and decodes every sample; with them the next batches are made
-meanwhile. From pinned memory the copy to the device runs at full speed and beside the computation. How many workers pay, and whether
-there is a device to pin for, is decided when the script runs.
+Without workers the training step waits while the main process reads and decodes every sample; with them the next
+batches are made meanwhile. From pinned memory the copy to the device runs at full speed and beside the computation.
+How many workers pay, and whether there is a device to pin for, is decided when the script runs.
 
-Left alone where it would break or change the run: samples or collation on a device, streams that do not shard themselves, a dataset
-that is changed while it is read, that keeps a random generator, an open file or gradients, one batch from each fresh iterator. Samples
-that are only indexed in memory are pinned, for workers make them slower. Workers persist where later epochs use them again and see the
-same dataset. What the script sets itself stays. The order of samples is kept; random augmentation draws from the workers' streams.
+Left alone where it would break or change the run: samples or collation on a device, streams that do not shard
+themselves, a dataset that is changed while it is read, that keeps a random generator, an open file or gradients, one
+batch from each fresh iterator. Samples that are only indexed in memory are pinned, for workers make them slower.
+Workers persist where later epochs use them again and see the same dataset. What the script sets itself stays. The
+order of samples is kept; random augmentation draws from the workers' streams.
 
 Before:
     loader = DataLoader(dataset, batch_size=100, shuffle=True)
@@ -205,7 +206,7 @@ def _unsafe(script: Script, source: Value) -> str | None:
 
 
 def _has_accelerator(script: Script, uses: tuple[Iteration, ...]) -> bool:
-    """Whether the project uses a device at all; pinning for a script that stays on the CPU costs time and a device context."""
+    """Whether the project uses a device at all; on the CPU, pinning costs time and a device context for nothing."""
     files = dict.fromkeys((*related(script), *(use.script for use in uses)))
     if any(_ACCELERATOR.search(each.text) for each in files):
         return True
@@ -213,7 +214,7 @@ def _has_accelerator(script: Script, uses: tuple[Iteration, ...]) -> bool:
 
 
 def _persists(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) -> bool:
-    """Whether later passes may reuse the workers: iterated again, never twice at once, over a dataset that stays as it was."""
+    """Whether later passes may reuse the workers: iterated again, never twice at once, over an unchanged dataset."""
     if not any(use.how != "next" and repeats(use.script, use.node, script, made.call) for use in uses):
         return False
     nodes = [use.node for use in uses]

@@ -1,12 +1,12 @@
 """Fetch the next batch and copy it to the device while the current step runs.
 
-Without it each step begins by waiting for its own batch: to be fetched from the loader, then to be copied. The prefetcher starts both
-for the next batch on a side stream as soon as a step begins. The copies in the loop stay, and find the data already in place; where
-there is no accelerator, the loader is iterated as before.
+Without it each step begins by waiting for its own batch: to be fetched from the loader, then to be copied. The
+prefetcher starts both for the next batch on a side stream as soon as a step begins. The copies in the loop stay, and
+find the data already in place; where there is no accelerator, the loader is iterated as before.
 
-Only what the loop itself moves is moved ahead. Left alone: parts of the batch that the host reads or changes as well (lengths for
-packing, labels for NumPy), iterators that are resumed after a `break`, endless streams, batches that are kept by `itertools.cycle`,
-a device that is only known inside the loop, objects with a `to()` of their own.
+Only what the loop itself moves is moved ahead. Left alone: parts of the batch that the host reads or changes as well
+(lengths for packing, labels for NumPy), iterators that are resumed after a `break`, endless streams, batches that are
+kept by `itertools.cycle`, a device that is only known inside the loop, objects with a `to()` of their own.
 
 Before:
     for images, labels in loader:
@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from autoaccel.rewriting.finding import Code, Finding, Replace, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script
-from autoaccel.script.batches import Read, Target, device_of, moves_whole_part, own_to_method, reads, shared_copies
+from autoaccel.script.batches import Read, device_of, moves_whole_part, own_to_method, reads, shared_copies
 from autoaccel.script.flow import STAR
 from autoaccel.script.loaders import LoaderLoop, Transfer
 from autoaccel.script.values import Kind
@@ -197,7 +197,7 @@ def _tuple(script: Script, parts: tuple[Part, ...]) -> str:
 
 
 def _draws(script: Script, loop: LoaderLoop) -> bool:
-    """Whether the loop draws random numbers on the host, whose order looking ahead may change when the dataset draws too."""
+    """Whether the loop draws random numbers on the host: looking ahead changes their order if the dataset draws too."""
     return any(
         isinstance(node, ast.Call) and (script.qualname(node.func) or "").startswith(_RANDOM)
         for statement in loop.node.body

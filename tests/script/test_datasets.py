@@ -8,7 +8,14 @@ from autoaccel.script import Script, datasets, load
 from autoaccel.script.loader_calls import loader_calls
 from autoaccel.script.values import ClassRef, Value
 
-IMPORTS = "import h5py\nimport numpy as np\nimport torch\nfrom torch.utils.data import *\nfrom torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, random_split\n"
+IMPORTS = """\
+import h5py
+import numpy as np
+import torch
+from torch.utils.data import (
+    DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info, random_split
+)
+"""
 
 
 def source(text: str, expression: str = "Data()") -> tuple[Script, Value]:
@@ -19,9 +26,8 @@ def source(text: str, expression: str = "Data()") -> tuple[Script, Value]:
 
 
 def own_class(init: str, item: str) -> tuple[Script, ClassRef]:
-    script, value = source(
-        f"class Data(Dataset):\n    def __init__(self):\n        {init}\n    def __getitem__(self, i):\n        {item}\n"
-    )
+    methods = f"    def __init__(self):\n        {init}\n    def __getitem__(self, i):\n        {item}\n"
+    script, value = source(f"class Data(Dataset):\n{methods}")
     assert value.cls is not None
     return script, value.cls
 
@@ -56,10 +62,12 @@ def test_changes_itself(item: str, changes: bool) -> None:
 
 
 def test_changes_in_a_method_that_an_item_calls() -> None:
+    item = "    def __getitem__(self, i):\n        return self.read(i)\n"
     script, value = source(
-        "class Data(Dataset):\n    def __getitem__(self, i):\n        return self.read(i)\n    def read(self, i):\n        self.last = i\n        return i\n"
+        f"class Data(Dataset):\n{item}    def read(self, i):\n        self.last = i\n        return i\n"
     )
-    assert value.cls is not None and datasets.changes_itself(script, value.cls)
+    assert value.cls is not None
+    assert datasets.changes_itself(script, value.cls)
 
 
 @pytest.mark.parametrize(

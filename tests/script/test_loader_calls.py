@@ -16,9 +16,8 @@ def test_positional_arguments_have_names() -> None:
     (made,) = loader_calls(
         load(IMPORTS + "DataLoader(data, 8, True, None, None, 4, None, True, persistent_workers=True)\n")
     )
-    assert list(made.settings) == [
-        "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory", "persistent_workers"
-    ]  # fmt: skip
+    names = "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory persistent_workers"
+    assert list(made.settings) == names.split()
     assert made.problem is None
 
 
