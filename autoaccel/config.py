@@ -1,4 +1,4 @@
-"""Settings: `[tool.autoaccel]` in the nearest pyproject.toml or autoaccel.toml, the command line over it, and the rules they choose."""
+"""Settings: `[tool.autoaccel]` of the nearest file, the command line over it, and the rules they choose."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TIERS = ("exact", "equivalent", "numerics")
 
 # What nobody wants rewritten: environments, caches, build output. Patterns are gitignore's.
 EXCLUDE = (
-    ".bzr/", ".eggs/", ".git/", ".hg/", ".ipynb_checkpoints/", ".mypy_cache/", ".nox/", ".pytest_cache/", ".ruff_cache/", ".svn/",
-    ".tox/", ".venv/", "__pycache__/", "__pypackages__/", "autoaccel_runtime/", "build/", "dist/", "node_modules/", "site-packages/",
-    "venv/",
+    ".bzr/", ".eggs/", ".git/", ".hg/", ".ipynb_checkpoints/", ".mypy_cache/", ".nox/", ".pytest_cache/", ".ruff_cache/",
+    ".svn/", ".tox/", ".venv/", "__pycache__/", "__pypackages__/", "autoaccel_runtime/", "build/", "dist/",
+    "node_modules/", "site-packages/", "venv/",
 )  # fmt: skip
 
 
@@ -49,14 +49,17 @@ class Settings:
 def settings(
     anchor: Path, *, config: Path | None = None, isolated: bool = False, overrides: Mapping[str, object] | None = None
 ) -> Settings:
-    """Settings for files below `anchor`: the file named by `config`, else the nearest one, under the command line's `overrides`.
+    """Settings for files below `anchor`: of the file `config`, else of the nearest one, with `overrides` over them.
 
     Overrides that are `None` or empty leave the file's word. Raises `ConfigError`.
     """
     found = None if isolated else config or nearest(anchor)
     base = Settings() if found is None else read(found)
     given = {key: value for key, value in (overrides or {}).items() if value is not None and value != ()}
-    # Extending on the command line adds to the file's list; choosing replaces it.
+    if "select" in given:
+        # Choosing on the command line replaces all that the file chooses …
+        base = replace(base, ignore=(), extend_select=())
+    # … and extending adds to it.
     for key in ("extend_select", "extend_exclude"):
         if key in given:
             given[key] = (*getattr(base, key), *_strings(given[key], key, "the command line"))
@@ -143,7 +146,7 @@ def _is_named(rule: Rule, word: str) -> bool:
 
 
 def _strengths(rules: Sequence[Rule], selectors: Iterable[str], where: str) -> dict[str, int]:
-    """How specifically each rule is named, by code: the length of the prefix, or `_EXACT_MATCH` for a whole code or a name."""
+    """How specifically each rule is named: the length of the prefix, or `_EXACT_MATCH` for a whole code or a name."""
     strengths: dict[str, int] = {}
     for selector in selectors:
         matched = False
@@ -188,7 +191,9 @@ def _checked(key: str, value: object, path: Path) -> object:
     if not isinstance(value, expected):
         raise ConfigError(f"{path}: {key} must be {'true or false' if expected is bool else 'a string'}, not {value!r}")
     if key == "tier" and value not in TIERS:
-        raise ConfigError(f"{path}: tier must be one of {', '.join(TIERS)}, not {value!r}{did_you_mean(str(value), TIERS)}")
+        raise ConfigError(
+            f"{path}: tier must be one of {', '.join(TIERS)}, not {value!r}{did_you_mean(str(value), TIERS)}"
+        )
     return value
 
 

@@ -53,7 +53,9 @@ def cases() -> list[Case]:
             if path.name.startswith("noop_"):
                 found.append(Case(rule, path.name, {each: each for each in inputs}))
             else:
-                found.append(Case(rule, path.name, {each: path / "expected" / each.relative_to(path) for each in inputs}))
+                found.append(
+                    Case(rule, path.name, {each: path / "expected" / each.relative_to(path) for each in inputs})
+                )
     return found
 
 

@@ -8,21 +8,31 @@ import os
 import platform
 import subprocess
 import sys
+from typing import Any
 
 import click
 
 from autoaccel import __version__
 
 # In a process of its own: importing torch takes seconds and may fail in ways that no except clause catches.
-_PROBE = "import json; from autoaccel import runtime; print(json.dumps(runtime.describe()))"
+_PROBE = """
+import json, torch
+from autoaccel import runtime
+place = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+name = "none" if place is None else torch.cuda.get_device_name() if place.type == "cuda" else place.type
+versions = {"torch": torch.__version__, "cuda": torch.version.cuda, "accelerator": name}
+print(json.dumps(versions | {"decisions": runtime.decisions()}))
+"""
 _PROBE_SECONDS = 120
+_SWITCH = {True: "on", False: "off"}
 
 
 @click.command()
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def env(output_format: str) -> int:
     """Show versions, the accelerator, and what rewritten scripts would decide on this machine."""
-    facts = tool_facts() | runtime_facts()
+    switches = {name: value for name, value in sorted(os.environ.items()) if name.startswith("AUTOACCEL_")}
+    facts = tool_facts() | runtime_facts() | switches
     if output_format == "json":
         click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
     else:
@@ -48,7 +58,7 @@ def tool_facts() -> dict[str, str]:
 
 
 def runtime_facts() -> dict[str, str]:
-    """What `autoaccel.runtime.describe()` says under this Python; one line of reason where it cannot be asked."""
+    """torch, the accelerator and the runtime's decisions under this Python, or one line on why they cannot be had."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False
@@ -57,8 +67,16 @@ def runtime_facts() -> dict[str, str]:
         return {"runtime": f"not available: {error}"}
     if done.returncode == 0:
         # torch may greet on stdout; the facts are the last line.
-        return {str(key): str(value) for key, value in json.loads(done.stdout.splitlines()[-1]).items()}
+        return _spelled(json.loads(done.stdout.splitlines()[-1]))
     lines = done.stderr.strip().splitlines()
     if any("No module named 'torch'" in line for line in lines):
-        return {"torch": "not installed here; run `autoaccel env` in the environment that trains"}
+        return {"torch": "not installed here; run `python -m autoaccel env` in the environment that trains"}
     return {"runtime": f"not available: {lines[-1] if lines else f'exit status {done.returncode}'}"}
+
+
+def _spelled(found: dict[str, Any]) -> dict[str, str]:
+    decisions = {
+        name: f"{_SWITCH.get(value, value) if isinstance(value, bool) else value} ({reason})"
+        for name, (value, reason) in found.pop("decisions").items()
+    }
+    return {name: str(value) for name, value in found.items() if value is not None} | decisions

@@ -1,6 +1,6 @@
 """The `autoaccel` command: finds the subcommand, and turns every way a run can end into the documented exit status.
 
-Exit status: 0 nothing to report or everything done, 1 a change is pending, 2 the job could not be done, 130 interrupted.
+0 nothing to report or everything done, 1 a change is pending, 2 the job could not be done, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from autoaccel import __version__
+from autoaccel.cli.terminal import describe
 from autoaccel.config import ConfigError
 from autoaccel.sources import SourceError
 
@@ -82,12 +83,6 @@ class Commands(click.Group):
             error.show()
             status = FAILED
         sys.exit(int(status or 0))
-
-
-def describe(error: BaseException) -> str:
-    """One line about an unexpected error."""
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
 
 
 @click.group(cls=Commands, context_settings=CONTEXT, invoke_without_command=False)

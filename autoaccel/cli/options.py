@@ -67,7 +67,7 @@ def output_options(command: Command) -> Command:
             click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto",
                          help="Default: NO_COLOR, FORCE_COLOR, then whether it is a terminal."),
             click.option("-q", "--quiet", is_flag=True, help="No summary."),
-            click.option("-v", "--verbose", is_flag=True, callback=remember_verbose, help="Show tracebacks and timings."),
+            click.option("-v", "--verbose", is_flag=True, callback=remember_verbose, help="Show tracebacks of errors."),
         ]
     ):  # fmt: skip
         command = option(command)

@@ -37,4 +37,3 @@ def rules(output_format: str) -> int:
     report = {"text": reports.table_text, "json": reports.table_json, "markdown": reports.table_markdown}[output_format]
     click.echo(report(registry.rules()), nl=False)
     return 0
-

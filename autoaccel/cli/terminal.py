@@ -30,15 +30,12 @@ class Terminal:
     quiet: bool = False
     verbose: bool = False
 
-    def product(self, text: str, encoding: str = "utf-8") -> None:
-        """Write to stdout exactly these characters, newlines untouched: a patch must carry a file's own line endings and encoding."""
+    def product(self, data: bytes) -> None:
+        """Write to stdout exactly these bytes: patches and scripts carry their own line endings and encoding."""
         sys.stdout.flush()
         stream = click.get_binary_stream("stdout")
-        stream.write(text.encode(encoding))
+        stream.write(data)
         stream.flush()
-
-    def diff(self, text: str, encoding: str = "utf-8") -> None:
-        self.product(colour_diff(text) if self.colour_out else text, encoding)
 
     def say(self, text: str = "") -> None:
         """A line of summary or progress on stderr; `-q` silences it."""
@@ -51,6 +48,12 @@ class Terminal:
     def fail(self, text: str) -> None:
         """A line of error on stderr; never silenced."""
         click.echo(click.style("error: ", fg="red", bold=True) + text, err=True, color=self.colour_err)
+
+
+def describe(error: BaseException) -> str:
+    """One line about an unexpected error."""
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
 
 
 def terminal(color: str, *, quiet: bool = False, verbose: bool = False) -> Terminal:

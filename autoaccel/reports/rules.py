@@ -18,7 +18,8 @@ def explanation_text(rule: Rule) -> str:
 
 def explanation_markdown(rule: Rule) -> str:
     """One rule as a Markdown section; the examples become code blocks."""
-    return f"## {rule.code} {rule.name}\n\nTier: `{rule.tier.label}`\n\n{_fenced(rule.explanation)}\n{_references(rule, '- ')}"
+    heading = f"## {rule.code} {rule.name}\n\nTier: `{rule.tier.label}`\n\n"
+    return f"{heading}{_fenced(rule.explanation)}\n{_references(rule, '- ')}"
 
 
 def explanation_json(rule: Rule) -> str:

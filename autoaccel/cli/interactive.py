@@ -1,0 +1,71 @@
+"""`rewrite --interactive`: each finding with its own diff, and the user's word on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from autoaccel.cli.terminal import Terminal, colour_diff
+from autoaccel.reports import diff
+
+if TYPE_CHECKING:
+    from autoaccel.rewriting.finding import Finding
+
+HELP = (
+    "y: apply this change; n: leave it; a: apply it and all that follow in this file; q: leave it and all that follow"
+)
+
+Apply = Callable[[Sequence["Finding"]], str]
+
+
+class Chooser:
+    """Asks about findings, file by file, until the user has heard enough."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+        self.stopped = False
+
+    def choose(self, text: str, path: Path, findings: Sequence[Finding], apply: Apply) -> list[Finding]:
+        """The findings that the user accepts; `apply` gives the text with some of them applied."""
+        accepted: list[Finding] = []
+        everything = False
+        for finding in findings:
+            if self.stopped:
+                break
+            if any(need not in accepted for need in finding.needs):
+                continue
+            if everything:
+                accepted.append(finding)
+                continue
+            after = apply([*accepted, finding])
+            self._show(finding, path, diff.unified(text, after, path.as_posix()))
+            answer = self._answer()
+            everything = answer == "a"
+            self.stopped = answer == "q"
+            if answer in ("y", "a"):
+                accepted.append(finding)
+                text = after
+        return accepted
+
+    def _show(self, finding: Finding, path: Path, patch: str) -> None:
+        colour = self.terminal.colour_err
+        click.echo(colour_diff(patch) if colour else patch, err=True, nl=False, color=colour)
+        place = click.style(f"{path}:{getattr(finding.node, 'lineno', 1)}:", bold=True)
+        rule = click.style(f"{finding.rule.code} {finding.rule.name}", fg="green")
+        click.echo(f"{place} {rule}: {finding.message} [{finding.tier.label}]", err=True, color=colour)
+
+    def _answer(self) -> str:
+        while True:
+            question = click.style("Apply this change [y,n,a,q,?]? ", fg="cyan")
+            click.echo(question, err=True, nl=False, color=self.terminal.colour_err)
+            line = click.get_text_stream("stdin").readline()
+            if not line:
+                click.echo(err=True)
+                return "q"
+            answer = line.strip().lower()[:1]
+            if answer in ("y", "n", "a", "q"):
+                return answer
+            click.echo(HELP, err=True)

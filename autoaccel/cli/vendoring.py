@@ -1,0 +1,25 @@
+"""`--vendor`: the runtime as a folder beside the script, so that it runs where autoaccel is not installed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from importlib import resources
+from pathlib import Path
+
+FOLDER = "autoaccel_runtime"
+
+_IMPORT = re.compile(r"^from autoaccel import runtime as (\w+)(?=[ \t]*(?:#|\r|\n|$))", re.MULTILINE)
+
+
+def import_vendored(text: str) -> str:
+    """The same script, importing the runtime from the folder beside it."""
+    return _IMPORT.sub(rf"import {FOLDER} as \1", text)
+
+
+def copy_runtime(folder: Path) -> Path:
+    """Put the runtime into `folder`, over an older copy. Raises `OSError`."""
+    target = folder / FOLDER
+    with resources.as_file(resources.files("autoaccel") / "runtime") as source:
+        shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    return target

@@ -1,0 +1,54 @@
+"""The report for people: a line for each rewrite, a line for each opportunity left alone and why, and a summary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from autoaccel.rewriting.engine import Record, Result
+
+
+def lines(result: Result, name: Path | str) -> Iterator[str]:
+    """What happened in one file, in the order of its lines. Line numbers are those of the original text."""
+    applied = {id(record) for record in result.applied}
+    for record in sorted(
+        (*result.applied, *result.skipped), key=lambda record: (record.line, record.column, record.code)
+    ):
+        yield _line(record, name, applied=id(record) in applied)
+
+
+def summary(results: Sequence[Result], *, preview: bool, failed: int) -> Iterator[str]:
+    """What happened altogether."""
+    changed = [result for result in results if result.after != result.before]
+    applied = [record for result in changed for record in result.applied]
+    skipped = sum(len(result.skipped) for result in results)
+    if changed:
+        verb = "would be rewritten" if preview else "rewritten"
+        tiers = Counter(record.tier for record in applied)
+        exactness = ", ".join(f"{count} {tier.label}" for tier, count in sorted(tiers.items()))
+        yield click.style(
+            f"{counted(len(changed), 'file')} {verb}: {counted(len(applied), 'change')} ({exactness})", bold=True
+        )
+    elif results:
+        yield f"Nothing to rewrite in {counted(len(results), 'file')}."
+    if skipped:
+        yield f"{counted(skipped, 'opportunity', 'opportunities')} left alone, for the reasons above."
+    if failed:
+        yield click.style(f"{counted(failed, 'file')} could not be done.", fg="red")
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def _line(record: Record, name: Path | str, *, applied: bool) -> str:
+    place = click.style(f"{name}:{record.line}:{record.column}:", bold=True)
+    rule = click.style(f"{record.code} {record.name}", fg="green" if applied else "yellow")
+    if applied:
+        return f"{place} {rule}: {record.message} {click.style(f'[{record.tier.label}]', dim=True)}"
+    return f"{place} {rule}: {click.style('left alone', fg='yellow')}: {record.message}"

@@ -1,0 +1,91 @@
+"""The command as a whole: its options are frozen, it starts light, and unusual endings have their status."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import Result
+
+from autoaccel import __version__
+from autoaccel.cli.main import COMMANDS, cli
+
+Run = Callable[..., Result]
+
+OPTIONS = {
+    "rewrite": [
+        "--check", "--color", "--config", "--diff", "--exclude", "--extend-exclude", "--extend-select", "--help",
+        "--ignore", "--interactive", "--isolated", "--no-respect-gitignore", "--output", "--quiet", "--respect-gitignore",
+        "--select", "--stdin-filename", "--tier", "--vendor", "--verbose", "-h", "-i", "-o", "-q", "-v",
+    ],
+    "rule": ["--help", "--output-format", "-h"],
+    "rules": ["--help", "--output-format", "-h"],
+    "env": ["--help", "--output-format", "-h"],
+}  # fmt: skip
+
+
+def test_options_are_frozen() -> None:
+    """Scripts and CI jobs of users depend on these: a change here is a change of the public interface."""
+    found = {}
+    context = click.Context(cli, info_name="autoaccel")
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, parent=context, help_option_names=["-h", "--help"])
+        parameters = [each for each in command.get_params(inner) if isinstance(each, click.Option)]
+        found[name] = sorted(flag for each in parameters for flag in (*each.opts, *each.secondary_opts))
+    assert found == OPTIONS
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["-h"], ["rewrite", "-h"], ["rule", "-h"], ["rules", "-h"], ["env", "-h"]]
+)
+def test_help(run: Run, arguments: list[str]) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "Usage: autoaccel" in result.stdout
+
+
+def test_version(run: Run) -> None:
+    result = run("--version")
+    assert (result.exit_code, result.stdout) == (0, f"autoaccel {__version__}\n")
+
+
+def test_unknown_command(run: Run) -> None:
+    result = run("rewrit", "x.py")
+    assert result.exit_code == 2
+    assert "did you mean 'rewrite'?" in result.stderr
+    assert result.stdout == ""
+
+
+def python(code: str, *, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+HEAVY = ["libcst", "torch", "pathspec", "autoaccel.script", "autoaccel.rewriting"]
+
+IMPORTED = """
+import sys
+sys.argv = ["autoaccel", *{arguments!r}]
+from autoaccel.cli.main import cli
+try:
+    cli.main()
+finally:
+    print([name for name in {heavy!r} if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        pytest.param(["--help"], [], id="help imports nothing of the tool's engine"),
+        pytest.param(["rewrite", "--help"], [], id="nor does a command's help"),
+    ],
+)
+def test_what_is_imported(repository: Path, arguments: list[str], expected: list[str]) -> None:
+    done = python(IMPORTED.format(arguments=arguments, heavy=HEAVY), cwd=repository)
+    assert done.stdout.splitlines()[-1] == str(expected), done.stderr

@@ -1,0 +1,390 @@
+"""`autoaccel rewrite`: exit status, both streams and the bytes of the files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+Run = Callable[..., Result]
+
+SLOW = "import torch\n\n\nx = slow(1)  # kept\n"
+FAST = SLOW.replace("slow", "fast")
+PATCH = """\
+--- a/train.py
++++ b/train.py
+@@ -1,4 +1,4 @@
+ import torch
+ 
+ 
+-x = slow(1)  # kept
++x = fast(1)  # kept
+"""  # fmt: skip  # noqa: W293 - a patch marks an empty line by one space
+CLEAN = "import torch\nx = 1\n"
+DECLINED = "import torch\nx = slow(*y)\n"
+BROKEN = "import torch\nx = slow(1\n"
+
+
+@pytest.fixture
+def train(folder: Path) -> Path:
+    path = folder / "train.py"
+    path.write_text(SLOW)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        pytest.param(["slow.py"], 0, id="changed"),
+        pytest.param(["clean.py"], 0, id="nothing to do"),
+        pytest.param(["declined.py"], 0, id="declined"),
+        pytest.param(["--diff", "slow.py"], 1, id="diff of a change"),
+        pytest.param(["--diff", "clean.py"], 0, id="diff of nothing"),
+        pytest.param(["--diff", "declined.py"], 0, id="diff of declined"),
+        pytest.param(["--check", "slow.py"], 1, id="check of a change"),
+        pytest.param(["--check", "clean.py"], 0, id="check of nothing"),
+        pytest.param(["--diff", "--check", "slow.py"], 1, id="diff and check"),
+        pytest.param(["-o", "new.py", "slow.py"], 0, id="output"),
+        pytest.param(["missing.py"], 2, id="missing path"),
+        pytest.param(["broken.py"], 2, id="syntax error"),
+        pytest.param(["latin.py"], 2, id="not decodable"),
+        pytest.param(["--check", "slow.py", "missing.py"], 2, id="2 wins over 1"),
+        pytest.param(["--check", "slow.py", "broken.py"], 2, id="2 wins over 1 with a broken file"),
+        pytest.param(["empty"], 0, id="no Python files"),
+        pytest.param([], 2, id="no path"),
+        pytest.param(["-", "slow.py"], 2, id="stdin and a path"),
+        pytest.param(["-i", "-"], 2, id="interactive stdin"),
+        pytest.param(["--vendor", "-"], 2, id="vendor stdin"),
+        pytest.param(["--diff", "-i", "slow.py"], 2, id="interactive diff"),
+        pytest.param(["--diff", "-o", "new.py", "slow.py"], 2, id="diff to an output"),
+        pytest.param(["--stdin-filename", "x.py", "slow.py"], 2, id="stdin name without stdin"),
+        pytest.param(["--frobnicate", "slow.py"], 2, id="unknown option"),
+        pytest.param(["--tier", "opt-in", "slow.py"], 2, id="unknown tier"),
+        pytest.param(["--select", "AA999", "slow.py"], 2, id="unknown rule"),
+        pytest.param(["--config", "none.toml", "slow.py"], 2, id="missing configuration"),
+        pytest.param(["--config", "bad.toml", "slow.py"], 2, id="bad configuration"),
+    ],
+)
+def test_exit_status(run: Run, folder: Path, arguments: list[str], status: int) -> None:
+    (folder / "slow.py").write_text(SLOW)
+    (folder / "clean.py").write_text(CLEAN)
+    (folder / "declined.py").write_text(DECLINED)
+    (folder / "broken.py").write_text(BROKEN)
+    (folder / "latin.py").write_bytes("import torch\nx = slow('é')\n".encode("latin-1"))
+    (folder / "bad.toml").write_text("selct = []\n")
+    (folder / "empty").mkdir()
+    result = run("rewrite", *arguments)
+    assert result.exit_code == status, result.output
+    assert "Traceback" not in result.output
+    assert (status == 2) == ("rror" in result.stderr)
+
+
+def test_in_place(run: Run, train: Path) -> None:
+    result = run("rewrite", "train.py")
+    assert train.read_text() == FAST
+    assert result.stdout == ""
+    assert "train.py:4:5: AA190 fast-call: slow() is fast() now [exact]" in result.stderr
+    assert "1 file rewritten: 1 change (1 exact)" in result.stderr
+
+
+def test_second_run_has_nothing_to_do(run: Run, train: Path) -> None:
+    run("rewrite", "train.py")
+    before = train.stat().st_mtime_ns
+    result = run("rewrite", "train.py")
+    assert result.exit_code == 0
+    assert "Nothing to rewrite in 1 file." in result.stderr
+    assert "Undo" not in result.stderr
+    assert (train.read_text(), train.stat().st_mtime_ns) == (FAST, before)
+
+
+def test_undo_takes_it_back(run: Run, folder: Path) -> None:
+    """The hint is a command: it works inside and outside of a repository, on CRLF files and names with spaces."""
+    texts = {
+        "my train.py": SLOW.encode(),
+        "sub/other.py": SLOW.replace("\n", "\r\n").encode(),
+        "sub/end.py": b"slow(1)#torch",
+    }
+    for name, content in texts.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    result = run("rewrite", ".")
+    assert (folder / "sub/other.py").read_bytes() == texts["sub/other.py"].replace(b"slow", b"fast")
+    (hint,) = [line for line in result.stderr.splitlines() if line.startswith("Undo: ")]
+    subprocess.run(hint.removeprefix("Undo: "), shell=True, check=True, cwd=folder)
+    assert {name: (folder / name).read_bytes() for name in texts} == texts
+
+
+def test_left_alone_says_why(run: Run, folder: Path) -> None:
+    (folder / "train.py").write_text(DECLINED)
+    result = run("rewrite", "train.py")
+    assert "train.py:2:5: AA190 fast-call: left alone: the arguments are not visible here" in result.stderr
+    assert "1 opportunity left alone" in result.stderr
+
+
+def test_diff(run: Run, train: Path) -> None:
+    result = run("rewrite", "--diff", "train.py")
+    assert result.stdout == PATCH
+    assert train.read_text() == SLOW
+    assert "1 file would be rewritten: 1 change (1 exact)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(SLOW.encode(), id="plain"),
+        pytest.param(SLOW.replace("\n", "\r\n").encode(), id="crlf"),
+        pytest.param(SLOW.rstrip("\n").encode(), id="no final newline"),
+        pytest.param(b"# torch\n\x0c\nx = slow(1)\n\x0cy = 2\n", id="form feed"),
+        pytest.param(b"# -*- coding: latin-1 -*-\n# torch \xe9\nx = slow('\xe9')\n", id="latin-1"),
+        pytest.param(b"\xef\xbb\xbf# torch\nx = slow(1)\n", id="byte order mark"),
+    ],
+)
+def test_git_applies_the_diff(run: Run, folder: Path, content: bytes) -> None:
+    path = folder / "my train.py"
+    path.write_bytes(content)
+    result = run("rewrite", "--diff", "my train.py")
+    assert path.read_bytes() == content
+    subprocess.run(["git", "apply", "-"], input=result.stdout_bytes, check=True, cwd=folder)
+    assert path.read_bytes() == content.replace(b"slow", b"fast")
+
+
+def test_check_writes_nothing(run: Run, train: Path) -> None:
+    result = run("rewrite", "--check", "train.py")
+    assert (result.stdout, train.read_text()) == ("", SLOW)
+    assert "train.py:4:5: AA190" in result.stderr
+
+
+def test_quiet(run: Run, train: Path) -> None:
+    result = run("rewrite", "-q", "train.py", "missing.py")
+    assert train.read_text() == FAST
+    assert result.stderr.splitlines() == ["error: missing.py: no such file or folder"]
+
+
+def test_other_files_are_still_done(run: Run, folder: Path, train: Path) -> None:
+    (folder / "broken.py").write_text(BROKEN)
+    result = run("rewrite", "broken.py", "train.py")
+    assert result.exit_code == 2
+    assert train.read_text() == FAST
+    assert (folder / "broken.py").read_text() == BROKEN
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert line.startswith("error: broken.py:2:")
+    assert "1 file could not be done" in result.stderr
+
+
+def test_folder_without_python_files(run: Run, folder: Path) -> None:
+    (folder / "empty").mkdir()
+    result = run("rewrite", "empty")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("warning: empty: no Python files found\n")
+
+
+def test_stdin(run: Run) -> None:
+    result = run("rewrite", "-", input=SLOW)
+    assert (result.exit_code, result.stdout) == (0, FAST)
+    assert "<stdin>:4:5: AA190" in result.stderr
+
+
+def test_stdin_keeps_bytes(run: Run) -> None:
+    content = b"# coding: latin-1\r\n# torch \xe9\r\nx = slow(1)"
+    assert run("rewrite", "-", input=content).stdout_bytes == content.replace(b"slow", b"fast")
+
+
+def test_stdin_diff_and_name(run: Run) -> None:
+    result = run("rewrite", "--diff", "--stdin-filename", "train.py", "-", input=SLOW)
+    assert (result.exit_code, result.stdout) == (1, PATCH)
+
+
+def test_stdin_to_output(run: Run, folder: Path) -> None:
+    result = run("rewrite", "-", "-o", "new.py", input=SLOW)
+    assert (result.exit_code, result.stdout, (folder / "new.py").read_text()) == (0, "", FAST)
+
+
+@pytest.mark.parametrize("content", [BROKEN.encode(), b"import torch\nx = slow('\xe9')\n"], ids=["syntax", "encoding"])
+def test_stdin_that_cannot_be_done_is_not_lost(run: Run, content: bytes) -> None:
+    result = run("rewrite", "-", input=content)
+    assert (result.exit_code, result.stdout_bytes) == (2, content)
+    assert result.stderr.startswith("error: <stdin>")
+
+
+def test_output_file(run: Run, folder: Path, train: Path) -> None:
+    result = run("rewrite", "train.py", "-o", "deep/fast.py")
+    assert result.exit_code == 0
+    assert ((folder / "deep/fast.py").read_text(), train.read_text()) == (FAST, SLOW)
+    assert "Undo" not in result.stderr
+
+
+def test_output_file_of_an_unchanged_script(run: Run, folder: Path) -> None:
+    (folder / "clean.py").write_text(CLEAN)
+    assert run("rewrite", "clean.py", "-o", "copy.py").exit_code == 0
+    assert (folder / "copy.py").read_text() == CLEAN
+
+
+def test_output_folder_mirrors_the_tree(run: Run, folder: Path) -> None:
+    (folder / "project/models").mkdir(parents=True)
+    (folder / "project/train.py").write_text(SLOW)
+    (folder / "project/models/net.py").write_text(CLEAN)
+    assert run("rewrite", "project", "-o", "out").exit_code == 0
+    written = {str(path.relative_to(folder / "out")): path.read_text() for path in (folder / "out").rglob("*.py")}
+    assert written == {"train.py": FAST, "models/net.py": CLEAN}
+    assert (folder / "project/train.py").read_text() == SLOW
+
+
+def test_output_of_two_scripts_that_collide(run: Run, folder: Path) -> None:
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        (folder / name / "train.py").write_text(SLOW)
+    result = run("rewrite", "a/train.py", "b/train.py", "-o", "out")
+    assert result.exit_code == 2
+    assert "a/train.py" in result.stderr
+    assert "b/train.py" in result.stderr
+    assert not (folder / "out").exists()
+
+
+def test_selection(run: Run, folder: Path) -> None:
+    (folder / "train.py").write_text("import torch\nslow(timid(1))\n")
+    assert "fast(timid(1))" in run("rewrite", "--diff", "train.py").stdout
+    assert "fast(brave(1))" in run("rewrite", "--diff", "--extend-select", "AA690", "train.py").stdout
+    assert "slow(brave(1))" in run("rewrite", "--diff", "--select", "brave-call", "train.py").stdout
+    assert run("rewrite", "--diff", "--ignore", "AA1", "train.py").stdout == ""
+
+
+def test_configuration_governs(run: Run, folder: Path, train: Path) -> None:
+    (folder / "pyproject.toml").write_text('[tool.autoaccel]\nignore = ["fast-call"]\n')
+    assert run("rewrite", "--check", "train.py").exit_code == 0
+    assert run("rewrite", "--check", "--isolated", "train.py").exit_code == 1
+    (folder / "pyproject.toml").write_text('[tool.autoaccel]\nignroe = ["fast-call"]\n')
+    result = run("rewrite", "--check", "train.py")
+    assert result.exit_code == 2
+    assert "unknown key 'ignroe'; did you mean 'ignore'?" in result.stderr
+
+
+def test_excluded_folders(run: Run, folder: Path) -> None:
+    for name in ("build/a.py", "legacy/b.py", "src/c.py"):
+        (folder / name).parent.mkdir()
+        (folder / name).write_text(SLOW)
+    result = run("rewrite", "--check", "--extend-exclude", "legacy/", ".")
+    assert "src/c.py:4" in result.stderr
+    assert "legacy" not in result.stderr
+    assert "build" not in result.stderr
+    assert "build/a.py:4" in run("rewrite", "--check", "--exclude", "legacy/", ".").stderr
+
+
+def test_ignored_by_git(run: Run, folder: Path, train: Path) -> None:
+    (folder / ".git").mkdir()
+    (folder / ".gitignore").write_text("train.py\n")
+    assert "train.py:4" not in run("rewrite", "--check", ".").stderr
+    assert "train.py:4" in run("rewrite", "--check", "--no-respect-gitignore", ".").stderr
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        pytest.param("y\nn\ny\n", "fast(1), slow(2), fast(3)", id="each its own"),
+        pytest.param("n\na\n", "slow(1), fast(2), fast(3)", id="all that follow"),
+        pytest.param("y\nq\n", "fast(1), slow(2), slow(3)", id="quit keeps what was accepted"),
+        pytest.param("y\n", "fast(1), slow(2), slow(3)", id="end of input is quit"),
+        pytest.param("?\nwhat\ny\nn\nn\n", "fast(1), slow(2), slow(3)", id="asks again"),
+    ],
+)
+def test_interactive(run: Run, train: Path, answers: str, expected: str) -> None:
+    train.write_text("import torch\nx = slow(1), slow(2), slow(3)\n")
+    result = run("rewrite", "-i", "train.py", input=answers)
+    assert train.read_text() == f"import torch\nx = {expected}\n"
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "-x = slow(1), slow(2), slow(3)\n" in result.stderr
+
+
+def test_interactive_quit_ends_all_files(run: Run, folder: Path) -> None:
+    for name in ("a.py", "b.py"):
+        (folder / name).write_text(SLOW)
+    run("rewrite", "-i", "a.py", "b.py", input="q\ny\n")
+    assert [(folder / name).read_text() for name in ("a.py", "b.py")] == [SLOW, SLOW]
+
+
+@pytest.mark.parametrize(
+    ("flag", "variables", "coloured"),
+    [
+        (None, {}, False),
+        (None, {"FORCE_COLOR": "1"}, True),
+        (None, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ("always", {"NO_COLOR": "1"}, True),
+        ("never", {"FORCE_COLOR": "1"}, False),
+    ],
+)
+def test_colour(
+    run: Run, train: Path, monkeypatch: pytest.MonkeyPatch, flag: str | None, variables: dict[str, str], coloured: bool
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    result = run("rewrite", "--diff", *([f"--color={flag}"] if flag else []), "train.py")
+    assert ("\x1b[31m-x = slow(1)  # kept\x1b[0m\n" in result.stdout) == coloured
+    assert ("\x1b" in result.stderr) == coloured
+
+
+def test_internal_error_is_one_line_and_other_files_are_done(
+    run: Run, folder: Path, train: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autoaccel.rewriting import engine
+
+    real = engine.rewrite
+
+    def fails(text: str, *arguments: object, **keywords: object) -> object:
+        if "defect" in text:
+            raise RuntimeError("no such luck")
+        return real(text, *arguments, **keywords)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(engine, "rewrite", fails)
+    (folder / "defect.py").write_text("import torch\ndefect = slow(1)\n")
+    result = run("rewrite", "defect.py", "train.py")
+    assert result.exit_code == 2
+    assert "error: defect.py: internal error, the file is left alone: RuntimeError: no such luck\n" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert train.read_text() == FAST
+    assert "Traceback" in run("rewrite", "-v", "defect.py").stderr
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everything")
+def test_folder_that_cannot_be_written(run: Run, folder: Path, train: Path) -> None:
+    folder.chmod(0o555)
+    try:
+        result = run("rewrite", "train.py")
+    finally:
+        folder.chmod(0o755)
+    assert result.exit_code == 2
+    assert train.read_text() == SLOW
+
+
+def test_vendor(run: Run, folder: Path, repository: Path) -> None:
+    """The copy is complete: the script's import works in a process that cannot see the tool."""
+    (folder / "train.py").write_text("import torch\nfrom autoaccel import runtime as accel\nx = slow(accel.autocast)\n")
+    result = run("rewrite", "--vendor", "train.py")
+    assert result.exit_code == 0, result.output
+    text = (folder / "train.py").read_text()
+    assert text == "import torch\nimport autoaccel_runtime as accel\nx = fast(accel.autocast)\n"
+    copied = {path.name for path in (folder / "autoaccel_runtime").iterdir()}
+    assert copied >= {path.name for path in (repository / "autoaccel/runtime").glob("*.py")}
+    for path in (folder / "autoaccel_runtime").glob("*.py"):
+        assert "from autoaccel" not in path.read_text().replace("`from autoaccel import runtime as accel`", "")
+
+
+def test_vendor_preview_copies_nothing(run: Run, folder: Path, train: Path) -> None:
+    run("rewrite", "--vendor", "--diff", "train.py")
+    assert not (folder / "autoaccel_runtime").exists()
+
+
+def test_reader_that_leaves(folder: Path, train: Path) -> None:
+    """`autoaccel rewrite --diff … | head -1` ends quietly."""
+    program = shutil.which("head")
+    assert program is not None
+    command = f"{sys.executable} -m autoaccel rewrite -q --diff . | {program} -c 1"
+    (folder / "many").mkdir()
+    for number in range(30):
+        (folder / "many" / f"{number}.py").write_text("import torch\n" + "torch.zeros(3).to('cuda')\n" * 500)
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, cwd=folder)
+    assert (done.stdout, done.stderr) == ("-", "")

@@ -1,0 +1,46 @@
+"""Patches are for `git apply`: whatever the text and the name, applying gives exactly the new bytes."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoaccel.reports.diff import unified
+
+LINES = st.lists(
+    st.sampled_from(["a", "b = 1", "", "\x0c", "c\r", "-d", "+e", "@@", " f", "\u2028g", "\\ h"]), max_size=12
+)
+
+
+def applied(before: str, after: str, name: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(before.encode())
+        patch = unified(before, after, name).encode()
+        subprocess.run(["git", "apply", "--whitespace=nowarn", "-"], input=patch, cwd=folder, check=True)
+        return path.read_bytes()
+
+
+def test_no_change_is_no_patch() -> None:
+    assert unified("a\n", "a\n", "x.py") == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["x.py", "a folder/my script.py", 'quo"te.py', "back\\slash.py", "tab\there.py", "é.py"]
+)
+def test_names(name: str) -> None:
+    assert applied("a\nb\n", "a\nc\n", name) == b"a\nc\n"
+
+
+@settings(max_examples=25, deadline=None)
+@given(LINES, LINES, st.booleans(), st.booleans())
+def test_any_text(before: list[str], after: list[str], ends: bool, still_ends: bool) -> None:
+    old = "\n".join(["start", *before]) + "\n" * ends
+    new = "\n".join(["start!", *after]) + "\n" * still_ends
+    assert applied(old, new, "x.py") == new.encode()
