@@ -1,0 +1,305 @@
+"""Carries out a plan: one LibCST transformer, one traversal, whatever the number of rules.
+
+Rules name places by `ast` node; the nodes of the concrete tree are found by position. Expressions are edited from the inside out, so
+that what a replacement keeps in its holes arrives already edited. Statements are inserted, wrapped and removed by the block that holds
+them, after everything inside has been done.
+"""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+
+from autoaccel.rewriting import arguments, blocks, imports
+from autoaccel.rewriting.finding import (
+    AddArguments,
+    AddDecorator,
+    AddImport,
+    Code,
+    Finding,
+    InsertAfter,
+    InsertBefore,
+    RemoveArgument,
+    RemoveStatement,
+    Replace,
+    WrapStatements,
+)
+from autoaccel.rewriting.fragments import Fragments, bare, code_of, parenthesized, preferred_quote, same_meaning
+from autoaccel.rewriting.places import Places, Position, newline_of, raw_lines, split_lines
+from autoaccel.rewriting.plan import anchors, codes
+
+Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
+
+
+class CannotApply(Exception):
+    """The text cannot be edited faithfully; the message says why."""
+
+
+def apply(places: Places, findings: Sequence[Finding]) -> str:
+    """The text with the edits of these findings, which a plan has found to fit together. Raises `CannotApply`."""
+    if not findings:
+        return places.text
+    readable = "\n".join(_plain(line) for line in places.lines)
+    module = _parse(places.text)
+    if module is not None and module.code == places.text:
+        return _Transformer(places, module, findings, {}).result().code
+    # LibCST loses form feeds, lone carriage returns and blanks after the last newline: let it edit a text without them,
+    # and take every line that it did not change from the file.
+    module = _parse(readable)
+    if module is None or module.code != readable:
+        raise CannotApply("LibCST cannot reproduce this file")
+    shifts = {number: len(line) - len(_plain(line)) for number, line in enumerate(places.lines, 1) if _plain(line) != line}
+    edited = _Transformer(places, module, findings, shifts).result().code
+    return _with_original_lines(places.text, split_lines(readable), split_lines(edited))
+
+
+def _parse(text: str) -> cst.Module | None:
+    try:
+        return cst.parse_module(text)
+    except cst.ParserSyntaxError as error:
+        raise CannotApply(f"LibCST cannot parse this file: {error.message}") from error
+
+
+def _plain(line: str) -> str:
+    """A line without what LibCST loses: leading form feeds, blanks on a blank line."""
+    return line.lstrip("\f") if line.strip(" \t\f") else ""
+
+
+def _with_original_lines(text: str, plain: list[str], edited: list[str]) -> str:
+    """`edited`, with the lines of `text` wherever `plain` was not changed, their ends included."""
+    newline = newline_of(text)
+    original = raw_lines(text)
+    pieces: list[str] = []
+    for tag, low, high, start, stop in difflib.SequenceMatcher(None, plain, edited, autojunk=False).get_opcodes():
+        if tag == "equal":
+            pieces.extend(original[low:high])
+        else:
+            if pieces and not pieces[-1].endswith(("\n", "\r")):
+                pieces[-1] += newline
+            pieces.extend(line + newline for line in edited[start:stop])
+    if edited[-1] != plain[-1]:
+        pieces[-1] = pieces[-1].removesuffix(newline)
+    return "".join(pieces)
+
+
+@dataclass(slots=True)
+class _ExpressionEdits:
+    """What happens to one expression, in this order: arguments dropped, arguments added, the whole replaced."""
+
+    node: ast.expr
+    dropped: set[int] = field(default_factory=set)
+    added: list[tuple[str, Code, Finding]] = field(default_factory=list)
+    replacement: tuple[Code, Finding] | None = None
+
+
+class _Transformer(cst.CSTTransformer):
+    def __init__(self, places: Places, module: cst.Module, findings: Sequence[Finding], shifts: dict[int, int]) -> None:
+        super().__init__()
+        self._places = places
+        self._module = module
+        self._shifts = shifts
+        self._fragments = Fragments(preferred_quote(places.text))
+        wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
+        self._positions = wrapper.resolve(PositionProvider)
+        self._index_nodes()
+        self._expressions: dict[cst.CSTNode, _ExpressionEdits] = {}
+        self._decorators: dict[cst.CSTNode, list[tuple[Code, Finding]]] = {}
+        self._beside = blocks.StatementEdits()
+        self._held: set[cst.CSTNode] = set()
+        self._contents: dict[cst.CSTNode, cst.BaseExpression] = {}
+        self._finals: dict[cst.CSTNode, cst.BaseExpression] = {}
+        self._top: list[str] = []
+        self._enter(findings)
+        self._lines = sorted(self._edited_lines(findings))
+
+    def result(self) -> cst.Module:
+        edited = self._module.visit(self)
+        assert isinstance(edited, cst.Module)
+        return blocks.with_top_imports(edited, [self._fragments.statements(Code(text), [])[0] for text in self._top])
+
+    # -- from ast nodes to the nodes of the concrete tree
+
+    def _index_nodes(self) -> None:
+        self._by_span: dict[tuple[Position, Position], cst.BaseExpression] = {}
+        self._by_start: dict[Position, Statement] = {}
+        for node, where in self._positions.items():
+            if isinstance(node, cst.BaseExpression):
+                self._by_span.setdefault(self._span(node, where), node)
+            elif isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
+                self._by_start[where.start.line, where.start.column] = node
+
+    def _span(self, node: cst.BaseExpression, where: CodeRange) -> tuple[Position, Position]:
+        start, end = where.start, where.end
+        # `ast` counts the parentheses of a tuple or a generator expression as its own.
+        if node.lpar and isinstance(node, cst.Tuple | cst.GeneratorExp):
+            start, end = self._positions[node.lpar[-1]].start, self._positions[node.rpar[0]].end
+        return (start.line, start.column), (end.line, end.column)
+
+    def _shifted(self, position: Position) -> Position:
+        return position[0], position[1] - self._shifts.get(position[0], 0)
+
+    def _expression(self, node: ast.expr) -> cst.BaseExpression:
+        start, end = self._places.span(node)
+        found = self._by_span.get((self._shifted(start), self._shifted(end)))
+        if found is None:
+            raise CannotApply(f"no expression found at line {start[0]}, column {start[1] + 1}")
+        return found
+
+    def _statement(self, node: ast.stmt) -> Statement:
+        start = self._places.start(node)
+        found = self._by_start.get(self._shifted(start))
+        if found is None:
+            raise CannotApply(f"no statement found at line {start[0]}, column {start[1] + 1}")
+        return found
+
+    # -- the plan, by node
+
+    def _enter(self, findings: Sequence[Finding]) -> None:
+        self._enter_imports(findings)
+        for finding in findings:
+            for edit in finding.edits:
+                self._held.update(self._expression(hole) for code in codes(edit) for hole in code.holes)
+                match edit:
+                    case Replace(node=node, code=code):
+                        self._edits_of(node).replacement = code, finding
+                    case AddArguments(call=call, arguments=added):
+                        self._edits_of(call).added.extend((name, code, finding) for name, code in added)
+                    case RemoveArgument(call=call, argument=argument):
+                        every = sorted((*call.args, *call.keywords), key=self._places.start)
+                        self._edits_of(call).dropped.add(every.index(argument))
+                    case AddDecorator(function=function, code=code):
+                        self._decorators.setdefault(self._statement(function), []).append((code, finding))
+                    case WrapStatements(first=first, last=last, header=header, tail=tail):
+                        self._beside.wrap(self._statement(first), self._statement(last), header, tail, finding)
+                    case InsertBefore(statement=statement, code=code):
+                        self._beside.insert_before(self._statement(statement), code, finding)
+                    case InsertAfter(statement=statement, code=code):
+                        self._beside.insert_after(self._statement(statement), code, finding)
+                    case RemoveStatement(statement=statement):
+                        self._beside.remove(self._statement(statement))
+                    case AddImport():
+                        pass
+
+    def _enter_imports(self, findings: Sequence[Finding]) -> None:
+        before = imports.first_use(self._places, findings)
+        wanted = imports.missing(self._places.tree, findings, before)
+        if not wanted:
+            return
+        anchor = imports.anchor(self._places.tree, before)
+        owner = next(each for each in findings if any(isinstance(edit, AddImport) for edit in each.edits))
+        for each in wanted:
+            if anchor is None:
+                self._top.append(imports.text_of(each))
+            else:
+                self._beside.insert_after(self._statement(anchor), imports.code(each), owner)
+        if anchor is not None and not isinstance(anchor, ast.Import | ast.ImportFrom | ast.Try | ast.If):
+            self._beside.set_apart(self._statement(anchor))
+
+    def _edits_of(self, node: ast.expr) -> _ExpressionEdits:
+        return self._expressions.setdefault(self._expression(node), _ExpressionEdits(node))
+
+    def _edited_lines(self, findings: Sequence[Finding]) -> set[int]:
+        lines: set[int] = set()
+        for finding in findings:
+            for edit in finding.edits:
+                nodes = (*anchors(edit), *(hole for code in codes(edit) for hole in code.holes))
+                lines.update(node.lineno for node in nodes if isinstance(node, ast.expr | ast.stmt | ast.keyword))
+        return lines
+
+    # -- the traversal
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
+            if isinstance(node, cst.FunctionDef | cst.ClassDef) and node.decorators:
+                return True
+            where = self._positions[node]
+            following = bisect.bisect_left(self._lines, where.start.line)
+            return following < len(self._lines) and self._lines[following] <= where.end.line
+        return not isinstance(node, cst.BaseParenthesizableWhitespace | cst.TrailingWhitespace | cst.EmptyLine)
+
+    def on_leave(  # type: ignore[override]  # one function for all node types
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode:
+        if original_node in self._expressions or original_node in self._held:
+            assert isinstance(original_node, cst.BaseExpression)
+            assert isinstance(updated_node, cst.BaseExpression)
+            return self._leave_expression(original_node, updated_node)
+        if isinstance(original_node, cst.FunctionDef) and original_node in self._decorators:
+            assert isinstance(updated_node, cst.FunctionDef)
+            return self._decorated(original_node, updated_node)
+        if isinstance(original_node, blocks.BLOCKS) and self._beside.concern(original_node):
+            assert isinstance(updated_node, blocks.BLOCKS)
+            return blocks.edited(original_node, updated_node, self._beside, self)
+        return updated_node
+
+    def _leave_expression(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
+        edits = self._expressions.get(original)
+        if edits is None:
+            self._contents[original] = self._finals[original] = updated
+            return updated
+        if isinstance(updated, cst.Call):
+            if edits.dropped:
+                updated = arguments.without(updated, edits.dropped)
+            if edits.added:
+                keywords = [(name, self._argument(code, finding)) for name, code, finding in edits.added]
+                updated = arguments.with_keywords(updated, keywords)
+        self._contents[original] = updated
+        if edits.replacement is not None:
+            updated = self._replaced(edits.node, original, *edits.replacement)
+        self._finals[original] = updated
+        return updated
+
+    def _argument(self, code: Code, finding: Finding) -> cst.BaseExpression:
+        value = self._fragments.expression(code, self.filled(code, finding))
+        bare_tuple = isinstance(value, cst.Tuple | cst.NamedExpr | cst.GeneratorExp | cst.Yield) and not value.lpar
+        return parenthesized(value) if bare_tuple else value
+
+    def _replaced(self, node: ast.expr, original: cst.BaseExpression, code: Code, finding: Finding) -> cst.BaseExpression:
+        new = self._fragments.expression(code, self.filled(code, finding))
+        own = 1 if original.lpar and isinstance(original, cst.Tuple | cst.GeneratorExp) else 0
+        outer_left, outer_right = original.lpar[: len(original.lpar) - own], original.rpar[own:]
+        if outer_left:
+            # The parentheses around the old expression stay, with the line breaks and comments in them.
+            return parenthesized(bare(new) if not isinstance(new, cst.Tuple) else new, outer_left, outer_right)
+        return new if self._fits_bare(node, code_of(new)) else parenthesized(new)
+
+    def _fits_bare(self, node: ast.expr, new: str) -> bool:
+        """Whether `new` means the same in the place of `node` with and without parentheses."""
+        top = self._places.outermost_expression(node)
+        if top is node:
+            tree_text = f"_ = [{new}\n]" if "\n" not in new else new
+            return same_meaning(tree_text, tree_text.replace(new, f"({new}\n)", 1))
+        before = self._places.slice(self._places.start(top), self._places.start(node))
+        after = self._places.slice(self._places.end(node), self._places.end(top))
+        return same_meaning(f"({before}{new}{after}\n)", f"({before}({new}\n){after}\n)")
+
+    def filled(self, code: Code, finding: Finding) -> list[cst.BaseExpression]:
+        """The expressions for a template's holes, edited; what `finding` itself puts in their place is not in them."""
+        return [self._hole(self._expression(hole), finding) for hole in code.holes]
+
+    def _hole(self, original: cst.BaseExpression, finding: Finding) -> cst.BaseExpression:
+        edits = self._expressions.get(original)
+        own = edits is not None and edits.replacement is not None and edits.replacement[1] is finding
+        known = self._contents if own else self._finals
+        if original not in known:
+            # Further down in the file, or about to be replaced by what asks for it.
+            original.visit(self)
+        return known[original]
+
+    def statements(self, code: Code, finding: Finding) -> list[blocks.Line]:
+        """The statements of an insertion."""
+        return self._fragments.statements(code, self.filled(code, finding))
+
+    def compound(self, header: Code, finding: Finding) -> cst.BaseCompoundStatement:
+        """The compound statement of a wrap, its body still to be put in."""
+        return self._fragments.compound(header, self.filled(header, finding))
+
+    def _decorated(self, original: cst.FunctionDef, updated: cst.FunctionDef) -> cst.FunctionDef:
+        added = [cst.Decorator(self._fragments.expression(code, self.filled(code, finding))) for code, finding in self._decorators[original]]
+        return updated.with_changes(decorators=[*updated.decorators, *added])

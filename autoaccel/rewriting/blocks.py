@@ -1,0 +1,339 @@
+"""Statements inserted, wrapped and removed within one block.
+
+An insertion beside a statement of a wrapped run goes into the wrap, except that a finding's own insertions before its run's first
+statement and after its last stay outside. Comments and blank lines above a wrapped run stay above the header. Statements that share a
+line are put on lines of their own where the edit asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import libcst as cst
+
+from autoaccel.rewriting.finding import Code, Finding
+
+Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
+Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
+Block = cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite
+BLOCKS = (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)
+
+
+class Renderer(Protocol):
+    """Makes the nodes of new code."""
+
+    def statements(self, code: Code, finding: Finding) -> list[Line]: ...
+
+    def compound(self, header: Code, finding: Finding) -> cst.BaseCompoundStatement: ...
+
+
+Insertion = tuple[Code, Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Wrap:
+    first: cst.CSTNode
+    last: cst.CSTNode
+    header: Code
+    tail: Code | None
+    finding: Finding
+
+
+class StatementEdits:
+    """What happens beside and to statements, by statement."""
+
+    def __init__(self) -> None:
+        self.before: dict[cst.CSTNode, list[Insertion]] = {}
+        self.after: dict[cst.CSTNode, list[Insertion]] = {}
+        self.removed: set[cst.CSTNode] = set()
+        self.wraps: list[Wrap] = []
+        self.apart: set[cst.CSTNode] = set()
+        self._concerned: set[cst.CSTNode] = set()
+
+    def insert_before(self, statement: Statement, code: Code, finding: Finding) -> None:
+        _add_once(self.before.setdefault(statement, []), code, finding)
+        self._concerned.add(statement)
+
+    def insert_after(self, statement: Statement, code: Code, finding: Finding) -> None:
+        _add_once(self.after.setdefault(statement, []), code, finding)
+        self._concerned.add(statement)
+
+    def remove(self, statement: Statement) -> None:
+        self.removed.add(statement)
+        self._concerned.add(statement)
+
+    def wrap(self, first: Statement, last: Statement, header: Code, tail: Code | None, finding: Finding) -> None:
+        self.wraps.append(Wrap(first, last, header, tail, finding))
+        self._concerned.update((first, last))
+
+    def set_apart(self, statement: Statement) -> None:
+        """A blank line between a statement and what is inserted after it."""
+        self.apart.add(statement)
+
+    def concern(self, block: Block) -> bool:
+        return bool(self._concerned) and any(statement in self._concerned for statement in _statements(block.body))
+
+
+def _add_once(insertions: list[Insertion], code: Code, finding: Finding) -> None:
+    """Two findings that want the same code in the same place get it once."""
+    same = any(
+        known.text == code.text and all(a is b for a, b in zip(known.holes, code.holes, strict=True)) and other is not finding
+        for known, other in insertions
+        if len(known.holes) == len(code.holes)
+    )
+    if not same:
+        insertions.append((code, finding))
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One line of a block: the original statements on it, what became of it, what goes beside it."""
+
+    keys: tuple[cst.CSTNode, ...]
+    line: Line
+    before: list[Insertion] = field(default_factory=list)
+    after: list[Insertion] = field(default_factory=list)
+    removed: bool = False
+    apart: bool = False
+
+
+def edited(original: Block, updated: Block, edits: StatementEdits, renderer: Renderer) -> Block:
+    """`updated` with the edits of `original`'s statements."""
+    if isinstance(original, cst.SimpleStatementSuite):
+        assert isinstance(updated, cst.SimpleStatementSuite)
+        small = _small_insertions(original.body, updated.body, edits, renderer)
+        if small is not None:
+            return updated.with_changes(body=small)
+        line = cst.SimpleStatementLine(body=original.body, trailing_whitespace=original.trailing_whitespace)
+        entries = _split_line(line, line.with_changes(body=updated.body), edits)
+        lines, pending = _render(entries, edits, renderer)
+        return cst.IndentedBlock(body=_never_empty(lines, pending))
+    assert isinstance(original, cst.Module | cst.IndentedBlock)
+    assert isinstance(updated, cst.Module | cst.IndentedBlock)
+    entries = []
+    for line, now in zip(original.body, updated.body, strict=True):
+        entries.extend(_entries(line, now, edits, renderer))
+    lines, pending = _render(entries, edits, renderer)
+    if pending and lines:
+        updated = updated.with_changes(footer=[*pending, *updated.footer])
+        pending = []
+    if isinstance(updated, cst.IndentedBlock):
+        lines = _never_empty(lines, pending)
+    return updated.with_changes(body=lines)
+
+
+def with_top_imports(module: cst.Module, added: Sequence[Line]) -> cst.Module:
+    """The module with imports before its first statement, below the comments that head the file."""
+    if not added:
+        return module
+    header = list(module.header)
+    rest = list(module.body)
+    cut = max((index + 1 for index, line in enumerate(header) if line.comment is None), default=len(header))
+    own, header = header[cut:], header[:cut]
+    if rest:
+        lead = [*own, *rest[0].leading_lines]
+        if not lead or lead[0].comment is not None:
+            lead = [_blank_line(), *lead]
+        rest[0] = rest[0].with_changes(leading_lines=lead)
+    return module.with_changes(header=header, body=[*added, *rest])
+
+
+def _entries(original: cst.CSTNode, updated: cst.CSTNode, edits: StatementEdits, renderer: Renderer) -> list[_Entry]:
+    assert isinstance(updated, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+    if not isinstance(original, cst.SimpleStatementLine) or len(original.body) == 1:
+        key = original.body[0] if isinstance(original, cst.SimpleStatementLine) else original
+        return [_entry((key,), updated, edits)]
+    assert isinstance(updated, cst.SimpleStatementLine)
+    first, last = original.body[0], original.body[-1]
+    whole = [wrap for wrap in edits.wraps if wrap.first in original.body or wrap.last in original.body]
+    cut_by_wrap = any(
+        (wrap.first in original.body and wrap.first is not first) or (wrap.last in original.body and wrap.last is not last)
+        for wrap in whole
+    )
+    if not cut_by_wrap and not whole:
+        small = _small_insertions(original.body, updated.body, edits, renderer)
+        if small is not None:
+            return [_Entry(tuple(original.body), updated.with_changes(body=small))]
+    inside = any(
+        each in edits.removed or (each in edits.before and each is not first) or (each in edits.after and each is not last)
+        for each in original.body
+    )
+    if cut_by_wrap or inside:
+        return _split_line(original, updated, edits)
+    entry = _Entry(tuple(original.body), updated, edits.before.get(first, []), edits.after.get(last, []))
+    return [entry]
+
+
+def _entry(keys: tuple[cst.CSTNode, ...], line: Line, edits: StatementEdits) -> _Entry:
+    [key] = keys
+    return _Entry(keys, line, edits.before.get(key, []), edits.after.get(key, []), key in edits.removed, key in edits.apart)
+
+
+def _split_line(original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine, edits: StatementEdits) -> list[_Entry]:
+    """One entry for each statement of a `;` line; the comment of the line goes with the last."""
+    entries = []
+    for index, (key, statement) in enumerate(zip(original.body, updated.body, strict=True)):
+        leading = updated.leading_lines if index == 0 else []
+        trailing = updated.trailing_whitespace if index == len(updated.body) - 1 else cst.TrailingWhitespace()
+        alone = statement.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+        line = cst.SimpleStatementLine(body=[alone], leading_lines=leading, trailing_whitespace=trailing)
+        entries.append(_entry((key,), line, edits))
+    return entries
+
+
+def _small_insertions(
+    original: Sequence[cst.BaseSmallStatement], updated: Sequence[cst.BaseSmallStatement], edits: StatementEdits, renderer: Renderer
+) -> list[cst.BaseSmallStatement] | None:
+    """The statements of a line with simple insertions among them; None when the edits ask for lines of their own."""
+    if any(each in edits.removed for each in original) or any(wrap.first in original or wrap.last in original for wrap in edits.wraps):
+        return None
+    if not any(each in edits.before or each in edits.after for each in original):
+        return None
+    body: list[cst.BaseSmallStatement] = []
+    for key, statement in zip(original, updated, strict=True):
+        before = _all_small(edits.before.get(key, []), renderer)
+        after = _all_small(edits.after.get(key, []), renderer)
+        if before is None or after is None:
+            return None
+        body.extend([*before, statement, *after])
+    semicolon = cst.Semicolon(whitespace_after=cst.SimpleWhitespace(" "))
+    last = original[-1].semicolon
+    joined = [each.with_changes(semicolon=semicolon) if _unjoined(each) else each for each in body[:-1]]
+    return [*joined, body[-1].with_changes(semicolon=last if body[-1] is updated[-1] else cst.MaybeSentinel.DEFAULT)]
+
+
+def _unjoined(statement: cst.BaseSmallStatement) -> bool:
+    semicolon = statement.semicolon
+    return not isinstance(semicolon, cst.Semicolon) or semicolon.whitespace_after.empty
+
+
+def _all_small(insertions: Iterable[Insertion], renderer: Renderer) -> list[cst.BaseSmallStatement] | None:
+    found: list[cst.BaseSmallStatement] = []
+    for code, finding in insertions:
+        for line in renderer.statements(code, finding):
+            if not isinstance(line, cst.SimpleStatementLine) or line.leading_lines or line.trailing_whitespace.comment is not None:
+                return None
+            found.extend(line.body)
+    return found
+
+
+# -- a run of entries, with the wraps around parts of it
+
+
+def _render(entries: list[_Entry], edits: StatementEdits, renderer: Renderer) -> tuple[list[Line], list[cst.EmptyLine]]:
+    """The lines of a block, and the comments that are left over at its end."""
+    where = {key: index for index, entry in enumerate(entries) for key in entry.keys}
+    runs = [(where[wrap.first], where[wrap.last], wrap) for wrap in edits.wraps if wrap.first in where and wrap.last in where]
+    runs.sort(key=lambda run: (run[0], -run[1]))
+    return _render_runs(entries, 0, len(entries), runs, renderer)
+
+
+def _render_runs(
+    entries: list[_Entry], low: int, high: int, runs: list[tuple[int, int, Wrap]], renderer: Renderer
+) -> tuple[list[Line], list[cst.EmptyLine]]:
+    lines: list[Line] = []
+    pending: list[cst.EmptyLine] = []
+    index = low
+    while index < high:
+        run = next((each for each in runs if each[0] == index), None)
+        if run is not None:
+            start, stop, wrap = run
+            inner = [each for each in runs if each is not run and start <= each[0] and each[1] <= stop]
+            made, left = _wrapped(entries, start, stop, wrap, inner, renderer), []
+            index = stop + 1
+        else:
+            made, left = _unit(entries[index], renderer)
+            index += 1
+        if made:
+            made[0] = _led_by(made[0], pending)
+            pending = []
+        lines.extend(made)
+        pending = [*pending, *left]
+    return lines, pending
+
+
+def _wrapped(
+    entries: list[_Entry], start: int, stop: int, wrap: Wrap, inner: list[tuple[int, int, Wrap]], renderer: Renderer
+) -> list[Line]:
+    before = _taken(entries[start].before, wrap.finding)
+    after = _taken(entries[stop].after, wrap.finding)
+    body, pending = _render_runs(entries, start, stop + 1, inner, renderer)
+    compound = renderer.compound(wrap.header, wrap.finding)
+    leading: Sequence[cst.EmptyLine] = ()
+    if body:
+        leading = body[0].leading_lines
+        body[0] = body[0].with_changes(leading_lines=[])
+    if wrap.tail is not None:
+        body = [*_never_empty(body, pending), *renderer.statements(wrap.tail, wrap.finding)]
+        pending = []
+    block = cst.IndentedBlock(body=_never_empty(body, []), footer=pending)
+    statement = compound.with_changes(body=block, leading_lines=leading)
+    return [*_placed_before(_made(before, renderer), statement), *_made(after, renderer)]
+
+
+def _taken(insertions: list[Insertion], finding: Finding) -> list[Insertion]:
+    """Take a finding's own insertions out of a list."""
+    own = [each for each in insertions if each[1] is finding]
+    insertions[:] = [each for each in insertions if each[1] is not finding]
+    return own
+
+
+def _unit(entry: _Entry, renderer: Renderer) -> tuple[list[Line], list[cst.EmptyLine]]:
+    before, after = _made(entry.before, renderer), _made(entry.after, renderer)
+    if entry.apart and after:
+        after[0] = after[0].with_changes(leading_lines=[_blank_line()])
+    if not entry.removed:
+        return [*_placed_before(before, entry.line), *after], []
+    left = list(entry.line.leading_lines)
+    if isinstance(entry.line, cst.SimpleStatementLine) and entry.line.trailing_whitespace.comment is not None:
+        left.append(cst.EmptyLine(comment=entry.line.trailing_whitespace.comment))
+    made = [*before, *after]
+    if made:
+        made[0] = made[0].with_changes(leading_lines=[*left, *made[0].leading_lines])
+        left = []
+    return made, left
+
+
+def _made(insertions: list[Insertion], renderer: Renderer) -> list[Line]:
+    return [line for code, finding in insertions for line in renderer.statements(code, finding)]
+
+
+def _placed_before(inserted: list[Line], line: Line) -> list[Line]:
+    """Inserted lines and the line: blank lines stay above both, the comments right above the line stay with it."""
+    if not inserted:
+        return [line]
+    leading = list(line.leading_lines)
+    cut = len(leading)
+    while cut and leading[cut - 1].comment is not None:
+        cut -= 1
+    first = inserted[0].with_changes(leading_lines=[*leading[:cut], *inserted[0].leading_lines])
+    return [first, *inserted[1:], line.with_changes(leading_lines=leading[cut:])]
+
+
+def _led_by(line: Line, pending: list[cst.EmptyLine]) -> Line:
+    """A line below the comments that a removed statement left; its blank lines count only where there were none."""
+    own = list(line.leading_lines)
+    commented = any(each.comment is not None for each in pending)
+    if not pending or (not commented and own and own[0].comment is None):
+        return line
+    return line.with_changes(leading_lines=[*pending, *own])
+
+
+def _never_empty(lines: list[Line], pending: list[cst.EmptyLine]) -> list[Line]:
+    if lines:
+        return lines
+    return [cst.SimpleStatementLine(body=[cst.Pass()], leading_lines=pending)]
+
+
+def _blank_line() -> cst.EmptyLine:
+    return cst.EmptyLine(indent=False)
+
+
+def _statements(body: Sequence[cst.CSTNode]) -> Iterable[cst.CSTNode]:
+    for each in body:
+        if isinstance(each, cst.SimpleStatementLine):
+            yield from each.body
+        else:
+            yield each

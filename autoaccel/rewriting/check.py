@@ -1,0 +1,144 @@
+"""The self-check: what a rewrite must not have done, verified without trusting the code that did it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from autoaccel.rewriting.finding import AddImport, Edit, Finding, InsertAfter, InsertBefore, RemoveStatement, WrapStatements
+from autoaccel.rewriting.places import Places, raw_lines
+from autoaccel.rewriting.plan import anchors
+
+
+def problem(places: Places, findings: Sequence[Finding], after: str) -> str | None:
+    """What is wrong with `after`, the text that these findings made; None when nothing is."""
+    try:
+        tree = ast.parse(after)
+    except (SyntaxError, ValueError) as error:
+        return f"the result does not parse ({error})"
+    edits = [edit for finding in findings for edit in finding.edits]
+    return _changed_outside(places, edits, after) or _changed_inside_wraps(places, edits, tree)
+
+
+def _changed_outside(places: Places, edits: Sequence[Edit], after: str) -> str | None:
+    """Lines that no edit speaks of must be there still, byte for byte and in order; runs of them without anything between."""
+    before, rest = raw_lines(places.text), raw_lines(after)
+    edited = {line for edit in edits for line in _edited_lines(places, edit)}
+    gaps = {line for edit in edits for line in _gaps(places, edit)}
+    position = 0
+    for run in _runs(len(before), edited, gaps):
+        found = _find(rest, before[run.start - 1 : run.stop - 1], position)
+        if found is None:
+            return f"line {run.start} or one below it was changed although no edit speaks of it"
+        position = found + len(run)
+    return None
+
+
+def _runs(count: int, edited: set[int], gaps: set[int]) -> Iterator[range]:
+    """Maximal runs of untouched lines between which nothing may have been inserted."""
+    start = 1
+    for line in range(1, count + 2):
+        if line == count + 1 or line in edited or line in gaps:
+            if start < line:
+                yield range(start, line)
+            start = line + 1 if line in edited else line
+
+
+def _find(lines: list[str], wanted: list[str], position: int) -> int | None:
+    last = len(wanted) - 1
+    for start in range(position, len(lines) - last):
+        if all(_same(lines[start + offset], line) for offset, line in enumerate(wanted)):
+            return start
+    return None
+
+
+def _same(line: str, original: str) -> bool:
+    # The last line of a file has no end until something is put below it.
+    return line == original or (not original.endswith(("\n", "\r")) and line.rstrip("\r\n") == original)
+
+
+def _edited_lines(places: Places, edit: Edit) -> Iterator[int]:
+    """Lines (from 1) whose text an edit may change."""
+    match edit:
+        case AddImport():
+            return
+        case InsertBefore(statement=statement) | InsertAfter(statement=statement):
+            if shares_lines(places, statement):
+                yield from _own_lines(places, statement)
+        case WrapStatements(first=first, last=last):
+            yield from range(places.first_line(first), (last.end_lineno or last.lineno) + 1)
+        case RemoveStatement(statement=statement):
+            yield from range(places.first_line(statement), (statement.end_lineno or statement.lineno) + 1)
+        case _:
+            for node in anchors(edit):
+                statement = places.statement(node)
+                if statement is not None:
+                    yield from _own_lines(places, statement)
+                if isinstance(node, ast.expr | ast.keyword):
+                    yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _gaps(places: Places, edit: Edit) -> Iterator[int]:
+    """Lines (from 1) above which an edit may insert others."""
+    match edit:
+        case AddImport():
+            for statement in places.tree.body:
+                yield from range(places.first_line(statement), (statement.end_lineno or statement.lineno) + 2)
+            yield from range(1, places.first_line(places.tree.body[0]) if places.tree.body else 2)
+        case InsertBefore(statement=statement) | WrapStatements(first=statement) | RemoveStatement(statement=statement):
+            line = places.first_line(statement)
+            yield line
+            while line > 1 and places.lines[line - 2].lstrip().startswith("#"):
+                line -= 1
+                yield line
+    match edit:
+        case InsertAfter(statement=statement) | WrapStatements(last=statement) | RemoveStatement(statement=statement):
+            yield (statement.end_lineno or statement.lineno) + 1
+
+
+def _own_lines(places: Places, statement: ast.stmt) -> range:
+    """The lines of a statement without the blocks that it holds."""
+    return range(places.first_line(statement), places.header_end(statement) + 1)
+
+
+def shares_lines(places: Places, statement: ast.stmt) -> bool:
+    """Whether something else stands on a statement's lines: a neighbour beside `;`, or the header of a one-line suite."""
+    line, column = places.start(statement)
+    end_line, end_column = places.end(statement)
+    after = places.lines[end_line - 1][end_column:].strip()
+    return bool(places.lines[line - 1][:column].strip()) or after.startswith(";")
+
+
+def _changed_inside_wraps(places: Places, edits: Sequence[Edit], tree: ast.Module) -> str | None:
+    """Wrapped statements move to the right; those that no other edit touches must still be the same statements."""
+    wraps = [edit for edit in edits if isinstance(edit, WrapStatements)]
+    if not wraps:
+        return None
+    beside = (WrapStatements, InsertBefore, InsertAfter)
+    touched = {places.statement(node) for edit in edits if not isinstance(edit, beside) for node in anchors(edit)}
+    present = {ast.dump(node) for node in ast.walk(tree) if isinstance(node, ast.stmt) and not _holds_blocks(node)}
+    for wrap in wraps:
+        block = places.block(wrap.first)
+        for statement in block[block.index(wrap.first) : block.index(wrap.last) + 1]:
+            for node in _untouched(statement, touched):
+                if ast.dump(node) not in present:
+                    return f"the statement on line {node.lineno} was changed by being wrapped"
+    return None
+
+
+def _untouched(statement: ast.stmt, touched: set[ast.stmt | None]) -> Iterator[ast.stmt]:
+    """The simple statements in `statement` that no edit changes."""
+    if statement in touched and not _holds_blocks(statement):
+        return
+    if not _holds_blocks(statement):
+        yield statement
+    for child in ast.iter_child_nodes(statement):
+        if isinstance(child, ast.stmt):
+            yield from _untouched(child, touched)
+        elif isinstance(child, ast.excepthandler | ast.match_case):
+            for each in child.body:
+                yield from _untouched(each, touched)
+
+
+def _holds_blocks(node: ast.stmt) -> bool:
+    return isinstance(getattr(node, "body", None), list) or isinstance(node, ast.Match)

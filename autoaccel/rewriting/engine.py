@@ -1,0 +1,315 @@
+"""From the text of one script to the rewritten text: analyse, plan, apply, check.
+
+Nothing here reads or writes files, and LibCST is imported only when there is something to change.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoaccel.rewriting import check, suppression
+from autoaccel.rewriting.finding import Finding, Skipped, Tier
+from autoaccel.rewriting.places import Places
+from autoaccel.rewriting.plan import anchors, plan
+from autoaccel.rewriting.rule import Rule
+
+if TYPE_CHECKING:
+    from autoaccel.rewriting.suppression import Suppression
+    from autoaccel.script import Project
+
+# Findings that wait for one another settle in two; more means that rules undo each other's work.
+_MOST_ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A stretch of the text: lines and columns in characters, both from 1, the end exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A finding as plain data. Positions are those of the text that the round began with, the first with the file's own."""
+
+    code: str
+    name: str
+    tier: str
+    message: str
+    where: Range
+    round: int = 1
+    edits: tuple[Range, ...] = ()
+
+    @property
+    def line(self) -> int:
+        return self.where.line
+
+    @property
+    def column(self) -> int:
+        return self.where.column
+
+    @property
+    def end_line(self) -> int:
+        return self.where.end_line
+
+    @property
+    def end_column(self) -> int:
+        return self.where.end_column
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What rules say about one text. `findings` apply together, and so does every subset of them, less what lacks its `needs`."""
+
+    path: Path | None
+    places: Places
+    findings: tuple[Finding, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    waiting: tuple[Skipped, ...] = ()
+    """Findings that gave way to others or cannot be carried out."""
+    suppressed: tuple[tuple[Finding, Suppression], ...] = ()
+    suppressions: tuple[Suppression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one script. With errors, `after` is `before`."""
+
+    path: Path | None
+    before: str
+    after: str
+    applied: tuple[Record, ...] = ()
+    skipped: tuple[Record, ...] = ()
+    suppressed: tuple[Record, ...] = ()
+    errors: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """The findings that were applied to `before` in the first round."""
+
+    @property
+    def changed(self) -> bool:
+        return self.after != self.before
+
+
+class RewriteError(Exception):
+    """One script cannot be rewritten; the message is one line that names the place and, where one is to blame, the rule."""
+
+
+def concerned(text: str, rules: Iterable[Rule]) -> list[Rule]:
+    """The rules that may have something to say, by a search for their needles: the rest of the files is never parsed."""
+    return [rule for rule in rules if not rule.needles or any(needle.decode() in text for needle in rule.needles)]
+
+
+def analyse(
+    text: str, path: Path | None, rules: Sequence[Rule], *, tier: Tier = Tier.NUMERICS, project: Project | None = None
+) -> Analysis:
+    """Run the rules over a text and settle what can be applied together. Raises `RewriteError`.
+
+    `tier` is how exact rewrites must be; opt-in rules that are handed in have been asked for. `path` serves to find other files of
+    the project and to name this one.
+    """
+    from autoaccel.script import load
+
+    name = path or "<text>"
+    try:
+        script = load(text, None if path is None else Path(os.path.abspath(path)), project)
+    except SyntaxError as error:
+        raise RewriteError(f"{name}:{error.lineno or 1}: cannot parse: {error.msg}") from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise RewriteError(f"{name}: cannot parse: {error}") from error
+    places = Places(text, script.tree)
+    found: list[Finding] = []
+    skipped: list[Skipped] = []
+    for rule in rules:
+        try:
+            said = list(rule.run(script))
+        except Exception as error:
+            raise RewriteError(f"{name}: rule {rule.code} {rule.name} failed: {_described(error)}") from error
+        found.extend(each for each in said if isinstance(each, Finding))
+        skipped.extend(each for each in said if isinstance(each, Skipped))
+    allowed, too_inexact = _by_tier(found, tier, deterministic=script.deterministic)
+    comments = suppression.suppressions(places)
+    silenced = [(each, comment) for each in allowed if (comment := suppression.suppressing(each, comments, places)) is not None]
+    silent = {each for each, _ in silenced}
+    planned = plan([each for each in allowed if each not in silent], places)
+    return Analysis(path, places, planned.findings, (*skipped, *too_inexact), planned.skipped, tuple(silenced), comments)
+
+
+def apply(analysis: Analysis, findings: Sequence[Finding]) -> str:
+    """The text with some of an analysis' findings applied; those whose `needs` are not among them are left out."""
+    from autoaccel.rewriting.apply import apply as carry_out
+
+    return carry_out(analysis.places, _with_needs(findings))
+
+
+def rewrite(
+    text: str,
+    path: Path | None,
+    rules: Sequence[Rule],
+    *,
+    tier: Tier = Tier.NUMERICS,
+    project: Project | None = None,
+    accept: Callable[[Finding], bool] | None = None,
+) -> Result:
+    """Rewrite one script. `accept` may decline findings; without it the result is stable: rewriting it again changes nothing.
+
+    Whatever goes wrong, the text is either rewritten and checked or returned as it was, with the reason among `errors`.
+    """
+    rules = concerned(text, rules)
+    if not rules:
+        return Result(path, text, text)
+    try:
+        return _rewrite(text, path, rules, tier, project, accept)
+    except RewriteError as error:
+        return Result(path, text, text, errors=(str(error),))
+
+
+def _rewrite(
+    text: str,
+    path: Path | None,
+    rules: Sequence[Rule],
+    tier: Tier,
+    project: Project | None,
+    accept: Callable[[Finding], bool] | None,
+) -> Result:
+    analysis = first = analyse(text, path, rules, tier=tier, project=project)
+    current = text
+    applied: list[Record] = []
+    taken: tuple[Finding, ...] = ()
+    waiting = list(_records(first.waiting, first.places, 1))
+    for number in range(1, _MOST_ROUNDS + 2):
+        chosen = [each for each in analysis.findings if accept is None or accept(each)]
+        after, done, refused = _checked(analysis, chosen)
+        waiting.extend(_records(refused, analysis.places, number))
+        if not done:
+            break
+        if number > _MOST_ROUNDS:
+            raise RewriteError(f"{path or '<text>'}: left alone, a rewrite of the result would change it again ({_names(done)})")
+        applied.extend(_record(each, analysis.places, number) for each in done)
+        taken = taken or tuple(done)
+        current = after
+        if accept is not None:
+            break
+        analysis = analyse(current, path, rules, tier=tier, project=_renewed(project, path, current))
+    settled = {record.code for record in applied if record.round > 1}
+    skipped = [*_records(first.skipped, first.places, 1), *(each for each in waiting if each.code not in settled)]
+    suppressed = [_record(finding, first.places, 1) for finding, _ in first.suppressed]
+    return Result(path, text, current, tuple(applied), tuple(_in_order(skipped)), tuple(suppressed), findings=taken)
+
+
+def _checked(analysis: Analysis, chosen: Sequence[Finding]) -> tuple[str, list[Finding], list[Skipped]]:
+    """Apply and check; findings that LibCST cannot carry out in this file are given back. Raises `RewriteError`."""
+    chosen = _with_needs(chosen)
+    if not chosen:
+        return analysis.places.text, [], []
+    from autoaccel.rewriting.apply import CannotApply
+
+    refused: list[Skipped] = []
+    try:
+        after = apply(analysis, chosen)
+    except CannotApply:
+        able: list[Finding] = []
+        for finding in chosen:
+            try:
+                apply(analysis, [*finding.needs, finding])
+                able.append(finding)
+            except CannotApply as error:
+                refused.append(Skipped(finding.rule, finding.node, str(error)))
+        chosen = _with_needs(able)
+        after = apply(analysis, chosen)
+    wrong = check.problem(analysis.places, chosen, after)
+    if wrong is not None:
+        name = analysis.path or "<text>"
+        raise RewriteError(f"{name}: left alone, the self-check failed: {wrong} ({_culprits(analysis, chosen)})")
+    return after, chosen, refused
+
+
+def _culprits(analysis: Analysis, findings: Sequence[Finding]) -> str:
+    """Which findings fail the self-check on their own; all of them when only their combination does."""
+    alone = [
+        finding
+        for finding in findings
+        if check.problem(analysis.places, (*finding.needs, finding), apply(analysis, (*finding.needs, finding))) is not None
+    ]
+    return _names(alone or findings)
+
+
+def _by_tier(findings: Sequence[Finding], tier: Tier, *, deterministic: bool) -> tuple[list[Finding], list[Skipped]]:
+    allowed: list[Finding] = []
+    skipped: list[Skipped] = []
+    for finding in findings:
+        if finding.rule.tier is Tier.OPT_IN or finding.tier is Tier.EXACT:
+            allowed.append(finding)
+        elif deterministic:
+            reason = f"the script asks for deterministic algorithms, and this is {finding.tier.label}, not exact"
+            skipped.append(Skipped(finding.rule, finding.node, reason))
+        elif finding.tier <= tier:
+            allowed.append(finding)
+        else:
+            skipped.append(Skipped(finding.rule, finding.node, f"needs --tier {finding.tier.label}"))
+    return allowed, skipped
+
+
+def _with_needs(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings whose needs, and the needs of those, are all among them."""
+    present = list(findings)
+    while True:
+        known = set(present)
+        kept = [finding for finding in present if all(need in known for need in finding.needs)]
+        if len(kept) == len(present):
+            return kept
+        present = kept
+
+
+def _renewed(project: Project | None, path: Path | None, text: str) -> Project | None:
+    """The project with this file's new text: what was learned of the old one must not be asked again."""
+    if project is None or path is None:
+        return None
+    from autoaccel.script import Project
+
+    return Project(project.files, {**project.texts, path: text})
+
+
+# -- records
+
+
+def _records(skipped: Iterable[Skipped], places: Places, number: int) -> list[Record]:
+    records = [_record(each, places, number) for each in skipped]
+    return list(dict.fromkeys(records))
+
+
+def _record(said: Finding | Skipped, places: Places, number: int) -> Record:
+    where = _range(said.node, places)
+    rule = said.rule
+    if isinstance(said, Skipped):
+        return Record(rule.code, rule.name, rule.tier.label, said.reason, where, number)
+    edits = tuple(dict.fromkeys(_range(node, places) for edit in said.edits for node in anchors(edit)))
+    return Record(rule.code, rule.name, said.tier.label, said.message, where, number, edits)
+
+
+def _range(node: ast.AST, places: Places) -> Range:
+    if not isinstance(node, ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.excepthandler):
+        return Range(1, 1, 1, 1)
+    (line, column), (end_line, end_column) = places.span(node)
+    return Range(line, column + 1, end_line, end_column + 1)
+
+
+def _in_order(records: Iterable[Record]) -> list[Record]:
+    return sorted(dict.fromkeys(records), key=lambda record: (record.round, record.line, record.column, record.code))
+
+
+def _names(findings: Iterable[Finding]) -> str:
+    rules = dict.fromkeys(f"{finding.rule.code} {finding.rule.name}" for finding in findings)
+    return ", ".join(rules)
+
+
+def _described(error: Exception) -> str:
+    text = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

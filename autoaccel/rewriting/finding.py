@@ -1,0 +1,158 @@
+"""What a rule says: findings with declarative edits, and opportunities it declined.
+
+Edits name places by `ast` node (positions of the analysed text) and carry new code as text with holes. They are data: a rule never
+touches a syntax tree, so any subset of findings can be applied, in one traversal, by `autoaccel.rewriting.apply`.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autoaccel.rewriting.rule import Rule
+
+
+class Tier(enum.IntEnum):
+    """How exact a rewrite is; ordered, so that `--tier equivalent` means `finding.tier <= Tier.EQUIVALENT`."""
+
+    EXACT = 0
+    EQUIVALENT = 1
+    NUMERICS = 2
+    OPT_IN = 3
+
+    @property
+    def label(self) -> str:
+        """The spelling of the command line and of reports."""
+        return self.name.lower().replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """New source text. `{0}`, `{1}` … are holes filled by expressions of the file, with the edits inside them applied.
+
+    Literal braces are doubled, as in `str.format`. Holes are parenthesised where precedence asks for it.
+    """
+
+    text: str
+    holes: tuple[ast.expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replace:
+    """Put `code` in the place of an expression (a rule may name `node`'s own children as holes)."""
+
+    node: ast.expr
+    code: Code
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AddArguments:
+    """Append keyword arguments to a call, before `**kwargs`, keeping its layout (one per line, trailing comma)."""
+
+    call: ast.Call
+    arguments: tuple[tuple[str, Code], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RemoveArgument:
+    """Drop one argument of a call: a positional expression or a keyword."""
+
+    call: ast.Call
+    argument: ast.expr | ast.keyword
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WrapStatements:
+    """Put the run of sibling statements `first` … `last` under a compound header such as `with torch.no_grad()` (no colon).
+
+    `tail` are statements that end the new block. What the same finding inserts before `first` or after `last` stays outside the
+    block; what other findings insert there goes into it.
+    """
+
+    first: ast.stmt
+    last: ast.stmt
+    header: Code
+    tail: Code | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InsertBefore:
+    """Insert statements above `statement`; below its leading blank lines, above its leading comments."""
+
+    statement: ast.stmt
+    code: Code
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InsertAfter:
+    """Insert statements below `statement` in the same block."""
+
+    statement: ast.stmt
+    code: Code
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RemoveStatement:
+    """Delete a statement; its leading comments stay, on the statement that follows."""
+
+    statement: ast.stmt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AddDecorator:
+    """Decorate a function, closest to `def`."""
+
+    function: ast.FunctionDef | ast.AsyncFunctionDef
+    code: Code
+
+
+@dataclass(frozen=True, slots=True)
+class AddImport:
+    """Import at module level, after docstring, `__future__` and the script's own leading imports; never twice.
+
+    `AddImport("torch")` is `import torch`; `AddImport("autoaccel", "runtime", "accel")` is `from autoaccel import runtime as accel`.
+    """
+
+    module: str
+    name: str | None = None
+    alias: str | None = None
+
+
+Edit = (
+    Replace
+    | AddArguments
+    | RemoveArgument
+    | WrapStatements
+    | InsertBefore
+    | InsertAfter
+    | RemoveStatement
+    | AddDecorator
+    | AddImport
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finding:
+    """One opportunity with the edits that take it. All edits apply together or not at all.
+
+    `needs` are findings without which this one makes no sense; it is dropped when one of them is not applied.
+    """
+
+    rule: Rule
+    node: ast.AST
+    message: str
+    tier: Tier
+    edits: tuple[Edit, ...]
+    needs: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Skipped:
+    """An opportunity that was seen and left alone, and why (a sentence fragment that the user reads)."""
+
+    rule: Rule
+    node: ast.AST
+    reason: str

@@ -1,0 +1,103 @@
+"""Where an import belongs: at module level, after the script's own leading imports, before what uses it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from autoaccel.rewriting.finding import AddImport, Code, Finding, InsertAfter
+from autoaccel.rewriting.places import Places
+from autoaccel.rewriting.plan import touched
+
+_SETTINGS = ("sys.path.", "os.environ", "matplotlib.", "mpl.", "warnings.", "site.", "logging.")
+
+
+def text_of(wanted: AddImport) -> str:
+    """The statement that makes an import."""
+    alias = f" as {wanted.alias}" if wanted.alias else ""
+    if wanted.name is None:
+        return f"import {wanted.module}{alias}"
+    return f"from {wanted.module} import {wanted.name}{alias}"
+
+
+def missing(tree: ast.Module, findings: Iterable[Finding], before: int) -> list[AddImport]:
+    """The imports that findings ask for and that the first `before` module-level statements do not make, each once."""
+    wanted: dict[AddImport, None] = {}
+    for finding in findings:
+        for edit in finding.edits:
+            if isinstance(edit, AddImport) and not any(_makes(statement, edit) for statement in tree.body[:before]):
+                wanted[edit] = None
+    return list(wanted)
+
+
+def first_use(places: Places, findings: Iterable[Finding]) -> int:
+    """The index of the first module-level statement in which new code may need its imports."""
+    order = {statement: index for index, statement in enumerate(places.tree.body)}
+    first = len(order)
+    for finding in findings:
+        if not any(isinstance(edit, AddImport) for edit in finding.edits):
+            continue
+        after = {edit.statement for edit in finding.edits if isinstance(edit, InsertAfter)}
+        for node in touched(finding):
+            for ancestor in (node, *places.ancestors(node)):
+                if ancestor in order:
+                    assert isinstance(ancestor, ast.stmt)
+                    first = min(first, order[ancestor] + (1 if node in after else 0))
+    return first
+
+
+def anchor(tree: ast.Module, before: int) -> ast.stmt | None:
+    """The statement after which imports go: the last leading import, else the docstring; None for the top of the file."""
+    found: ast.stmt | None = None
+    for index, statement in enumerate(tree.body[:before]):
+        if _is_import(statement) or (index == 0 and _is_text(statement)):
+            found = statement
+        elif not _is_preamble(statement):
+            break
+    return found
+
+
+def code(wanted: AddImport) -> Code:
+    return Code(text_of(wanted))
+
+
+def _makes(statement: ast.stmt, wanted: AddImport) -> bool:
+    match statement:
+        case ast.Import(names=names) if wanted.name is None:
+            return any(name.name == wanted.module and name.asname == wanted.alias for name in names)
+        case ast.ImportFrom(module=module, names=names, level=0) if module == wanted.module:
+            return any(name.name == wanted.name and name.asname == wanted.alias for name in names)
+        case _:
+            return False
+
+
+def _is_import(statement: ast.stmt) -> bool:
+    """An import, also one that is tried or depends on a condition, as long as nothing else happens."""
+    match statement:
+        case ast.Import() | ast.ImportFrom():
+            return True
+        case ast.Try(body=body) | ast.If(body=body):
+            return any(_is_import(each) for each in body) and all(_is_import(each) or _is_preamble(each) for each in body)
+        case _:
+            return False
+
+
+def _is_preamble(statement: ast.stmt) -> bool:
+    """What scripts do between their imports: paths, environment, back ends, version strings."""
+    match statement:
+        case ast.Expr(value=ast.Constant()) | ast.Pass():
+            return True
+        case ast.Expr(value=ast.Call(func=function)):
+            return ast.unparse(function).startswith(_SETTINGS)
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return name.startswith("__") and name.endswith("__")
+        case ast.Assign(targets=[target]):
+            return ast.unparse(target).startswith(_SETTINGS)
+        case ast.If(body=body, orelse=[]):
+            return all(_is_preamble(each) for each in body)
+        case _:
+            return False
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)

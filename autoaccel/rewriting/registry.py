@@ -1,0 +1,60 @@
+"""The rules there are: the built-in ones, and those of packs that announce themselves under `autoaccel.codemods`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from functools import cache
+from importlib import metadata
+from types import ModuleType
+
+from autoaccel.rewriting.rule import Rule
+
+GROUP = "autoaccel.codemods"
+
+
+class PackError(ValueError):
+    """A pack of rules that cannot be used; the message says which and why."""
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """All rules, in the order in which they are applied: an earlier rule wins over a later one. Raises `PackError`."""
+    import autoaccel_codemods
+
+    found = [_rule(importlib.import_module(f"autoaccel_codemods.{name}")) for name in _present(autoaccel_codemods.MODULES)]
+    for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+        found.extend(_pack(entry))
+    known: dict[str, Rule] = {}
+    for rule in found:
+        for word in (rule.code, rule.name):
+            other = known.setdefault(word, rule)
+            if other is not rule:
+                raise PackError(f"{rule.module} and {other.module} both define {word}")
+    return tuple(found)
+
+
+def _present(names: tuple[str, ...]) -> list[str]:
+    """Modules that exist: rules are being written one after the other."""
+    return [name for name in names if importlib.util.find_spec(f"autoaccel_codemods.{name}") is not None]
+
+
+def _pack(entry: metadata.EntryPoint) -> list[Rule]:
+    """The rules of an entry point: a module with `RULE`, or a package whose `MODULES` names such modules."""
+    try:
+        loaded = entry.load()
+        if not isinstance(loaded, ModuleType):
+            raise PackError(f"rule pack {entry.name!r} ({entry.value}) is not a module")
+        names = getattr(loaded, "MODULES", None)
+        if names is None:
+            return [_rule(loaded)]
+        return [_rule(importlib.import_module(f"{loaded.__name__}.{name}")) for name in names]
+    except ImportError as error:
+        raise PackError(f"rule pack {entry.name!r} ({entry.value}) cannot be imported: {error}") from error
+
+
+def _rule(module: ModuleType) -> Rule:
+    rule = getattr(module, "RULE", None)
+    if not isinstance(rule, Rule):
+        raise PackError(f"{module.__name__} defines no RULE")
+    return rule

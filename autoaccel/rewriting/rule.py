@@ -1,0 +1,61 @@
+"""A rule: its metadata as data, its docstring as documentation, and the function that finds opportunities."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from autoaccel.rewriting.finding import Edit, Finding, Skipped, Tier
+
+if TYPE_CHECKING:
+    from autoaccel.script import Script
+
+Check = Callable[["Script"], Iterator[Finding | Skipped]]
+
+
+@dataclass(slots=True, eq=False)
+class Rule:
+    """Code, name and tier of a rewrite. `needles`: byte strings of which at least one occurs in every file with an opportunity.
+
+    The module docstring of the rule explains it, in this order: one line; why it is faster; when it must not fire; `Before:` / `After:`.
+    """
+
+    code: str
+    name: str
+    tier: Tier
+    needles: tuple[bytes, ...]
+    references: tuple[str, ...] = ()
+    min_torch: str = "2.6"
+    module: str = field(default="", kw_only=True)
+    function: Check | None = field(default=None, kw_only=True)
+
+    def check(self, function: Check) -> Check:
+        """Decorate the generator that yields findings and skipped opportunities of one script."""
+        self.function = function
+        self.module = function.__module__
+        return function
+
+    def run(self, script: Script) -> Iterator[Finding | Skipped]:
+        assert self.function is not None, f"{self.code} has no check"
+        return self.function(script)
+
+    def finding(
+        self, node: ast.AST, message: str, *edits: Edit, tier: Tier | None = None, needs: tuple[Finding, ...] = ()
+    ) -> Finding:
+        return Finding(self, node, message, self.tier if tier is None else tier, edits, needs)
+
+    def skip(self, node: ast.AST, reason: str) -> Skipped:
+        return Skipped(self, node, reason)
+
+    @property
+    def explanation(self) -> str:
+        """The rule's documentation: the docstring of its module."""
+        return inspect.cleandoc(sys.modules[self.module].__doc__ or "")
+
+    @property
+    def summary(self) -> str:
+        return self.explanation.split("\n", 1)[0]
