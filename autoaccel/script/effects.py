@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -146,12 +147,29 @@ def is_forward(script: Script, call: ast.Call) -> bool:
     if Kind.MODULE in kinds and Kind.CLASS not in kinds:
         return True
     function = call.func
+    if kinds == {Kind.UNKNOWN} and call.args and _called_model(function):
+        return True
     if not isinstance(function, ast.Attribute) or function.attr.startswith("_") or function.attr in _BOOKKEEPING:
         return False
     if script.qualname(function) is not None:
         return False
     owners = {value.kind for value in script.values(function.value)}
     return owners == {Kind.MODULE} and not function.attr.startswith(("set_", "load_", "save_", "get_", "freeze", "configure_", "print"))
+
+
+_MODEL = re.compile(
+    r"(^|_)(model|net|network|encoder|decoder|generator|discriminator|classifier|backbone|transformer|autoencoder|critic|student|teacher)"
+    r"(_?[a-z]?\d*|_.*|[A-Z]\w{0,3})$"
+)
+
+
+def _called_model(function: ast.expr) -> bool:
+    """A callable of unknown origin that the script calls a model."""
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return _MODEL.search(name.removesuffix("_ddp")) is not None or (name.startswith("net") and name[3:4].isupper())
+        case _:
+            return False
 
 
 def reads_gradient(script: Script, node: ast.Attribute) -> bool:

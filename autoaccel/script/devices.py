@@ -1,0 +1,93 @@
+"""Which device expression a place can name: one that the script itself uses in reach of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.script.values import Kind
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+
+
+def visible(script: Script, place: ast.stmt) -> str | None:
+    """The source text of the device that code at `place` runs on, as far as the script says it in words that are bound there."""
+    home = script.function(place) or script.tree
+    near: list[tuple[int, str]] = []
+    far: list[str] = []
+    for expression in _mentioned(script):
+        at = script.function(expression) or script.tree
+        text = script.source(expression)
+        if at is home and _precedes(script, script.statement(expression), place):
+            near.append((expression.lineno, text))
+        elif _bound_everywhere(script, expression, home, place):
+            far.append(text)
+    if near:
+        return max(near)[1]
+    if far:
+        return max(set(far), key=far.count)
+    return _parameter(script, home)
+
+
+def _mentioned(script: Script) -> Iterator[ast.Name | ast.Attribute]:
+    """Names and attributes that are passed to `.to(…)` or as `device=`."""
+    for call in script.find(ast.Call):
+        candidates = [keyword.value for keyword in call.keywords if keyword.arg == "device"]
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "to" and call.args:
+            candidates.append(call.args[0])
+        for each in candidates:
+            if isinstance(each, ast.Name) or (isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)):
+                if script.is_device(each) and not _on_host(script, each):
+                    yield each
+
+
+def _on_host(script: Script, expression: ast.expr) -> bool:
+    """Surely the CPU: `cpu = torch.device("cpu")`."""
+    calls = [value.node for value in script.values(expression)]
+    return bool(calls) and all(
+        isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value == "cpu" for call in calls
+    )
+
+
+def _precedes(script: Script, earlier: ast.stmt, later: ast.stmt) -> bool:
+    """Whether control that reaches `later` has passed `earlier`, or both are one statement."""
+    block = script.block(earlier)
+    current: ast.AST | None = later
+    while current is not None:
+        if isinstance(current, ast.stmt) and script.block(current) is block:
+            return block.index(earlier) <= block.index(current)
+        current = script.parent(current)
+    return False
+
+
+def _bound_everywhere(script: Script, expression: ast.expr, home: ast.AST, place: ast.stmt) -> bool:
+    """Module-level names seen from functions, and `self.device` within one class."""
+    if isinstance(expression, ast.Attribute):
+        if not (isinstance(expression.value, ast.Name) and expression.value.id == "self"):
+            return False
+        cls = script.enclosing_class(expression)
+        return cls is not None and script.parent(home) is cls
+    if not isinstance(expression, ast.Name) or home is script.tree:
+        return False
+    definitions = script.definitions(expression)
+    if not definitions or any(each.scope.node is not script.tree or each.how != "assign" for each in definitions):
+        return False
+    return not any(
+        isinstance(part, ast.Name) and part.id == expression.id and isinstance(part.ctx, ast.Store) for part in ast.walk(home)
+    ) and expression.id not in {part.arg for part in ast.walk(home) if isinstance(part, ast.arg)}
+
+
+def _parameter(script: Script, home: ast.AST) -> str | None:
+    if isinstance(home, ast.FunctionDef | ast.AsyncFunctionDef):
+        for argument in (*home.args.args, *home.args.kwonlyargs):
+            if argument.arg == "device" and not any(
+                isinstance(part, ast.Name) and part.id == "device" and isinstance(part.ctx, ast.Store) for part in ast.walk(home)
+            ):
+                scope = script.flow.scopes.get(home)
+                definitions = scope.definitions.get("device", []) if scope is not None else []
+                kinds = {value.kind for each in definitions for value in script.inference.definition(each)}
+                if kinds <= {Kind.DEVICE, Kind.STRING, Kind.UNKNOWN}:
+                    return "device"
+    return None

@@ -1,0 +1,324 @@
+"""What makes low precision unsafe for a training step: found in the step itself, in the file, and in the models that it runs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.script.effects import Effect, effects
+from autoaccel.script.flow import Definition
+from autoaccel.script.tree import walk_scope
+from autoaccel.script.values import ClassRef, Kind
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+
+Problem = tuple[ast.AST, str]
+
+_PRECISION = re.compile(
+    r"^(torch\.(cuda\.|cpu\.)?amp\.(autocast|GradScaler)|torch\.amp\.autocast|apex\..*|torch\.distributed\.fsdp\.sharded_grad_scaler\..*)$"
+)
+_SHARDED = re.compile(
+    r"^torch\.distributed\.(fsdp\..*|_composable\..*|_tensor\..*|tensor\..*|rpc(\..*)?|optim\.DistributedOptimizer|pipelining\..*"
+    r"|autograd(\..*)?)$|^horovod\.|^torch_xla\.|^fairscale\.|^torch\.distributed\.pipeline"
+)
+_LINEAR_ALGEBRA = re.compile(
+    r"^torch\.(linalg|fft)\.|^torch\.(det|logdet|slogdet|inverse|pinverse|svd|qr|cholesky\w*|symeig|eig|lu\w*|lstsq|solve"
+    r"|triangular_solve|matrix_exp|matrix_power|stft|istft|complex|view_as_complex|polar)$"
+)
+_POLICY = re.compile(r"^(gym|gymnasium|procgen|dm_env|stable_baselines3|pettingzoo|minigrid|mujoco\w*)(\.|$)")
+_HOOKS = frozenset({"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"})
+_INDEXED = frozenset("scatter_ scatter_add_ index_add_ index_copy_ masked_scatter_ index_put_ scatter_reduce_".split())
+_HALF_LIMIT = 65504.0
+
+
+def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
+    """Reasons that hold for a whole file: mixed precision of its own, other default types, sharding, hooks on gradients."""
+    for node in (*script.find(ast.Name), *script.find(ast.Attribute)):
+        qualified = script.qualname(node)
+        if qualified is None or not isinstance(node.ctx, ast.Load):
+            continue
+        if _PRECISION.match(qualified):
+            yield node, "it uses mixed precision already"
+            break
+        if _SHARDED.match(qualified):
+            yield node, "the model is sharded or remote"
+            break
+        if qualified == "torch.autograd.detect_anomaly":
+            yield node, "anomaly detection would report scaled gradients"
+            break
+    for imported in _imported(script):
+        if _POLICY.match(imported):
+            yield place, "policy gradients of small networks do not profit from low precision"
+            break
+    for call in script.find(ast.Call):
+        reason = _call_reason(script, call)
+        if reason is not None:
+            yield call, reason
+            break
+
+
+def _imported(script: Script) -> Iterator[str]:
+    for scope in script.flow.scopes.values():
+        for definitions in scope.definitions.values():
+            for each in definitions:
+                if each.how == "import" and each.target and not each.level:
+                    yield each.target
+
+
+def _call_reason(script: Script, call: ast.Call) -> str | None:
+    qualified = script.qualname(call.func)
+    if qualified == "torch.set_default_tensor_type" or qualified == "torch.set_default_dtype":
+        text = script.source(call)
+        if re.search(r"double|half|float16|float64|bfloat16", text, re.IGNORECASE):
+            return "the script chooses another default precision"
+    function = call.func
+    if not isinstance(function, ast.Attribute) or qualified is not None:
+        return None
+    if function.attr in _HOOKS:
+        return "hooks would see scaled gradients"
+    if function.attr in ("half", "double", "bfloat16") and not call.args and script.kind(function.value) is Kind.MODULE:
+        return f"the model is converted with .{function.attr}()"
+    if function.attr == "to" and script.kind(function.value) is Kind.MODULE:
+        for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+            name = script.qualname(argument)
+            if name is not None and re.search(r"\.(half|float16|bfloat16|double|float64)$", name):
+                return "the model is converted to another precision"
+    return None
+
+
+def in_step(script: Script, home: ast.AST) -> Iterator[Problem]:
+    """Reasons in the functions of the step and in what they call."""
+    if Effect.DOUBLE in effects(script, home):
+        yield _first_double(script, home), "it differentiates by hand or twice (autograd.grad, create_graph)"
+    for part in walk_scope(home):
+        match part:
+            case ast.Call():
+                for keyword in part.keywords:
+                    if keyword.arg == "error_if_nonfinite" and not _false(keyword.value):
+                        yield part, "clipping insists on finite gradients"
+            case ast.With(items=items):
+                for item in items:
+                    if script.runtime_name(item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr):
+                        yield part, "it uses mixed precision already"
+                    elif _precision_context(script, item.context_expr):
+                        yield part, "it uses mixed precision already"
+
+
+def _precision_context(script: Script, expression: ast.expr) -> bool:
+    """`with ctx:` where ctx may be an autocast region."""
+    text = script.source(expression).lower()
+    return "autocast" in text or re.search(r"\bamp\b|\bamp_ctx\b", text) is not None
+
+
+def _first_double(script: Script, home: ast.AST) -> ast.AST:
+    from autoaccel.script.effects import call_effects
+
+    for part in walk_scope(home):
+        if isinstance(part, ast.Call) and Effect.DOUBLE in call_effects(script, part):
+            return part
+    return home
+
+
+def _false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is False
+
+
+# -- models
+
+
+def in_code(script: Script, nodes: Iterable[ast.AST]) -> Iterator[Problem]:
+    """Reasons in code that comes under autocast, in the models that it runs and in the functions that it calls."""
+    seen: set[ast.AST] = set()
+    pending: list[ClassRef] = []
+    for node in nodes:
+        for part in walk_scope(node):
+            if isinstance(part, ast.Call):
+                yield from _callee(part, script, seen, pending)
+            reason = _unsafe(script, part)
+            if reason is not None:
+                yield part, reason
+    yield from in_models(pending, seen)
+
+
+def models(script: Script, nodes: Iterable[ast.AST]) -> list[ClassRef]:
+    """The project classes of the modules that some code runs, called functions included."""
+    seen: set[ast.AST] = set()
+    pending: list[ClassRef] = []
+    for node in nodes:
+        for part in walk_scope(node):
+            if isinstance(part, ast.Call):
+                for _ in _callee(part, script, seen, pending):
+                    pass
+    return pending
+
+
+def _callee(call: ast.Call, script: Script, seen: set[ast.AST], pending: list[ClassRef]) -> Iterator[Problem]:
+    owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else frozenset()
+    for value in (*script.values(call.func), *owners):
+        if value.kind in (Kind.MODULE, Kind.LOSS_FUNCTION) and value.cls is not None:
+            pending.append(value.cls)
+        elif value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
+            yield from _in_function(value.script, value.node, seen, pending)
+
+def in_models(pending: list[ClassRef], seen: set[ast.AST]) -> Iterator[Problem]:
+    """Reasons in the code of project models, of the modules they are built from and of the functions they call."""
+    while pending:
+        ref = pending.pop()
+        for each in ref.script.project.lineage(ref):
+            if each.node in seen:
+                continue
+            seen.add(each.node)
+            for method in each.node.body:
+                if isinstance(method, ast.FunctionDef):
+                    yield from _in_function(each.script, method, seen, pending)
+
+
+def _in_function(script: Script, function: ast.FunctionDef, seen: set[ast.AST], pending: list[ClassRef]) -> Iterator[Problem]:
+    if function in seen:
+        return
+    seen.add(function)
+    built = function.name in ("__init__", "__new__")
+    for part in ast.walk(function):
+        if isinstance(part, ast.Call):
+            for value in script.values(part.func):
+                if value.kind is Kind.CLASS and value.cls is not None:
+                    pending.append(value.cls)
+                elif value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None and not built:
+                    yield from _in_function(value.script, value.node, seen, pending)
+                elif value.kind is Kind.MODULE and value.cls is not None:
+                    pending.append(value.cls)
+        if not built:
+            reason = _unsafe(script, part)
+            if reason is not None:
+                yield part, reason
+
+
+def _unsafe(script: Script, node: ast.AST) -> str | None:
+    match node:
+        case ast.Call():
+            qualified = script.qualname(node.func)
+            if qualified is not None:
+                if _LINEAR_ALGEBRA.match(qualified):
+                    return f"{qualified} does not work in low precision"
+                if _PRECISION.match(qualified):
+                    return "the model uses mixed precision already"
+            if _custom_function(script, node):
+                return "a custom autograd function is not prepared for autocast"
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _INDEXED and _reduced_source(script, node):
+                return f"{node.func.attr} needs one precision for buffer and source"
+            if isinstance(node.func, ast.Attribute) and node.func.attr in ("half", "double", "bfloat16") and not node.args:
+                return f"the model converts with .{node.func.attr}()"
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "backward" and qualified is None and not script.callees(node):
+                return "the model runs a backward pass itself"
+        case ast.Assign(targets=[ast.Subscript(slice=index) as target], value=value):
+            if written_by_index(script, index) and not isinstance(value, ast.Constant) and low_precision(script, value):
+                if script.kind(target.value) not in (Kind.SEQUENCE, Kind.MAPPING, Kind.NUMBER):
+                    return "a tensor is written by index, which needs one precision for both sides"
+    return None
+
+
+def written_by_index(script: Script, index: ast.expr) -> bool:
+    """Whether an index may be a tensor, list or mask: torch then insists on equal types; numbers and slices convert."""
+    match index:
+        case ast.Tuple(elts=elements):
+            return any(written_by_index(script, each) for each in elements)
+        case ast.Slice() | ast.Constant() | ast.UnaryOp(operand=ast.Constant()) | ast.JoinedStr():
+            return False
+        case ast.List() | ast.Compare():
+            return True
+        case ast.BinOp(left=left, right=right):
+            return written_by_index(script, left) or written_by_index(script, right)
+        case _:
+            kinds = {value.kind for value in script.values(index)}
+            return bool(kinds & {Kind.TENSOR, Kind.BATCH, Kind.ARRAY, Kind.SEQUENCE})
+
+
+def low_precision(script: Script, expression: ast.expr, depth: int = 5) -> bool:
+    """Whether a value comes out of a module, so that it is in low precision inside an autocast region."""
+    for part in ast.walk(expression):
+        if isinstance(part, ast.Call):
+            if script.kind(part.func) is Kind.MODULE:
+                return True
+            if isinstance(part.func, ast.Attribute) and part.func.attr in ("float", "item", "argmax", "long", "int", "type_as"):
+                return False
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and depth:
+            for definition in script.definitions(part):
+                if _value_is_low(script, definition, depth):
+                    return True
+    return False
+
+
+def _value_is_low(script: Script, definition: Definition, depth: int) -> bool:
+    return definition.how in ("assign", "aug") and definition.value is not None and low_precision(script, definition.value, depth - 1)
+
+
+def _reduced_source(script: Script, call: ast.Call) -> bool:
+    source = call.args[2] if len(call.args) > 2 else next((each.value for each in call.keywords if each.arg in ("src", "source")), None)
+    if source is None and len(call.args) == 2:
+        source = call.args[1]
+    return source is not None and low_precision(script, source)
+
+
+def _custom_function(script: Script, call: ast.Call) -> bool:
+    """`MyFunction.apply(…)` of a project's autograd function without `custom_fwd`."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "apply":
+        return False
+    for value in script.values(call.func.value):
+        if value.kind is Kind.CLASS and value.cls is not None:
+            if "torch.autograd.Function" in set(value.cls.script.project.external_lineage(value.cls)):
+                forward = [each for each in value.cls.node.body if isinstance(each, ast.FunctionDef) and each.name == "forward"]
+                if not any("custom_fwd" in ast.unparse(decorator) for each in forward for decorator in each.decorator_list):
+                    return True
+    return False
+
+
+def needs_range(script: Script, classes: list[ClassRef]) -> bool:
+    """Whether project models use constants that float16 cannot hold, such as `masked_fill(mask, -1e9)`."""
+    seen: set[ast.AST] = set()
+    pending = list(classes)
+    scripts: dict[Script, None] = {}
+    while pending:
+        ref = pending.pop()
+        if ref.node in seen:
+            continue
+        seen.add(ref.node)
+        scripts[ref.script] = None
+        for part in ast.walk(ref.node):
+            if isinstance(part, ast.Call):
+                for value in ref.script.values(part.func):
+                    if value.cls is not None and value.kind in (Kind.CLASS, Kind.MODULE):
+                        pending.append(value.cls)
+    for each in scripts:
+        for number in each.find(ast.Constant):
+            if isinstance(number.value, float | int) and not isinstance(number.value, bool) and abs(number.value) > _HALF_LIMIT:
+                parent = each.parent(number)
+                parent = each.parent(parent) if isinstance(parent, ast.UnaryOp) else parent
+                if isinstance(parent, ast.Call) and (_name(parent) in ("masked_fill", "masked_fill_", "where", "full_like", "fill_")):
+                    return True
+        for part in each.find(ast.Call):
+            if _name(part) in ("bmm", "mm", "matmul") and _gram(part):
+                return True
+    return False
+
+
+def _name(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def _gram(call: ast.Call) -> bool:
+    """`f.bmm(f.transpose(1, 2))` and the like: sums over all positions overflow float16."""
+    operands = list(call.args)
+    if isinstance(call.func, ast.Attribute) and len(operands) == 1:
+        operands.insert(0, call.func.value)
+    if len(operands) != 2:
+        return False
+    first, second = (ast.unparse(each) for each in operands)
+    return second.startswith(f"{first}.t(") or second.startswith(f"{first}.transpose(") or second.startswith(f"{first}.T") or (
+        re.search(r"(_t|_T|T)$", second) is not None and second.startswith(first)
+    )
+
+
+__all__ = ["Problem", "in_code", "in_file", "in_models", "in_step", "low_precision", "models", "needs_range", "written_by_index"]

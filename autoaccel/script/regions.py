@@ -1,0 +1,377 @@
+"""Where the autocast regions of a training step lie.
+
+A region is a run of sibling statements, from the first forward that a loss depends on to the last statement that makes the loss. It never
+holds a backward, an optimizer step, data loading or saving. Binary cross-entropy of probabilities is refused by autocast on CUDA: its
+statement stays outside, in float32, and the forwards nested in it are hoisted into the region before.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from autoaccel.script import hazards
+from autoaccel.script.effects import Effect, call_effects, effects, is_sensitive
+from autoaccel.script.gradients import sets_grad_mode
+from autoaccel.script.slicing import Slice, changed, variables
+from autoaccel.script.tree import walk_scope
+from autoaccel.script.values import Kind
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+    from autoaccel.script.training import Backward, Problem, TrainingStep
+
+_NEVER = Effect.BACKWARD | Effect.STEP | Effect.SAVES | Effect.YIELDS
+_NEVER_INSIDE = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Return | ast.Global | ast.Nonlocal
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hoist:
+    """An expression that gets a name of its own inside a region; `single` precision is what it is used in, outside."""
+
+    expression: ast.expr
+    name: str
+    single: bool
+
+
+@dataclass(slots=True, eq=False)
+class Region:
+    """Statements `first` … `last` of one block; `hoists` follow them inside. Without statements the hoists stand `before` one."""
+
+    first: ast.stmt | None
+    last: ast.stmt | None
+    hoists: list[Hoist] = field(default_factory=list)
+    before: ast.stmt | None = None
+
+    @property
+    def place(self) -> ast.stmt:
+        statement = self.first or self.before
+        assert statement is not None
+        return statement
+
+
+@dataclass(slots=True, eq=False)
+class Regions:
+    """All regions of a step, the expressions to be used in float32 outside them, and the losses that get a name."""
+
+    regions: list[Region] = field(default_factory=list)
+    single: list[ast.expr] = field(default_factory=list)
+    losses: dict[Backward, str] = field(default_factory=dict)
+    loads: list[tuple[ast.stmt, ast.Call, str]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    reduced: set[str] = field(default_factory=set)
+
+    def statements(self, script: Script) -> Iterator[ast.stmt]:
+        """Every statement that stands in a region."""
+        for region in self.regions:
+            if region.first is not None and region.last is not None:
+                block = script.block(region.first)
+                yield from block[block.index(region.first) : block.index(region.last) + 1]
+
+
+def plan(script: Script, step: TrainingStep) -> Regions:
+    return _Planner(script, step).run()
+
+
+class _Planner:
+    def __init__(self, script: Script, step: TrainingStep) -> None:
+        self.script = script
+        self.step = step
+        self.found = Regions()
+        self.loader_loops = {loop.node for loop in script.loader_loops}
+        self.slice = Slice(script, self._unwrappable)
+        self.heavy = {backward.statement: backward for backward in step.backwards if self._heavy(backward.loss)}
+        self.named: dict[ast.AST, set[str]] = {}
+
+    def run(self) -> Regions:
+        for backward in self.step.backwards:
+            if not self.slice.add(backward):
+                reason = "the forward pass is in another file" if self.slice.unresolved else "no forward pass of a model is seen for this loss"
+                self.found.problems.append((backward.call, reason))
+        blocks: dict[int, list[ast.stmt]] = {}
+        for statement in (*self.slice.statements, *self.heavy):
+            block = self.script.block(statement)
+            blocks.setdefault(id(block), block)
+        for block in sorted(blocks.values(), key=lambda block: block[0].lineno):
+            self._block(block)
+        self.found.regions.sort(key=lambda region: region.place.lineno)
+        inside = [*self.found.statements(self.script), *(hoist.expression for each in self.found.regions for hoist in each.hoists)]
+        self.found.problems += hazards.in_code(self.script, inside)
+        return self.found
+
+    # -- what may stand in a region
+
+    def _unwrappable(self, statement: ast.stmt) -> bool:
+        """Compound statements that regions go into instead of around."""
+        found = effects(self.script, statement)
+        if found & (_NEVER | Effect.SENSITIVE):
+            return True
+        return any(part in self.loader_loops for part in walk_scope(statement))
+
+    def _barrier(self, statement: ast.stmt) -> bool:
+        if isinstance(statement, _NEVER_INSIDE) or effects(self.script, statement) & _NEVER:
+            return True
+        if any(part in self.loader_loops for part in walk_scope(statement)):
+            return True
+        return any(_draws(self.script, part) for part in walk_scope(statement))
+
+    def _without_gradients(self, statement: ast.stmt) -> bool:
+        return isinstance(statement, ast.With) and any(sets_grad_mode(self.script, item.context_expr) for item in statement.items)
+
+    def _heavy(self, expression: ast.expr) -> bool:
+        """Whether a backward's receiver computes a forward or a loss, so that it belongs into a region itself."""
+        for part in walk_scope(expression):
+            if isinstance(part, ast.Call):
+                if Effect.FORWARD in call_effects(self.script, part) or is_sensitive(self.script, part):
+                    return True
+                if self.script.kind(part.func) in (Kind.LOSS_FUNCTION, Kind.FUNCTION):
+                    return True
+                if (self.script.qualname(part.func) or "").startswith("torch.nn.functional."):
+                    return True
+                if isinstance(part.func, ast.Name) and self.script.definitions(part.func):
+                    return self.script.qualname(part.func) is None
+        return False
+
+    # -- one statement list
+
+    def _block(self, block: list[ast.stmt]) -> None:
+        run: list[ast.stmt] = []
+        gap: list[ast.stmt] = []
+        open_region: Region | None = None
+
+        def flush() -> None:
+            nonlocal open_region
+            if run:
+                open_region = Region(run[0], run[-1])
+                self.found.regions.append(open_region)
+                run.clear()
+            else:
+                open_region = None
+            gap.clear()
+
+        for statement in block:
+            if statement in self.heavy:
+                adjacent = not gap
+                flush()
+                self._hoist_loss(self.heavy[statement], open_region if adjacent else None)
+                open_region = None
+                continue
+            if statement in self.slice.statements and Effect.SENSITIVE in effects(self.script, statement):
+                if run:
+                    adjacent = not gap
+                    flush()
+                else:
+                    adjacent = open_region is not None
+                open_region = self._sensitive(statement, open_region if adjacent else None)
+                continue
+            if self._barrier(statement):
+                if statement in self.slice.statements and Effect.FORWARD in effects(self.script, statement) and self._load(statement):
+                    flush()
+                    run.append(statement)
+                    self._reduce(statement)
+                    continue
+                flush()
+                open_region = None
+                continue
+            if statement not in self.slice.statements:
+                if run:
+                    gap.append(statement)
+                open_region = None
+                continue
+            if self._without_gradients(statement):
+                flush()
+                if Effect.FORWARD in effects(self.script, statement):
+                    self.found.regions.append(Region(statement, statement))
+                    self._reduce(statement)
+                open_region = None
+                continue
+            if run or self._starts(statement):
+                run += [*gap, statement]
+                gap.clear()
+                self._reduce(statement)
+            open_region = None
+        flush()
+
+    def _starts(self, statement: ast.stmt) -> bool:
+        if Effect.FORWARD in effects(self.script, statement):
+            return True
+        return bool(variables(statement) & self.found.reduced) and any(
+            isinstance(part, ast.Call) and self.script.kind(part.func) is not Kind.SCHEDULER for part in walk_scope(statement)
+        )
+
+    def _reduce(self, statement: ast.stmt) -> None:
+        """Note what a statement inside a region leaves in low precision."""
+        if Effect.FORWARD in effects(self.script, statement) or variables(statement) & self.found.reduced:
+            self.found.reduced |= changed(self.script, statement)
+
+    def _load(self, statement: ast.stmt) -> bool:
+        """`loss = model(next(batches))`: the batch is drawn before the region."""
+        draws = [part for part in walk_scope(statement) if _draws(self.script, part)]
+        if len(draws) != 1 or not isinstance(statement, ast.Assign | ast.AugAssign) or effects(self.script, statement) & _NEVER:
+            return False
+        assert isinstance(draws[0], ast.Call)
+        if self._conditional(draws[0], statement):
+            return False
+        self.found.loads.append((statement, draws[0], self._name(statement, "batch", "data", "next_batch")))
+        return True
+
+    # -- hoisting
+
+    def _hoist_loss(self, backward: Backward, region: Region | None) -> None:
+        if any(isinstance(part, ast.Call) and is_sensitive(self.script, part) for part in walk_scope(backward.loss)):
+            self._sensitive(backward.statement, region)
+            return
+        name = self._name(backward.statement, "loss", "total_loss", "batch_loss")
+        self.found.losses[backward] = name
+        self._add(backward.statement, [Hoist(backward.loss, name, False)], region)
+
+    def _add(self, statement: ast.stmt, hoists: list[Hoist], region: Region | None) -> Region | None:
+        if not hoists:
+            return region
+        if region is None:
+            region = Region(None, None, [], statement)
+            self.found.regions.append(region)
+        region.hoists += hoists
+        return region
+
+    def _sensitive(self, statement: ast.stmt, region: Region | None) -> Region | None:
+        """Binary cross-entropy stays outside; returns the region that a following statement of the kind may add to."""
+        script = self.script
+        if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr):
+            self.found.problems.append((statement, "binary cross-entropy is computed in a place that cannot be kept out of autocast"))
+            return None
+        hoists: list[Hoist] = []
+        for part in walk_scope(statement):
+            if not isinstance(part, ast.Call) or Effect.FORWARD not in call_effects(script, part):
+                continue
+            if Effect.SENSITIVE in call_effects(script, part):
+                self.found.problems.append((part, "binary cross-entropy is computed together with the forward pass"))
+                return None
+            whole = self._whole(part, statement)
+            if whole is None or self._conditional(whole, statement):
+                self.found.problems.append((part, "the forward pass inside a binary cross-entropy cannot be taken out"))
+                return None
+            if all(whole is not each.expression for each in hoists):
+                hoists.append(Hoist(whole, self._name(statement, *_names(statement)), self._is_argument(whole)))
+        self.found.single += self._arguments(statement, hoists)
+        if region is not None and region.first is None and any(
+            variables(hoist.expression) & self._changed_since(region, statement) for hoist in hoists
+        ):
+            region = None
+        return self._add(statement, hoists, region)
+
+    def _changed_since(self, region: Region, statement: ast.stmt) -> set[str]:
+        block = self.script.block(statement)
+        start = block.index(region.last) + 1 if region.last in block else block.index(region.place)  # type: ignore[arg-type]
+        return {name for each in block[start : block.index(statement)] for name in changed(self.script, each)}
+
+    def _whole(self, forward: ast.expr, statement: ast.stmt) -> ast.expr | None:
+        """The largest expression around a forward that has no binary cross-entropy in it."""
+        whole: ast.expr = forward
+        for ancestor in self.script.ancestors(forward):
+            if ancestor is statement or not isinstance(ancestor, ast.expr | ast.keyword | ast.Starred):
+                return whole
+            if any(isinstance(part, ast.Call) and Effect.SENSITIVE in call_effects(self.script, part) for part in ast.walk(ancestor)):
+                return whole
+            if isinstance(ancestor, ast.Starred):
+                return None
+            if isinstance(ancestor, ast.expr):
+                whole = ancestor
+        return whole
+
+    def _conditional(self, node: ast.AST, statement: ast.stmt) -> bool:
+        child = node
+        for ancestor in self.script.ancestors(node):
+            if ancestor is statement:
+                return False
+            if isinstance(ancestor, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+                return True
+            if isinstance(ancestor, ast.BoolOp) and child is not ancestor.values[0]:
+                return True
+            if isinstance(ancestor, ast.IfExp) and child is not ancestor.test:
+                return True
+            child = ancestor
+        return False
+
+    def _is_argument(self, expression: ast.expr) -> bool:
+        parent = self.script.parent(expression)
+        return isinstance(parent, ast.Call | ast.keyword)
+
+    def _arguments(self, statement: ast.stmt, hoists: list[Hoist]) -> Iterator[ast.expr]:
+        """Arguments of the losses in a statement outside the region that come out of it in low precision."""
+        hoisted = {id(each.expression) for each in hoists}
+        inside = {id(part) for each in hoists for part in ast.walk(each.expression)}
+        for call in walk_scope(statement):
+            if not isinstance(call, ast.Call) or id(call) in inside or not self._computes_loss(call):
+                continue
+            for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+                if id(argument) in hoisted or any(id(part) in inside for part in ast.walk(argument)):
+                    continue
+                if isinstance(argument, ast.Starred | ast.Tuple | ast.List | ast.Dict):
+                    continue
+                if variables(argument) & self.found.reduced and not _is_single(argument):
+                    if self.script.kind(argument) in (Kind.SEQUENCE, Kind.MAPPING):
+                        self.found.problems.append((argument, "binary cross-entropy takes a structure of tensors"))
+                        return
+                    if self.script.kind(argument) not in (Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.MODULE, Kind.LOSS_FUNCTION):
+                        yield argument
+
+    def _computes_loss(self, call: ast.Call) -> bool:
+        if is_sensitive(self.script, call) or self.script.kind(call.func) is Kind.LOSS_FUNCTION:
+            return True
+        if (self.script.qualname(call.func) or "").startswith("torch.nn.functional."):
+            return True
+        return Effect.SENSITIVE in call_effects(self.script, call)
+
+    def _name(self, statement: ast.stmt, *candidates: str) -> str:
+        """A name that the function (or, at module level, the file) does not use yet."""
+        home = self.script.function(statement) or self.script.tree
+        taken = self.named.get(home)
+        if taken is None:
+            if isinstance(home, ast.Module):
+                taken = set(self.script.used_names)
+            else:
+                taken = {part.id for part in ast.walk(home) if isinstance(part, ast.Name)}
+                taken |= {part.arg for part in ast.walk(home) if isinstance(part, ast.arg)}
+            self.named[home] = taken
+        for candidate in candidates:
+            if candidate not in taken:
+                taken.add(candidate)
+                return candidate
+        number = 2
+        while f"{candidates[0]}{number}" in taken:
+            number += 1
+        taken.add(f"{candidates[0]}{number}")
+        return f"{candidates[0]}{number}"
+
+
+def _names(statement: ast.stmt) -> tuple[str, ...]:
+    """Names for what a loss is computed from: `real_loss` is made of `real_output`."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+    if isinstance(target, ast.Name):
+        for word in ("loss", "Loss"):
+            if word in target.id and target.id.lower() != "loss":
+                name = target.id.replace(word, "output")
+                return (name, "output", "prediction")
+    return ("output", "prediction", "outputs")
+
+
+def _is_single(argument: ast.expr) -> bool:
+    """`x.float()`."""
+    return isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute) and argument.func.attr in ("float", "double")
+
+
+def _draws(script: Script, node: ast.AST) -> bool:
+    """`next(batches)`: loads data."""
+    match node:
+        case ast.Call(func=ast.Name(id="next") as function):
+            return not script.definitions(function)
+        case ast.Call(func=ast.Attribute(attr="__next__")):
+            return True
+        case _:
+            return False
+
+
+__all__ = ["Hoist", "Region", "Regions", "plan"]

@@ -1,0 +1,376 @@
+"""Where gradient scaling acts in a training step: where a scaler is made, what is unscaled before it is read, where the scale is updated."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from autoaccel.script.effects import Effect, effects, gradient_reads
+from autoaccel.script.flow import Definition
+from autoaccel.script.slicing import blocks
+from autoaccel.script.tree import walk_scope
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+    from autoaccel.script.training import Home, OptimizerStep, Problem, TrainingStep
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unscale:
+    """Unscale the gradients of one step's optimizer right before a statement that reads them."""
+
+    before: ast.stmt
+    step: OptimizerStep
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Creation:
+    """Make a scaler for some optimizers beside a statement: `after` the optimizers, or before the loop that uses them.
+
+    `owner` is the receiver when it becomes an attribute (`self`), else None.
+    """
+
+    statement: ast.stmt
+    after: bool
+    optimizers: tuple[str, ...]
+    owner: str | None
+    homes: tuple[Home, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Scaling:
+    """What scaling takes in one training step, or the problems that forbid it."""
+
+    updates: list[ast.stmt] = field(default_factory=list)
+    unscales: list[Unscale] = field(default_factory=list)
+    creations: list[Creation] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def plan(script: Script, step: TrainingStep) -> Scaling:
+    scaling = Scaling()
+    for home in step.homes:
+        steps = [each for each in step.steps if each.home is home]
+        scaling.updates += _updates(script, steps)
+        _unscale(script, home, steps, scaling)
+    _create(script, step, scaling)
+    return scaling
+
+
+# -- updates
+
+
+def _updates(script: Script, steps: list[OptimizerStep]) -> Iterator[ast.stmt]:
+    """The statements after which the scale is updated: the last of each run of steps, once for all optimizers of an iteration."""
+    units = sorted({each.unit for each in steps}, key=lambda unit: unit.lineno)
+    runs: list[list[ast.stmt]] = []
+    by_block: dict[int, list[ast.stmt]] = {}
+    for unit in units:
+        by_block.setdefault(id(script.block(unit)), []).append(unit)
+    for mine in by_block.values():
+        run = [mine[0]]
+        for unit in mine[1:]:
+            block = script.block(unit)
+            between = block[block.index(run[-1]) + 1 : block.index(unit)]
+            if any(_leaves(statement) for statement in between):
+                runs.append(run)
+                run = [unit]
+            else:
+                run.append(unit)
+        runs.append(run)
+    for run in runs:
+        if not any(_covered(script, run[0], other) for other in runs if other is not run):
+            yield run[-1]
+
+
+def _covered(script: Script, unit: ast.stmt, run: list[ast.stmt]) -> bool:
+    """Whether a nested step lies between two steps of an outer run, whose update serves it too."""
+    block = script.block(run[0])
+    child: ast.AST = unit
+    for ancestor in script.ancestors(unit):
+        if isinstance(ancestor, ast.For | ast.While | ast.FunctionDef):
+            return False
+        if isinstance(ancestor, ast.stmt) and script.block(ancestor) is block:
+            return block.index(run[0]) < block.index(ancestor) < block.index(run[-1]) and not _leaves(ancestor)
+        child = ancestor
+    return child is None
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    """Whether control may leave the iteration within a statement."""
+    pending: list[tuple[ast.AST, bool]] = [(statement, False)]
+    while pending:
+        node, inner = pending.pop()
+        if isinstance(node, ast.Return) or (isinstance(node, ast.Break | ast.Continue) and not inner):
+            return True
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            continue
+        nested = inner or isinstance(node, ast.For | ast.While | ast.AsyncFor)
+        pending.extend((child, nested) for child in ast.iter_child_nodes(node))
+    return False
+
+
+# -- unscaling
+
+
+def _unscale(script: Script, home: Home, steps: list[OptimizerStep], scaling: Scaling) -> None:
+    """Unscale before the first read of gradients between backward and step; reads anywhere else are problems."""
+    handled: set[ast.AST] = set()
+    for step in steps:
+        block = script.block(step.unit)
+        at = block.index(step.unit)
+        uses: list[ast.stmt] = []
+        for statement in reversed(block[:at]):
+            found = effects(script, statement)
+            if Effect.BACKWARD in found:
+                if Effect.GRADIENTS in found:
+                    uses += _after_backward(script, statement, scaling)
+                break
+            if Effect.GRADIENTS in found and not any(statement is other.unit for other in steps):
+                uses.append(statement)
+        for use in uses:
+            handled.update(gradient_reads(script, use))
+        if uses:
+            first = _innermost(script, uses[-1]) if len(uses) == 1 else uses[-1]
+            scaling.unscales.append(Unscale(first, step))
+    for read in gradient_reads(script, home):
+        if read not in handled and not _harmless(script, read, steps):
+            scaling.problems.append((read, "gradients are read where they are still scaled"))
+            return
+
+
+def _after_backward(script: Script, statement: ast.stmt, scaling: Scaling) -> list[ast.stmt]:
+    """The reads that follow the backward within one compound statement, last first."""
+    if isinstance(statement, ast.For | ast.While):
+        scaling.problems.append((statement, "gradients are clipped or read after every backward of an accumulation"))
+        return []
+    uses: list[ast.stmt] = []
+    for block in blocks(statement):
+        for inner in reversed(block):
+            found = effects(script, inner)
+            if Effect.BACKWARD in found:
+                if Effect.GRADIENTS in found:
+                    uses += _after_backward(script, inner, scaling)
+                break
+            if Effect.GRADIENTS in found:
+                uses.append(inner)
+    return uses
+
+
+def _innermost(script: Script, statement: ast.stmt) -> ast.stmt:
+    """The nested statement that reads gradients when one branch alone does, and no loop is in between."""
+    while isinstance(statement, ast.If) and Effect.GRADIENTS not in effects(script, statement.test):
+        reading = [inner for block in blocks(statement) for inner in block if Effect.GRADIENTS in effects(script, inner)]
+        if len(reading) != 1:
+            break
+        statement = reading[0]
+    return statement
+
+
+def _harmless(script: Script, read: ast.AST, steps: list[OptimizerStep]) -> bool:
+    """A read after the step (or before the next backward) of the same block: gradients are unscaled there."""
+    for step in steps:
+        block = script.block(step.unit)
+        at = block.index(step.unit)
+        for index, statement in enumerate(block):
+            if not script.inside(read, statement):
+                continue
+            if index > at:
+                return not any(Effect.BACKWARD in effects(script, each) for each in block[at + 1 : index + 1])
+            before = block[: index + 1]
+            after = block[index:at]
+            return (
+                not any(Effect.BACKWARD in effects(script, each) for each in before)
+                and any(Effect.BACKWARD in effects(script, each) for each in after)
+            )
+    return False
+
+
+# -- the scaler
+
+
+def _create(script: Script, step: TrainingStep, scaling: Scaling) -> None:
+    optimizers = tuple(dict.fromkeys(script.source(each.optimizer) for each in step.steps))
+    where = {_origin(script, each) for each in step.steps}
+    scopes = {scope for scope, _ in where}
+    creation = None
+    if scopes == {"attribute"}:
+        creation = _beside_attributes(script, step, optimizers)
+    elif len(where) == 1 and scopes == {"scope"}:
+        creation = _beside_definitions(script, step, optimizers)
+    if creation is not None:
+        scaling.creations.append(creation)
+        return
+    for home in step.homes:
+        backwards = [each for each in step.backwards if each.home is home]
+        mine = [each for each in step.steps if each.home is home]
+        if scopes == {"attribute"} and _same_object(script, step):
+            names = optimizers
+        else:
+            names = tuple(dict.fromkeys(script.source(each.optimizer) for each in mine))
+            if not mine or not backwards:
+                place = (backwards or mine)[0].call
+                scaling.problems.append((place, "backward and optimizer step are in different functions"))
+                return
+        first = _before(script, home, [*(each.statement for each in backwards), *(each.unit for each in mine)])
+        scaling.creations.append(Creation(first, False, names, None, (home,)))
+
+
+def _same_object(script: Script, step: TrainingStep) -> bool:
+    return len({script.parent(home) for home in step.homes}) == 1
+
+
+def _origin(script: Script, step: OptimizerStep) -> tuple[str, ast.AST | None]:
+    """Where an optimizer's name lives: an attribute of `self`, a scope (module or function) that assigns it, or elsewhere."""
+    match step.optimizer:
+        case ast.Attribute(value=ast.Name(id="self")):
+            return "attribute", None
+        case ast.Name() as name:
+            definitions = script.definitions(name)
+            scopes = {definition.scope.node for definition in definitions}
+            if len(scopes) == 1 and all(_assigned(definition) for definition in definitions):
+                return "scope", scopes.pop()
+            return "elsewhere", step.home
+        case _:
+            return "elsewhere", step.home
+
+
+def _assigned(definition: Definition) -> bool:
+    return definition.how == "assign" and isinstance(definition.node, ast.Assign | ast.AnnAssign)
+
+
+def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> Creation | None:
+    """After the last of the optimizers, when they are made side by side and on every path to the step."""
+    statements: set[ast.stmt] = set()
+    for each in step.steps:
+        assert isinstance(each.optimizer, ast.Name)
+        statements.update(definition.node for definition in script.definitions(each.optimizer) if isinstance(definition.node, ast.stmt))
+    found = _last(script, statements)
+    if found is None:
+        return None
+    scope = script.function(found) or script.tree
+    for home in step.homes:
+        if home is not scope and not script.inside(home, scope):
+            return None
+        if home is scope and not all(_reached(script, found, each.statement) for each in (*step.backwards, *step.steps) if each.home is home):
+            return None
+    return Creation(found, True, optimizers, None, step.homes)
+
+
+def _last(script: Script, statements: set[ast.stmt]) -> ast.stmt | None:
+    """The last of some statements of one block, or the statement that holds them all when each branch of it has one of them."""
+    found = {id(script.block(statement)) for statement in statements}
+    if len(found) == 1:
+        return max(statements, key=lambda statement: statement.lineno)
+    outer: dict[int, list[ast.stmt]] = {}
+    for statement in statements:
+        top = statement
+        while isinstance(script.parent(top), ast.If) or isinstance(script.parent(top), ast.stmt) and isinstance(top, ast.If):
+            parent = script.parent(top)
+            if not isinstance(parent, ast.If):
+                break
+            top = parent
+        outer.setdefault(id(script.block(top)), []).append(top)
+    if len(outer) != 1:
+        return None
+    tops = sorted(set(next(iter(outer.values()))), key=lambda statement: statement.lineno)
+    if all(not isinstance(top, ast.If) or _always(top, statements) for top in tops):
+        return tops[-1]
+    return None
+
+
+def _always(branch: ast.If, statements: set[ast.stmt]) -> bool:
+    """Whether every path through an `if` runs one of the statements (or ends)."""
+
+    def covered(block: list[ast.stmt]) -> bool:
+        for each in block:
+            if each in statements or isinstance(each, ast.Raise | ast.Return):
+                return True
+            if isinstance(each, ast.If) and each.orelse and covered(each.body) and covered(each.orelse):
+                return True
+        return False
+
+    return bool(branch.orelse) and covered(branch.body) and covered(branch.orelse)
+
+
+def _reached(script: Script, statement: ast.stmt, later: ast.stmt) -> bool:
+    """Whether control that reaches `later` has passed `statement`: it precedes it in a block around it."""
+    block = script.block(statement)
+    current: ast.AST | None = later
+    while current is not None:
+        if isinstance(current, ast.stmt) and script.block(current) is block:
+            return block.index(statement) < block.index(current)
+        current = script.parent(current)
+    return False
+
+
+def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> Creation | None:
+    """After the last assignment of the optimizers as attributes, when one method of the class assigns each of them once."""
+    owners = {script.parent(home) for home in step.homes}
+    owner = owners.pop()
+    if owners or not isinstance(owner, ast.ClassDef):
+        return None
+    wanted = {each.optimizer.attr for each in step.steps if isinstance(each.optimizer, ast.Attribute)}
+    found: dict[str, list[ast.stmt]] = {}
+    for method in owner.body:
+        if not isinstance(method, ast.FunctionDef):
+            continue
+        for part in walk_scope(method):
+            if isinstance(part, ast.Assign):
+                for name in _attributes(part.targets):
+                    if name in wanted and not (isinstance(part.value, ast.Constant) and part.value.value is None):
+                        found.setdefault(name, []).append(part)
+    if set(found) != wanted or any(len(statements) != 1 for statements in found.values()):
+        return None
+    statements = {each[0] for each in found.values()}
+    last = _last(script, statements)
+    if last is None:
+        return None
+    method = script.function(last)
+    if not isinstance(method, ast.FunctionDef) or not method.args.args:
+        return None
+    inside = [each for each in (*step.backwards, *step.steps) if each.home is method]
+    if any(not _reached(script, last, each.statement) for each in inside):
+        return None
+    if method.name != "__init__" and not inside and not _called_by_init(script, owner, method):
+        return None
+    return Creation(last, True, optimizers, method.args.args[0].arg, step.homes)
+
+
+def _called_by_init(script: Script, owner: ast.ClassDef, method: ast.FunctionDef) -> bool:
+    return any(
+        getattr(script.function(call), "name", "") == "__init__" and script.enclosing_class(call) is owner
+        for other, call in script.callers(method)
+        if other is script
+    )
+
+
+def _attributes(targets: list[ast.expr]) -> Iterator[str]:
+    for target in targets:
+        match target:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                yield name
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                yield from _attributes(list(elements))
+
+
+def _before(script: Script, home: Home, statements: list[ast.stmt]) -> ast.stmt:
+    """The outermost loop of a function around its first site, or the first site itself."""
+    first = min(statements, key=lambda statement: statement.lineno)
+    loops = script.loops(first)
+    outermost: ast.stmt = loops[-1] if loops else first
+    block = script.block(outermost)
+    for statement in statements:  # all sites must be in reach of the new name
+        if not any(script.inside(statement, each) for each in block[block.index(outermost) :]):
+            return _common(script, home, statements)
+    return outermost
+
+
+def _common(script: Script, home: Home, statements: list[ast.stmt]) -> ast.stmt:
+    body = home.body if isinstance(home.body, list) else []
+    for statement in body:
+        if any(script.inside(each, statement) for each in statements):
+            return statement
+    return statements[0]

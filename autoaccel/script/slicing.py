@@ -1,0 +1,203 @@
+"""Which statements a loss depends on: the backward slice of every `backward()` of a training step.
+
+The slice is taken at the level of statement lists. It climbs from the backward's block to the blocks around it, and from a function
+that is handed the loss (or what it is made of) to the calls of that function in the same file.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from autoaccel.script.effects import Effect, effects
+from autoaccel.script.tree import walk_scope
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+    from autoaccel.script.training import Backward
+
+_MUTATORS = frozenset("append extend insert update add setdefault appendleft push".split())
+_COMPOUND = ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try | ast.TryStar | ast.Match
+
+
+def variables(expression: ast.AST) -> set[str]:
+    """What an expression or statement reads: names, and attributes of `self` one level deep."""
+    found: set[str] = set()
+    for part in walk_scope(expression):
+        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "self":
+            found.add(f"self.{part.attr}")
+        elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and part.id != "self":
+            found.add(part.id)
+    return found
+
+
+def target_variables(target: ast.expr) -> set[str]:
+    """What an assignment to a target changes; writing a part changes the whole."""
+    match target:
+        case ast.Name(id=name):
+            return {name}
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return {f"self.{name}"}
+        case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.Starred(value=value):
+            return target_variables(value)
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            return {name for element in elements for name in target_variables(element)}
+        case _:
+            return set()
+
+
+def changed(script: Script, statement: ast.stmt) -> set[str]:
+    """The variables that a statement (with everything nested in it) may give a value."""
+    found: set[str] = set()
+    for part in walk_scope(statement):
+        match part:
+            case ast.Assign(targets=targets):
+                for target in targets:
+                    found |= target_variables(target)
+            case ast.AugAssign(target=target) | ast.AnnAssign(target=target) | ast.For(target=target) | ast.NamedExpr(target=target):
+                found |= target_variables(target)
+            case ast.withitem(optional_vars=ast.expr() as target):
+                found |= target_variables(target)
+            case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in _MUTATORS or (
+                method.endswith("_") and not method.startswith("_")
+            ):
+                found |= target_variables(owner)
+    for part in walk_scope(statement):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+            if isinstance(part.func.value, ast.Name) and part.func.value.id == "self":
+                found |= _attributes_set(script, part)
+    return found
+
+
+def _attributes_set(script: Script, call: ast.Call, depth: int = 3) -> set[str]:
+    """The attributes of `self` that a method call of the same object assigns."""
+    found: set[str] = set()
+    for other, function in script.callees(call):
+        if other is not script or not isinstance(script.parent(function), ast.ClassDef):
+            continue
+        for part in walk_scope(function):
+            if isinstance(part, ast.Assign):
+                for target in part.targets:
+                    found |= {name for name in target_variables(target) if name.startswith("self.")}
+            elif isinstance(part, ast.Call) and depth and isinstance(part.func, ast.Attribute):
+                if isinstance(part.func.value, ast.Name) and part.func.value.id == "self" and part is not call:
+                    found |= _attributes_set(script, part, depth - 1)
+    return found
+
+
+def sets_everything(statement: ast.stmt) -> set[str]:
+    """Names that a statement surely overwrites, so that earlier values do not matter."""
+    if isinstance(statement, ast.Assign):
+        return {name for target in statement.targets for name in _plain(target)}
+    return set()
+
+
+def _plain(target: ast.expr) -> set[str]:
+    match target:
+        case ast.Name(id=name):
+            return {name}
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return {f"self.{name}"}
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            return {name for element in elements for name in _plain(element)}
+        case _:
+            return set()
+
+
+def blocks(statement: ast.stmt) -> list[list[ast.stmt]]:
+    """The statement lists directly inside a compound statement."""
+    found: list[list[ast.stmt]] = []
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(statement, field, None)
+        if isinstance(block, list) and block and isinstance(statement, _COMPOUND):
+            found.append(block)
+    for handler in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        found.append(handler.body)
+    return found
+
+
+class Slice:
+    """The statements that some losses depend on, whole at the outermost level at which they can be wrapped."""
+
+    def __init__(self, script: Script, unwrappable: object) -> None:
+        self.script = script
+        self.statements: set[ast.stmt] = set()
+        self.unresolved = False
+        self._unwrappable = unwrappable
+        self._seen: set[tuple[ast.AST, frozenset[str]]] = set()
+
+    def add(self, backward: Backward) -> bool:
+        """Take the slice of one backward; False when it meets no forward."""
+        needed = variables(backward.loss)
+        found = Effect.FORWARD in effects(self.script, backward.loss)
+        return self._climb(backward.statement, needed) or found
+
+    def _climb(self, statement: ast.stmt, needed: set[str]) -> bool:
+        """From just before a statement to the start of its function, then on to the callers."""
+        script = self.script
+        function = script.function(statement)
+        key = (statement, frozenset(needed))
+        if key in self._seen:
+            return False
+        self._seen.add(key)
+        found = False
+        current: ast.AST | None = statement
+        while isinstance(current, ast.stmt):
+            block = script.block(current)
+            found |= self._block(block[: block.index(current)], needed)
+            parent = script.parent(current)
+            while parent is not None and not isinstance(parent, ast.stmt | ast.Module):
+                parent = script.parent(parent)
+            if parent is function or isinstance(parent, ast.Module | ast.ClassDef | None):
+                break
+            if isinstance(parent, ast.For | ast.While) and isinstance(parent, ast.For):
+                if target_variables(parent.target) & needed:
+                    needed |= variables(parent.iter)
+            elif isinstance(parent, ast.With):
+                for item in parent.items:
+                    if item.optional_vars is not None and target_variables(item.optional_vars) & needed:
+                        needed |= variables(item.context_expr)
+            current = parent
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            found |= self._callers(function, needed)
+        return found
+
+    def _callers(self, function: ast.FunctionDef | ast.AsyncFunctionDef, needed: set[str]) -> bool:
+        """What the callers pass: the arguments, and the attributes of `self` that they set before."""
+        script = self.script
+        parameters = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs, *function.args.posonlyargs)}
+        attributes = {name for name in needed if name.startswith("self.")}
+        if not (needed & parameters or attributes):
+            return False
+        found = False
+        for other, call in script.callers(function):
+            if other is not script:
+                self.unresolved = True
+                continue
+            passed = set(attributes)
+            for parameter in needed & parameters:
+                argument = script.argument(call, function, parameter)
+                if argument is not None:
+                    passed |= variables(argument)
+                    found |= Effect.FORWARD in effects(script, argument)
+            found |= self._climb(script.statement(call), passed)
+        return found
+
+    def _block(self, statements: list[ast.stmt], needed: set[str]) -> bool:
+        """Walk a run of statements backwards, adding those that give a needed variable its value."""
+        found = False
+        for statement in reversed(statements):
+            hits = changed(self.script, statement) & needed
+            if not hits:
+                continue
+            if isinstance(statement, _COMPOUND) and self._unwrappable(statement):  # type: ignore[operator]
+                for block in blocks(statement):
+                    found |= self._block(block, needed)
+                if isinstance(statement, ast.For):
+                    needed |= variables(statement.iter)
+                continue
+            self.statements.add(statement)
+            found |= Effect.FORWARD in effects(self.script, statement)
+            needed -= sets_everything(statement)
+            needed |= variables(statement)
+        return found

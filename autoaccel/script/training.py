@@ -1,0 +1,339 @@
+"""Training steps: the backwards, optimizer steps and forwards that belong together, and why one must not be converted.
+
+A training step is one component: everything that is connected through the call graph, a class, a scope or an optimizer. Whatever is
+true of one backward of it (a closure, a second derivative, gradients applied by hand) is a problem of the whole.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autoaccel.script import hazards
+from autoaccel.script.effects import Effect, call_effects, effects, is_step
+from autoaccel.script.gradients import is_backward
+from autoaccel.script.tree import walk_scope
+from autoaccel.script.values import Kind
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+
+Home = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+Problem = tuple[ast.AST, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Backward:
+    """`loss.backward()`, or `torch.autograd.backward(loss)`; `scaled` when it goes through a gradient scaler already."""
+
+    call: ast.Call
+    loss: ast.expr
+    statement: ast.stmt
+    home: Home
+    scaled: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OptimizerStep:
+    """`optimizer.step()`. `unit` is the statement that steps: the statement itself, or `for o in optimizers: o.step()` as a whole.
+
+    `optimizer` is what the unit steps, in the words of its scope: the receiver, or the iterated optimizers.
+    """
+
+    call: ast.Call
+    optimizer: ast.expr
+    statement: ast.stmt
+    unit: ast.stmt
+    home: Home
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingStep:
+    """One component. `problems` say, with their places, why it must be left as it is; `converted` that it uses the runtime already."""
+
+    backwards: tuple[Backward, ...]
+    steps: tuple[OptimizerStep, ...]
+    homes: tuple[Home, ...]
+    clips: tuple[ast.Call, ...]
+    zero_grads: tuple[ast.Call, ...]
+    forwards: tuple[ast.Call, ...]
+    problems: tuple[Problem, ...]
+    converted: bool
+
+
+def find(script: Script) -> tuple[TrainingStep, ...]:
+    """Every training step of a file, in source order of its first site."""
+    backwards = [_backward(script, call) for call in script.find(ast.Call) if is_backward(script, call)]
+    steps = [_step(script, call) for call in script.find(ast.Call) if is_step(script, call)]
+    groups = _Groups()
+    for site in (*backwards, *steps):
+        groups.add(site.home)
+    if not groups.members:
+        return ()
+    crossings = _connect(script, groups, steps)
+    found = []
+    for homes in groups.components():
+        mine = [each for each in backwards if each.home in homes]
+        stepping = [each for each in steps if each.home in homes]
+        found.append(_component(script, homes, mine, stepping, crossings))
+    return tuple(sorted(found, key=_position))
+
+
+def _position(step: TrainingStep) -> int:
+    return min(site.call.lineno for site in (*step.backwards, *step.steps))
+
+
+def _home(script: Script, node: ast.AST) -> Home:
+    return script.function(node) or script.tree
+
+
+def _backward(script: Script, call: ast.Call) -> Backward:
+    loss: ast.expr = call
+    if script.qualname(call.func) is not None:
+        named = [keyword.value for keyword in call.keywords if keyword.arg == "tensors"]
+        loss = call.args[0] if call.args else named[0] if named else call
+    elif isinstance(call.func, ast.Attribute):
+        loss = call.func.value
+    return Backward(call, loss, script.statement(call), _home(script, call), scaled(script, loss))
+
+
+def scaled(script: Script, loss: ast.expr) -> bool:
+    """`scaler.scale(loss)`."""
+    match loss:
+        case ast.Call(func=ast.Attribute(value=owner, attr="scale")):
+            return script.kind(owner) is Kind.SCALER or "scaler" in script.source(owner).lower()
+        case _:
+            return False
+
+
+def _step(script: Script, call: ast.Call) -> OptimizerStep:
+    assert isinstance(call.func, ast.Attribute)
+    statement = script.statement(call)
+    optimizer = call.func.value
+    unit = statement
+    if script.kind(optimizer) is Kind.SCALER and call.args:
+        optimizer = call.args[0]
+    loops = script.loops(call)
+    if loops and isinstance(loops[0], ast.For) and isinstance(optimizer, ast.Name) and isinstance(loops[0].target, ast.Name):
+        if loops[0].target.id == optimizer.id and script.block(statement) is loops[0].body:
+            unit, optimizer = loops[0], loops[0].iter
+    return OptimizerStep(call, optimizer, statement, unit, _home(script, call))
+
+
+# -- what belongs together
+
+
+class _Groups:
+    """Union-find over the functions that hold sites."""
+
+    def __init__(self) -> None:
+        self.members: dict[Home, Home] = {}
+
+    def add(self, home: Home) -> None:
+        self.members.setdefault(home, home)
+
+    def root(self, home: Home) -> Home:
+        while self.members[home] is not home:
+            home = self.members[home]
+        return home
+
+    def join(self, first: Home, second: Home) -> None:
+        if first in self.members and second in self.members:
+            self.members[self.root(first)] = self.root(second)
+
+    def components(self) -> Iterable[frozenset[Home]]:
+        found: dict[Home, set[Home]] = {}
+        for home in self.members:
+            found.setdefault(self.root(home), set()).add(home)
+        return [frozenset(homes) for homes in found.values()]
+
+
+def _connect(script: Script, groups: _Groups, steps: list[OptimizerStep]) -> dict[Home, str]:
+    """Join what belongs together; returns the homes whose step goes on in another file, with that file's name."""
+    crossings: dict[Home, str] = {}
+    homes = list(groups.members)
+    by_class: dict[ast.AST, Home] = {}
+    for home in homes:
+        owner = script.parent(home)
+        if isinstance(owner, ast.ClassDef):
+            groups.join(home, by_class.setdefault(owner, home))
+        outer = script.function(home) if home is not script.tree else None
+        if outer is not None and outer in groups.members:
+            groups.join(home, outer)
+        for other, caller in _calling(script, home):
+            if other is not script:
+                crossings[home] = other.path.name if other.path is not None else "another file"
+            else:
+                groups.join(home, caller)
+        foreign = _foreign(script, home)
+        if foreign is not None:
+            crossings[home] = foreign
+    by_optimizer: dict[ast.AST, Home] = {}
+    for step in steps:
+        for value in script.values(step.optimizer):
+            if value.kind is Kind.OPTIMIZER and isinstance(value.node, ast.Call):
+                groups.join(step.home, by_optimizer.setdefault(value.node, step.home))
+    return crossings
+
+
+def _calling(script: Script, home: Home) -> Iterator[tuple[Script, Home]]:
+    """The functions that call a home, through any number of functions between, and themselves do a part of a step."""
+    pending: list[tuple[Script, Home]] = [(script, home)]
+    seen: set[Home] = {home}
+    while pending:
+        at, function = pending.pop()
+        if isinstance(function, ast.Module):
+            continue
+        for other, call in other_callers(at, function):
+            caller = _home(other, call)
+            if caller in seen:
+                continue
+            seen.add(caller)
+            if holds_sites(other, caller):
+                yield other, caller
+            else:
+                pending.append((other, caller))
+
+
+def other_callers(script: Script, function: ast.AST) -> tuple[tuple[Script, ast.Call], ...]:
+    return script.callers(function)
+
+
+def holds_sites(script: Script, home: Home) -> bool:
+    """Whether a function's own body, callees aside, has a backward or an optimizer step."""
+    return any(
+        isinstance(part, ast.Call) and (is_backward(script, part) or is_step(script, part)) for part in walk_scope(home)
+    )
+
+
+def _foreign(script: Script, home: Home) -> str | None:
+    """The other file in which a function called from `home` runs a backward or a step."""
+    for part in walk_scope(home):
+        if isinstance(part, ast.Call):
+            for other, function in script.callees(part):
+                if other is not script and effects(other, function) & (Effect.BACKWARD | Effect.STEP):
+                    return other.path.name if other.path is not None else "another file"
+    return None
+
+
+# -- one component
+
+
+def _component(
+    script: Script,
+    homes: frozenset[Home],
+    backwards: list[Backward],
+    steps: list[OptimizerStep],
+    crossings: dict[Home, str],
+) -> TrainingStep:
+    calls = [part for home in homes for part in walk_scope(home) if isinstance(part, ast.Call)]
+    calls.sort(key=lambda call: (call.lineno, call.col_offset))
+    converted = bool(backwards) and any(each.scaled and _by_runtime(script, each) for each in backwards)
+    return TrainingStep(
+        tuple(backwards),
+        tuple(steps),
+        tuple(homes),
+        tuple(call for call in calls if Effect.GRADIENTS in call_effects(script, call)),
+        tuple(call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad"),
+        tuple(call for call in calls if Effect.FORWARD in call_effects(script, call)),
+        tuple(_problems(script, homes, backwards, steps, crossings)),
+        converted,
+    )
+
+
+def _by_runtime(script: Script, backward: Backward) -> bool:
+    match backward.loss:
+        case ast.Call(func=ast.Attribute(value=owner)):
+            return any(value.name is not None and value.name.endswith("runtime.grad_scaler") for value in script.values(owner))
+        case _:
+            return False
+
+
+def _problems(
+    script: Script,
+    homes: frozenset[Home],
+    backwards: list[Backward],
+    steps: list[OptimizerStep],
+    crossings: dict[Home, str],
+) -> Iterator[Problem]:
+    sites = [*backwards, *steps]
+    place = sites[0].call
+    for label in sorted(script.frameworks):
+        yield place, f"{label} runs the training step"
+    for home in homes:
+        if home in crossings:
+            yield place, f"a part of the training step is in {crossings[home]}"
+    if not steps:
+        outside = [each for home in homes for each in _calling_wrapped(script, home)]
+        reason = "the optimizer is stepped by a class of the project" if outside else "no optimizer steps on these gradients"
+        yield place, reason
+    if not backwards:
+        yield place, "no backward pass is seen for this optimizer step"
+    for backward in backwards:
+        yield from _backward_problems(script, backward)
+    for step in steps:
+        yield from _step_problems(script, step)
+    for home in homes:
+        yield from hazards.in_step(script, home)
+    yield from hazards.in_file(script, place)
+
+
+def _calling_wrapped(script: Script, home: Home) -> Iterator[ast.Call]:
+    for part in walk_scope(home):
+        if isinstance(part, ast.Call) and Effect.STEP in call_effects(script, part) and not is_step(script, part):
+            yield part
+
+
+def _backward_problems(script: Script, backward: Backward) -> Iterator[Problem]:
+    call = backward.call
+    if script.qualname(call.func) == "torch.distributed.autograd.backward":
+        yield call, "distributed autograd keeps the gradients"
+    elif backward.loss is call:
+        yield call, "what it runs backward from is not seen"
+    if isinstance(backward.home, ast.Lambda):
+        yield call, "backward runs in a lambda"
+    if backward.scaled:
+        yield call, "it uses a gradient scaler already"
+    elif call.args and script.qualname(call.func) is None and _owns_backward(script, backward):
+        yield call, "backward belongs to an engine or optimizer"
+    for keyword in call.keywords:
+        if keyword.arg == "create_graph" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False):
+            yield call, "it differentiates twice (create_graph)"
+    if not isinstance(backward.statement, ast.Expr):
+        yield call, "backward is part of a larger statement"
+
+
+def _owns_backward(script: Script, backward: Backward) -> bool:
+    """`engine.backward(loss)`: the receiver is no tensor."""
+    if script.kind(backward.loss) in (Kind.TENSOR, Kind.BATCH):
+        return False
+    return "loss" not in script.source(backward.loss).lower()
+
+
+def _step_problems(script: Script, step: OptimizerStep) -> Iterator[Problem]:
+    call = step.call
+    if script.kind(call.func.value) is Kind.SCALER:  # type: ignore[attr-defined]
+        yield call, "it uses a gradient scaler already"
+        return
+    if call.args or call.keywords:
+        yield call, "the optimizer evaluates a closure or takes arguments"
+    if not isinstance(step.statement, ast.Expr):
+        yield call, "the result of the optimizer step is used"
+    if isinstance(step.home, ast.Lambda):
+        yield call, "the optimizer steps in a lambda"
+    for value in script.values(step.optimizer):
+        made = value.name or ""
+        if made.endswith(".LBFGS"):
+            yield call, "LBFGS evaluates a closure several times"
+        elif isinstance(value.node, ast.Call) and value.script is not None and value.kind is Kind.OPTIMIZER:
+            yield from _creation_problems(value.script, value.node, call)
+
+
+def _creation_problems(script: Script, creation: ast.Call, place: ast.AST) -> Iterator[Problem]:
+    parameters = creation.args[0] if creation.args else None
+    if isinstance(parameters, ast.List | ast.Tuple):
+        tensors = [each for each in parameters.elts if script.kind(each) in (Kind.TENSOR, Kind.BATCH)]
+        if tensors and len(tensors) == len(parameters.elts):
+            yield place, "it optimizes tensors, not a model"

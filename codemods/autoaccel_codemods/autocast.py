@@ -1,0 +1,177 @@
+"""Run forwards and losses in mixed precision, and scale gradients where that means float16.
+
+Matrix products and convolutions run several times faster in bfloat16 or float16 on hardware with units for them, and activations take half
+the memory. Parameters, gradients and the optimizer stay in float32. Which precision, if any, is decided when the script runs; the scaler acts
+for float16 only.
+
+A training step is converted whole or not at all: every forward, loss, backward, clip and optimizer step that belong together. Left alone are
+closures (LBFGS), second derivatives, gradients applied or read by hand, models in another precision, mixed precision of the script's own,
+sharded or remote models, code that low precision breaks (linear algebra, writing by index, custom autograd functions), and steps whose forward
+or optimizer is not seen. Binary cross-entropy of probabilities is computed in float32, outside the region.
+
+Before:
+    output = model(data)
+    loss = criterion(output, target)
+    loss.backward()
+    optimizer.step()
+
+After:
+    with accel.autocast(device):
+        output = model(data)
+        loss = criterion(output, target)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from autoaccel.rewriting.finding import Code, Edit, Finding, InsertAfter, InsertBefore, Replace, Skipped, Tier, WrapStatements
+from autoaccel.rewriting.rule import Rule
+from autoaccel.script import Script, devices, escapes, hazards, regions, scaling
+from autoaccel.script.regions import Hoist, Region, Regions
+from autoaccel.script.scaling import Creation, Scaling
+from autoaccel.script.training import Backward, Home, OptimizerStep, TrainingStep
+
+RULE = Rule(
+    code="AA301",
+    name="autocast",
+    tier=Tier.NUMERICS,
+    needles=(b"backward",),
+    references=(
+        "https://docs.pytorch.org/docs/stable/amp.html",
+        "https://docs.pytorch.org/docs/stable/notes/amp_examples.html",
+    ),
+)
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    names = _Names(script)
+    for step in script.training:
+        if step.converted:
+            continue
+        problem = next(iter(step.problems), None)
+        if problem is None:
+            found = regions.plan(script, step)
+            scaled = scaling.plan(script, step)
+            escaped = escapes.find(script, step, found)
+            problem = next(iter((*found.problems, *scaled.problems, *escaped.problems)), None)
+        if problem is not None:
+            yield RULE.skip(*problem)
+            continue
+        found.single += escaped.single
+        edits = _edits(script, step, found, scaled, names)
+        yield RULE.finding(step.backwards[0].call, _message(step), *script.import_runtime, *edits)
+
+
+def _message(step: TrainingStep) -> str:
+    count = len(step.backwards)
+    return "the training step runs in float32" + (f" ({count} backward passes)" if count > 1 else "")
+
+
+class _Names:
+    """The names of scalers: one free name for the file, numbered where two would meet in one scope."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._given: set[tuple[ast.AST, str]] = set()
+
+    def scaler(self, creation: Creation) -> str:
+        scope: ast.AST = self._script.function(creation.statement) or self._script.tree
+        if creation.owner is not None:
+            scope = self._script.enclosing_class(creation.statement) or scope
+        shared = any(home is not scope for home in creation.homes)
+        number = 1
+        while True:
+            base = self._script.free_name("scaler", "grad_scaler", "amp_scaler", "loss_scaler")
+            name = base if number == 1 else f"{base}{number}"
+            if all(scope is not other and not (shared and other is self._script.tree) or known != name for other, known in self._given):
+                self._given.add((scope, name))
+                return name
+            number += 1
+
+
+def _edits(script: Script, step: TrainingStep, found: Regions, scaled: Scaling, names: _Names) -> Iterator[Edit]:
+    scalers: dict[Home, str] = {}
+    for creation in scaled.creations:
+        name = names.scaler(creation)
+        made = f"{script.accel}.grad_scaler({', '.join(creation.optimizers)})"
+        if creation.owner is not None:
+            yield InsertAfter(creation.statement, Code(_literal(f"{creation.owner}.{name} = {made}")))
+        elif creation.after:
+            yield InsertAfter(creation.statement, Code(_literal(f"{name} = {made}")))
+        else:
+            yield InsertBefore(creation.statement, Code(_literal(f"{name} = {made}")))
+        for home in creation.homes:
+            scalers[home] = name if creation.owner is None else f"self.{name}"
+    for region in found.regions:
+        yield from _region(script, region, found)
+    for statement, call, name in found.loads:
+        yield InsertBefore(statement, Code(f"{name} = {{0}}", (call,)))
+        yield Replace(call, Code(name))
+    for expression in found.single:
+        yield Replace(expression, Code("{0}.float()", (expression,)))
+    for backward in step.backwards:
+        yield _backward(backward, scalers[backward.home], found)
+    for each in step.steps:
+        receiver = each.call.func.value  # type: ignore[attr-defined]
+        yield Replace(each.call, Code(f"{scalers[each.home]}.step({{0}})", (receiver,)))
+    for unscale in scaled.unscales:
+        yield InsertBefore(unscale.before, Code(_literal(_unscaling(script, unscale.step, scalers[unscale.step.home]))))
+    for statement in scaled.updates:
+        home = script.function(statement) or script.tree
+        yield InsertAfter(statement, Code(f"{scalers[home]}.update()"))
+
+
+def _literal(text: str) -> str:
+    """Source text as a template without holes."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _unscaling(script: Script, step: OptimizerStep, scaler: str) -> str:
+    if isinstance(step.unit, ast.For):
+        each = script.source(step.unit.target)
+        return f"for {each} in {script.source(step.optimizer)}:\n    {scaler}.unscale_({each})"
+    return f"{scaler}.unscale_({script.source(step.optimizer)})"
+
+
+def _backward(backward: Backward, scaler: str, found: Regions) -> Edit:
+    name = found.losses.get(backward)
+    if name is not None:
+        return Replace(backward.loss, Code(f"{scaler}.scale({name})"))
+    return Replace(backward.loss, Code(f"{scaler}.scale({{0}})", (backward.loss,)))
+
+
+def _region(script: Script, region: Region, found: Regions) -> Iterator[Edit]:
+    device = devices.visible(script, region.place)
+    half = "" if not hazards.needs_range(script, region_models(script, region)) else "fp16=False"
+    arguments = ", ".join(each for each in (device, half) if each)
+    header = f"with {script.accel}.autocast({_literal(arguments)})"
+    tail = _tail(region.hoists)
+    if region.first is not None and region.last is not None:
+        yield WrapStatements(region.first, region.last, Code(header), tail)
+    elif tail is not None and region.before is not None:
+        body = tail.text.replace("\n", "\n    ")
+        yield InsertBefore(region.before, Code(f"{header}:\n    {body}", tail.holes))
+    for hoist in region.hoists:
+        if all(hoist.expression is not backward.loss for backward in found.losses):
+            yield Replace(hoist.expression, Code(f"{hoist.name}.float()" if hoist.single else hoist.name))
+
+
+def region_models(script: Script, region: Region) -> list[hazards.ClassRef]:
+    nodes: list[ast.AST] = [hoist.expression for hoist in region.hoists]
+    if region.first is not None and region.last is not None:
+        block = script.block(region.first)
+        nodes += block[block.index(region.first) : block.index(region.last) + 1]
+    return hazards.models(script, nodes)
+
+
+def _tail(hoists: list[Hoist]) -> Code | None:
+    if not hoists:
+        return None
+    lines = [f"{hoist.name} = {{{index}}}" for index, hoist in enumerate(hoists)]
+    return Code("\n".join(lines), tuple(hoist.expression for hoist in hoists))
