@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from autoaccel.rewriting.finding import AddImport
-from autoaccel.script import evaluation, external, loaders
+from autoaccel.script import evaluation, external, loaders, training
 from autoaccel.script.evaluation import EvaluationPass
 from autoaccel.script.flow import Definition, Flow, Scope
 from autoaccel.script.loaders import LoaderLoop, Transfer
@@ -353,6 +353,11 @@ class Script:
     def evaluations(self) -> tuple[EvaluationPass, ...]:
         """Passes that run a model without training it."""
         return tuple(evaluation.evaluations(self))
+
+    @cached_property
+    def training(self) -> tuple[training.TrainingStep, ...]:
+        """Training steps: what is connected with each backward pass and optimizer step, and why it must be left alone."""
+        return training.find(self)
 
     # -- the whole file
 
