@@ -1,0 +1,6 @@
+"""Moved modules."""
+
+import urllib
+import urllib.request
+
+__all__ = ["urllib"]

@@ -1,0 +1,3 @@
+"""Where the original would download from; scripts overwrite it."""
+
+URL: dict[str, str] = {}
