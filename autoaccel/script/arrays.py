@@ -156,26 +156,21 @@ def _is_settled(script: Script, value: Value, expression: ast.expr) -> bool:
     Generators are sequences to the analysis as well, but neither torch nor NumPy reads them.
     """
     node, home = value.node, value.script or script
+    if not isinstance(node, ast.Tuple | ast.List | ast.ListComp):
+        return False
     if isinstance(node, ast.Tuple) or node is expression:
         return True
-    if not isinstance(node, ast.List | ast.ListComp):
-        return False
     counted = isinstance(node, ast.List) and len(node.elts) < 2
-    match home.parent(node):
-        case ast.Assign(targets=[ast.Name() as target], value=bound) if bound is node:
-            grown = _changes(home, target, counted)
-        case ast.Return():
-            grown = False
-        case _:
-            return False
-    if isinstance(expression, ast.Name) and not grown:
-        own = [each for each in script.definitions(expression) if each.value is not node]
-        return not any(_grows(script, use, False) for each in own for use in script.uses(each))
-    return not grown
-
-
-def _changes(script: Script, target: ast.Name, counted: bool) -> bool:
-    return any(_grows(script, use, counted) for each in script.definitions(target) for use in script.uses(each))
+    target = home.tree_index.bound_name(node)
+    made = home.definitions(target) if target is not None else ()
+    if target is None and not isinstance(home.parent(node), ast.Return):
+        return False
+    if any(_grows(home, use, counted) for each in made for use in home.uses(each)):
+        return False
+    if not isinstance(expression, ast.Name):
+        return True
+    passed_on = [each for each in script.definitions(expression) if each not in made]
+    return not any(_grows(script, use, False) for each in passed_on for use in script.uses(each))
 
 
 def _grows(script: Script, use: ast.Name, counted: bool) -> bool:

@@ -129,10 +129,10 @@ def creation(script: Script, expression: ast.expr) -> Creation | None:
                     problem = problem or (None if is_plain_variable(script, node) else _NO_LEAF)
                     variables.append(node)
                 elif name not in _FUNCTIONS:
-                    if not name.startswith("torch."):
+                    if script.kind(node) not in (Kind.TENSOR, Kind.PARAMETER):
                         return None
-                    rounds = f"`{script.source(function)}` in between may round differently on the device"
-                    problem = problem or (_NO_LEAF if name == "torch.nn.Parameter" else rounds)
+                    runs = f"`{script.source(function)}` in between would run on the device and may round differently"
+                    problem = problem or (_NO_LEAF if name == "torch.nn.Parameter" else runs)
                 node = inner
             case ast.Call(func=ast.Attribute(value=inner, attr=attribute)):
                 if _is_cast(script, node):
@@ -153,7 +153,7 @@ def creation(script: Script, expression: ast.expr) -> Creation | None:
                     problem = problem or "a part of a tensor shares memory with the rest, a moved copy does not"
                 node = inner
             case ast.BinOp(left=left, right=right):
-                problem = problem or "arithmetic in between may round differently on the device"
+                problem = problem or "arithmetic in between would run on the device and may round differently"
                 node = right if isinstance(left, ast.Constant) else left
             case _:
                 return None
@@ -173,7 +173,9 @@ def _between(attribute: str) -> str:
         return _NO_LEAF
     if attribute.startswith("expand"):
         return "an expanded tensor shares memory between its elements, a moved copy does not"
-    return f"`.{attribute}()` in between may round differently on the device"
+    if attribute in ("pin_memory", "share_memory_"):
+        return f"`.{attribute}()` makes it a buffer on the host"
+    return f"`.{attribute}()` in between would run on the device and may round differently"
 
 
 def _is_cast(script: Script, call: ast.Call) -> bool:

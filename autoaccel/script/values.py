@@ -220,11 +220,11 @@ class Inference:
 
     def _appended(self, node: ast.expr) -> Values:
         """What `xs.append(…)` adds to a list that starts (nearly) empty."""
-        parent = self.script.tree_index.parent(node)
-        if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
+        target = self.script.tree_index.bound_name(node)
+        if target is None:
             return NOTHING
         found: Values = NOTHING
-        for definition in self.script.definitions(parent.targets[0]):
+        for definition in self.script.definitions(target):
             for use in self.script.uses(definition):
                 attribute = self.script.parent(use)
                 call = self.script.parent(attribute) if isinstance(attribute, ast.Attribute) else None

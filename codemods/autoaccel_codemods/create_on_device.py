@@ -76,11 +76,19 @@ def _moved(script: Script, moved: Move) -> Iterator[Finding | Skipped]:
         if later is None:
             return
         made, statement, problem = later.creation, later.statement, later.problem
+    if moved.device is not None and _is_host(moved.device):
+        return
     problem = made.problem or moved.problem or problem or _unknown_precision(script, made, moved)
     if problem is not None:
         yield RULE.skip(moved.call, problem)
     else:
-        yield RULE.finding(made.call, _message(script, made), *_edits(script, made, moved, statement), tier=made.tier)
+        edits = _merged([*_edits(script, made, moved, statement)])
+        yield RULE.finding(made.call, _message(script, made), *edits, tier=made.tier)
+
+
+def _is_host(device: Code) -> bool:
+    """A literal "cpu": the tensor is made there already."""
+    return any(isinstance(hole, ast.Constant) and hole.value == "cpu" for hole in device.holes)
 
 
 def _message(script: Script, made: Creation) -> str:
@@ -100,10 +108,17 @@ def _unknown_precision(script: Script, made: Creation, moved: Move) -> str | Non
     """A cast of data that may be float64 stays on the host: some devices have no float64 to cast from."""
     if made.name != "torch.tensor" or made.has("dtype") or not (made.casts or moved.dtype is not None):
         return None
-    literal = bool(made.call.args) and isinstance(made.call.args[0], ast.List | ast.Constant)
-    if literal or (_folds_move(script, made, moved) and not made.casts):
+    known = tensor_type(script, made.call.func) is not None or all(_is_literal(each) for each in made.call.args)
+    if known or (_folds_move(script, made, moved) and not made.casts):
         return None
     return "a cast of data of unknown precision stays on the host"
+
+
+def _is_literal(data: ast.expr) -> bool:
+    return all(
+        isinstance(part, ast.List | ast.Tuple | ast.Constant | ast.UnaryOp | ast.unaryop | ast.expr_context)
+        for part in ast.walk(data)
+    )
 
 
 def _folds_move(script: Script, made: Creation, moved: Move) -> bool:
@@ -120,8 +135,8 @@ def _edits(script: Script, made: Creation, moved: Move, statement: ast.stmt | No
     cast = made.cast_of_factory() if made.name in FOLDING and not made.has("dtype") else None
     folded = _folds_move(script, made, moved)
     if cast is not None:
-        dtype, imports = cast.dtype(script)
-        arguments.append(("dtype", dtype))
+        kind, imports = cast.dtype(script)
+        arguments.append(("dtype", kind))
         yield from imports
         yield Replace(cast.call, Code("{0}", (made.call,)))
     elif folded and moved.dtype is not None:
@@ -129,11 +144,9 @@ def _edits(script: Script, made: Creation, moved: Move, statement: ast.stmt | No
     yield from _with_arguments(script, made, [*arguments, ("device", moved.device)])
     for variable in made.variables:
         yield Replace(variable, Code("{0}", (variable.args[0],)))
-    after = moved.dtype if not folded else None
-    if after is not None:
-        holes = tuple(after.holes)
-        dtype_text = after.text.replace("{0}", "{1}")
-        yield Replace(moved.call, Code(f"{{0}}.to({dtype_text})", (moved.receiver, *holes)))
+    if moved.dtype is not None and not folded:
+        dtype = moved.dtype.text.format("{1}")
+        yield Replace(moved.call, Code(f"{{0}}.to({dtype})", (moved.receiver, *moved.dtype.holes)))
     elif statement is None:
         yield Replace(moved.call, Code("{0}", (moved.receiver,)))
     else:
@@ -159,14 +172,37 @@ def _with_arguments(script: Script, made: Creation, arguments: list[tuple[str, C
 
 
 def _call(function: str, arguments: list[tuple[str, Code]]) -> Code:
-    """A call as text, its holes numbered through."""
+    """A call with these arguments; positional ones have no name."""
+    texts = [f"{name}={{{index}}}" if name else f"{{{index}}}" for index, (name, _) in enumerate(arguments)]
+    return _filled(f"{function}({', '.join(texts)})", [code for _, code in arguments])
+
+
+def _filled(text: str, parts: list[Code]) -> Code:
+    """A text whose holes are filled with other code; the holes of that are numbered through."""
     holes: list[ast.expr] = []
     texts: list[str] = []
-    for name, code in arguments:
-        shifted = [f"{{{len(holes) + index}}}" for index in range(len(code.holes))]
-        texts.append((f"{name}=" if name else "") + (code.text.format(*shifted) if code.holes else code.text))
-        holes.extend(code.holes)
-    return Code(f"{function}({', '.join(texts)})", tuple(holes))
+    for part in parts:
+        texts.append(part.text.format(*(f"{{{len(holes) + index}}}" for index in range(len(part.holes)))))
+        holes.extend(part.holes)
+    return Code(text.format(*texts), tuple(holes))
+
+
+def _merged(edits: list[Edit]) -> list[Edit]:
+    """Replacements written into the replacement that has their place as a hole: a hole is the file's own expression."""
+    replaced = {edit.node: edit.code for edit in edits if isinstance(edit, Replace)}
+    held = {hole for code in replaced.values() for hole in code.holes}
+
+    def complete(code: Code) -> Code:
+        return _filled(
+            code.text,
+            [complete(replaced[hole]) if hole in replaced else Code("{0}", (hole,)) for hole in code.holes],
+        )
+
+    return [
+        Replace(edit.node, complete(edit.code)) if isinstance(edit, Replace) else edit
+        for edit in edits
+        if not (isinstance(edit, Replace) and edit.node in held)
+    ]
 
 
 def _chosen(script: Script, call: ast.Call) -> Iterator[Finding]:

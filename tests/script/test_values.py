@@ -65,6 +65,7 @@ def kind_at_end(text: str) -> Kind | None:
         pytest.param("l = {'a': Net(), 'b': 1}\nl['a']\n", Kind.MODULE, id="dict by key"),
         pytest.param("def get():\n    return Net(), DataLoader([])\nm, l = get()\nl\n", Kind.LOADER, id="returned tuple"),
         pytest.param("xs = []\nxs.append(Net())\nxs[0]\n", Kind.MODULE, id="appended"),
+        pytest.param("xs, ys = [], []\nys.append(Net())\nys[0]\n", Kind.MODULE, id="appended to an unpacked list"),
         pytest.param("for x, y in DataLoader([]):\n    x\n", Kind.BATCH, id="batch"),
         pytest.param("for i, (x, y) in enumerate(DataLoader([])):\n    y\n", Kind.BATCH, id="enumerated batch"),
         pytest.param("for a, b in zip(DataLoader([]), range(3)):\n    b\n", Kind.NUMBER, id="zip"),
