@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autoaccel.script.datasets import item_methods
 from autoaccel.script.external import LOADER_CLASSES
 from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
+    from autoaccel.script.values import ClassRef
 
 POSITIONS = """dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout
 worker_init_fn multiprocessing_context generator""".split()
@@ -226,6 +228,19 @@ def dataset_changes(script: Script, made: LoaderCall) -> Iterator[tuple[Script, 
         for owner, node in _writes(home):
             if any(_is_dataset(home, part, wanted, made.call) for part in _prefixes(owner)):
                 yield home, node
+    for value in wanted:
+        if value.cls is not None:
+            yield from _changed_globals(value.cls.script, value.cls)
+
+
+def _changed_globals(script: Script, cls: ClassRef) -> Iterator[tuple[Script, ast.AST]]:
+    """Where module-level names that samples depend on are bound anew in a loop."""
+    for home, method in item_methods(script, cls):
+        for name in ast.walk(method):
+            if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load):
+                for each in home.definitions(name):
+                    if each.scope is home.module_scope and home.loops(each.node):
+                        yield home, each.node
 
 
 def _writes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:

@@ -60,6 +60,7 @@ class Project:
         self._neighbours: dict[Path, tuple[Script, ...]] = {}
         self._opened: dict[ast.AST, int] = {}
         self._opened_stars: set[Script] = set()
+        self._started: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
 
     def add(self, script: Script) -> None:
         """Register a script that was loaded from text."""
@@ -325,6 +326,24 @@ class Project:
             found = bind_argument(function, call, parameter, bound=self.is_bound(script, function, other, call))
             if found is not None:
                 yield other, found
+        for other, call in self._starts(script, function):
+            handed = _handed_over(function, call, parameter)
+            if handed is not None:
+                yield other, handed
+
+    def _starts(self, script: Script, function: ast.AST) -> tuple[tuple[Script, ast.Call], ...]:
+        """Calls that run a function in a process or thread: `Process(target=f, args=…)`, `spawn(f, args=…)`."""
+        name = getattr(function, "name", None)
+        if name is None or isinstance(script.parent(function), ast.ClassDef):
+            return ()
+        if function not in self._started:
+            self._started[function] = tuple(
+                (other, call)
+                for other in self.neighbours(script)
+                for call in other.find(ast.Call)
+                if (target := _started(call)) is not None and _is_name_of(other, target, script, function)
+            )
+        return self._started[function]
 
     def is_bound(self, script: Script, function: ast.AST, other: Script, call: ast.Call) -> bool:
         """Whether the first parameter is the receiver, not the first argument of the call."""
@@ -357,6 +376,46 @@ def bind_argument(function: ast.AST, call: ast.Call, parameter: str, *, bound: b
     if index >= len(call.args) or any(isinstance(each, ast.Starred) for each in call.args[: index + 1]):
         return None
     return call.args[index]
+
+
+def _started(call: ast.Call) -> ast.expr | None:
+    """The function that a call runs elsewhere."""
+    match _terminal(call.func):
+        case "Process" | "Thread":
+            return next((keyword.value for keyword in call.keywords if keyword.arg == "target"), None)
+        case "spawn" | "start_processes":
+            return call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "fn"), None)
+        case _:
+            return None
+
+
+def _is_name_of(other: Script, target: ast.expr, script: Script, function: ast.AST) -> bool:
+    """Whether a name stands for a function of `script`: it is defined under it, or imported from there."""
+    if not isinstance(target, ast.Name):
+        return False
+    definitions = other.definitions(target)
+    if len(definitions) != 1:
+        return False
+    if definitions[0].how == "import" and definitions[0].target:
+        imported = script.project.imported(other, definitions[0].target, definitions[0].level)
+        name = getattr(function, "name", None)
+        return imported is not None and imported[0] is script and imported[1] == name
+    return definitions[0].node is function
+
+
+def _handed_over(function: ast.AST, call: ast.Call, parameter: str) -> ast.expr | None:
+    """The expression that a process or thread gets for a parameter; `spawn` passes its rank before them."""
+    spawned = _terminal(call.func) not in ("Process", "Thread")
+    passed = next((keyword.value for keyword in call.keywords if keyword.arg == "args"), None)
+    if passed is None and spawned and len(call.args) > 1:
+        passed = call.args[1]
+    arguments = getattr(function, "args", None)
+    if not isinstance(passed, ast.Tuple) or not isinstance(arguments, ast.arguments):
+        return None
+    if any(isinstance(each, ast.Starred) for each in passed.elts):
+        return None
+    names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)][int(spawned) :]
+    return dict(zip(names, passed.elts, strict=False)).get(parameter)
 
 
 def _attributes(ref: ClassRef) -> dict[str, list[Binding]]:

@@ -178,7 +178,7 @@ def _no_workers(
     if any(use.how == "next" and repeats(use.script, use.node, script, made.call) for use in uses):
         return "no workers: each fresh iterator gives one batch only, and would start them again"
     loops = [use for use in uses if isinstance(use.node, ast.For)]
-    if len(script.loops(made.call)) > 1:
+    if len(script.loops(made.call)) > 1 and not again:
         return "no workers: the loader is made again in an inner loop"
     for home, change in dataset_changes(script, made):
         if any(runs_within(home, change, loop.script, loop.node) for loop in loops):

@@ -35,7 +35,6 @@ RULE = Rule(
     references=("https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",),
 )
 Part = int | str
-_RANDOM = ("numpy.random.", "random.", "torch.rand", "torch.bernoulli", "torch.multinomial", "torch.normal")
 
 
 @RULE.check
@@ -54,9 +53,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             continue
         arguments = f", {device}" + ("" if parts == (STAR,) else f", move={_tuple(script, parts)}")
         code = Code(f"{script.accel}.prefetch({{0}}{arguments.replace('{', '{{').replace('}', '}}')})", (loop.loader,))
-        tier = Tier.EQUIVALENT if _draws(script, loop) else Tier.EXACT
         message = "the step waits for its batch to be fetched and copied"
-        yield RULE.finding(loop.node, message, Replace(loop.loader, code), *script.import_runtime, tier=tier)
+        yield RULE.finding(loop.node, message, Replace(loop.loader, code), *script.import_runtime)
 
 
 def _kept(script: Script, loop: LoaderLoop, transfers: list[Transfer]) -> str:
@@ -194,12 +192,3 @@ def _arity(script: Script, loop: LoaderLoop) -> int:
 def _tuple(script: Script, parts: tuple[Part, ...]) -> str:
     spelled = [f"{script.quote}{part}{script.quote}" if isinstance(part, str) else str(part) for part in parts]
     return f"({', '.join(spelled)}{',' if len(spelled) == 1 else ''})"
-
-
-def _draws(script: Script, loop: LoaderLoop) -> bool:
-    """Whether the loop draws random numbers on the host: looking ahead changes their order if the dataset draws too."""
-    return any(
-        isinstance(node, ast.Call) and (script.qualname(node.func) or "").startswith(_RANDOM)
-        for statement in loop.node.body
-        for node in ast.walk(statement)
-    )
