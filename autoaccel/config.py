@@ -18,9 +18,9 @@ TIERS = ("exact", "equivalent", "numerics")
 
 # What nobody wants rewritten: environments, caches, build output. Patterns are gitignore's.
 EXCLUDE = (
-    ".bzr/", ".eggs/", ".git/", ".hg/", ".ipynb_checkpoints/", ".mypy_cache/", ".nox/", ".pytest_cache/", ".ruff_cache/",
-    ".svn/", ".tox/", ".venv/", "__pycache__/", "__pypackages__/", "autoaccel_runtime/", "build/", "dist/",
-    "node_modules/", "site-packages/", "venv/",
+    ".bzr/", ".eggs/", ".git/", ".hg/", ".ipynb_checkpoints/", ".mypy_cache/", ".nox/", ".pytest_cache/",
+    ".ruff_cache/", ".svn/", ".tox/", ".venv/", "__pycache__/", "__pypackages__/", "autoaccel_runtime/", "build/",
+    "dist/", "node_modules/", "site-packages/", "venv/",
 )  # fmt: skip
 
 
@@ -90,6 +90,16 @@ def read(path: Path) -> Settings:
             raise ConfigError(f"{path}: unknown key {key!r}{did_you_mean(key, _KEYS)}")
         values[key.replace("-", "_")] = _checked(key, value, path)
     return Settings(origin=path, **values)  # type: ignore[arg-type]  # every value went through _checked
+
+
+def known_rules() -> Sequence[Rule]:
+    """All rules, in the order in which they are applied. Raises `ConfigError` when a pack of rules cannot be used."""
+    from autoaccel.rewriting import registry
+
+    try:
+        return registry.rules()
+    except registry.PackError as error:
+        raise ConfigError(str(error)) from error
 
 
 def select_rules(rules: Sequence[Rule], chosen: Settings) -> list[Rule]:

@@ -25,7 +25,7 @@ class SourceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The text of one file. Line endings are the file's own; a byte order mark is kept apart, because no parser wants it."""
+    """The text of one file, with its own line endings; a byte order mark is kept apart, because no parser wants it."""
 
     data: bytes
     text: str
@@ -67,21 +67,22 @@ def write(path: Path, source: Source, text: str) -> None:
     Raises `SourceError`, and then nothing was written.
     """
     target = Path(os.path.realpath(path))  # the file that a link points to, not the link
-    temporary = None
+    temporary: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = target.stat().st_mode if target.exists() else None
         if mode is not None and not os.access(target, os.W_OK):
             raise PermissionError(None, "Permission denied")
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with open(handle, "wb") as file:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        temporary = Path(name)
+        with open(handle, "wb") as file:  # noqa: PTH123 - an open descriptor
             file.write(source.encode(text))
-        os.chmod(temporary, mode if mode is not None else 0o666 & ~_umask())
-        os.replace(temporary, target)
+        temporary.chmod(mode if mode is not None else 0o666 & ~_umask())
+        temporary.replace(target)
     except OSError as error:
         if temporary is not None:
             with contextlib.suppress(OSError):
-                os.unlink(temporary)
+                temporary.unlink()
         raise SourceError(f"{path}: cannot write: {_reason(error)}") from error
 
 
@@ -114,7 +115,8 @@ def find(
     for path in paths:
         if path.is_dir():
             within = list(_walk(path, exclude, root or Path.cwd(), respect_gitignore))
-            files.update({Path(os.path.abspath(each)): each for each in within if os.path.abspath(each) not in files})
+            for each in within:
+                files.setdefault(Path(os.path.abspath(each)), each)
             if not within:
                 barren.append(path)
         elif path.suffix == ".ipynb":

@@ -90,7 +90,7 @@ def test_failed_write_leaves_everything(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "replace", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(sources.SourceError, match=r"train.py: cannot write: no space left on device"):
         sources.write(path, sources.read(path), "b")
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("train.py", "a")]

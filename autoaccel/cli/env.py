@@ -8,15 +8,17 @@ import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
-from autoaccel import __version__
+import autoaccel
 
 # In a process of its own: importing torch takes seconds and may fail in ways that no except clause catches.
 _PROBE = """
-import json, torch
+import json, sys, torch
+sys.path.append(sys.argv[1])
 from autoaccel import runtime
 place = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
 name = "none" if place is None else torch.cuda.get_device_name() if place.type == "cuda" else place.type
@@ -24,10 +26,11 @@ versions = {"torch": torch.__version__, "cuda": torch.version.cuda, "accelerator
 print(json.dumps(versions | {"decisions": runtime.decisions()}))
 """
 _PROBE_SECONDS = 120
+_HOME = Path(autoaccel.__file__).resolve().parent.parent
 _SWITCH = {True: "on", False: "off"}
 
 
-@click.command()
+@click.command(short_help="Show versions and what the runtime would decide.")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def env(output_format: str) -> int:
     """Show versions, the accelerator, and what rewritten scripts would decide on this machine."""
@@ -44,7 +47,7 @@ def env(output_format: str) -> int:
 
 def tool_facts() -> dict[str, str]:
     facts = {
-        "autoaccel": __version__,
+        "autoaccel": autoaccel.__version__,
         "python": f"{platform.python_version()} ({sys.executable})",
         "platform": platform.platform(),
         "processors": str(os.cpu_count()),
@@ -61,7 +64,11 @@ def runtime_facts() -> dict[str, str]:
     """torch, the accelerator and the runtime's decisions under this Python, or one line on why they cannot be had."""
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False
+            [sys.executable, "-c", _PROBE, str(_HOME)],
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return {"runtime": f"not available: {error}"}

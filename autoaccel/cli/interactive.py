@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,12 @@ from autoaccel.cli.terminal import Terminal, colour_diff
 from autoaccel.reports import diff
 
 if TYPE_CHECKING:
+    from autoaccel.rewriting.engine import Analysis
     from autoaccel.rewriting.finding import Finding
 
 HELP = (
     "y: apply this change; n: leave it; a: apply it and all that follow in this file; q: leave it and all that follow"
 )
-
-Apply = Callable[[Sequence["Finding"]], str]
 
 
 class Chooser:
@@ -28,32 +27,38 @@ class Chooser:
         self.terminal = terminal
         self.stopped = False
 
-    def choose(self, text: str, path: Path, findings: Sequence[Finding], apply: Apply) -> list[Finding]:
-        """The findings that the user accepts; `apply` gives the text with some of them applied."""
+    def choose(self, analysis: Analysis, name: Path) -> list[Finding]:
+        """The findings that the user accepts. One that needs a declined one is not offered."""
+        from autoaccel.rewriting.apply import CannotApplyError
+        from autoaccel.rewriting.engine import apply
+
         accepted: list[Finding] = []
+        text = analysis.places.text
         everything = False
-        for finding in findings:
+        for finding in analysis.findings:
             if self.stopped:
                 break
             if any(need not in accepted for need in finding.needs):
                 continue
-            if everything:
-                accepted.append(finding)
+            try:
+                after = apply(analysis, [*accepted, finding])
+            except CannotApplyError:
                 continue
-            after = apply([*accepted, finding])
-            self._show(finding, path, diff.unified(text, after, path.as_posix()))
-            answer = self._answer()
-            everything = answer == "a"
-            self.stopped = answer == "q"
-            if answer in ("y", "a"):
-                accepted.append(finding)
-                text = after
+            if not everything:
+                self._show(finding, name, diff.unified(text, after, name.as_posix()))
+                answer = self._answer()
+                everything = answer == "a"
+                self.stopped = answer == "q"
+                if answer in ("n", "q"):
+                    continue
+            accepted.append(finding)
+            text = after
         return accepted
 
-    def _show(self, finding: Finding, path: Path, patch: str) -> None:
+    def _show(self, finding: Finding, name: Path, patch: str) -> None:
         colour = self.terminal.colour_err
         click.echo(colour_diff(patch) if colour else patch, err=True, nl=False, color=colour)
-        place = click.style(f"{path}:{getattr(finding.node, 'lineno', 1)}:", bold=True)
+        place = click.style(f"{name}:{getattr(finding.node, 'lineno', 1)}:", bold=True)
         rule = click.style(f"{finding.rule.code} {finding.rule.name}", fg="green")
         click.echo(f"{place} {rule}: {finding.message} [{finding.tier.label}]", err=True, color=colour)
 
@@ -61,7 +66,7 @@ class Chooser:
         while True:
             question = click.style("Apply this change [y,n,a,q,?]? ", fg="cyan")
             click.echo(question, err=True, nl=False, color=self.terminal.colour_err)
-            line = click.get_text_stream("stdin").readline()
+            line = sys.stdin.readline()
             if not line:
                 click.echo(err=True)
                 return "q"

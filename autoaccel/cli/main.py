@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from autoaccel import __version__
-from autoaccel.cli.terminal import describe
+from autoaccel.cli.terminal import describe, terminal
 from autoaccel.config import ConfigError
 from autoaccel.sources import SourceError
 
@@ -72,20 +72,25 @@ class Commands(click.Group):
             raise click.ClickException(f"internal error: {describe(error)} (run with -v for the traceback)") from error
         return int(status or 0)
 
-    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> NoReturn:
+    def main(  # type: ignore[override]  # this command always ends the process
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
         extra["standalone_mode"] = False
         try:
             status = super().main(args, prog_name or "autoaccel", **extra)
         except click.Abort:
             click.echo("autoaccel: interrupted; files already written stay written", err=True)
             status = INTERRUPTED
-        except click.ClickException as error:
+        except click.UsageError as error:
             error.show()
+            status = FAILED
+        except click.ClickException as error:
+            terminal("auto").fail(error.format_message())
             status = FAILED
         sys.exit(int(status or 0))
 
 
-@click.group(cls=Commands, context_settings=CONTEXT, invoke_without_command=False)
+@click.group("autoaccel", cls=Commands, context_settings=CONTEXT, invoke_without_command=False)
 @click.version_option(__version__, prog_name="autoaccel", message="%(prog)s %(version)s")
 def cli() -> None:
     """Rewrite plain PyTorch training scripts so that they train faster and still train the same."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import os
+import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,18 +19,21 @@ from autoaccel.cli import undo, vendoring
 from autoaccel.cli.interactive import Chooser
 from autoaccel.cli.options import file_options, output_options, rule_options
 from autoaccel.cli.terminal import Terminal, colour_diff, describe, terminal
-from autoaccel.config import select_rules, settings
+from autoaccel.config import known_rules, select_rules, settings
 from autoaccel.reports import diff as diffs
 from autoaccel.reports import full
 
 if TYPE_CHECKING:
     from autoaccel.rewriting.engine import Result
+    from autoaccel.rewriting.finding import Finding, Tier
     from autoaccel.rewriting.rule import Rule
     from autoaccel.script import Project
 
 DONE, PENDING, FAILED = 0, 1, 2
 
 STDIN = Path("-")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +67,9 @@ class Done:
     source: sources.Source
     result: Result
 
-    @property
-    def changed(self) -> bool:
-        return self.result.after != self.result.before
-
 
 class Refused(Exception):  # noqa: N818 - it carries messages for the user, it is not a defect
-    """One file could not be done; the messages say why."""
-
-    @property
-    def messages(self) -> tuple[str, ...]:
-        return self.args
+    """One file could not be done; its arguments are the lines that say why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +78,10 @@ class Run:
 
     mode: Mode
     rules: Sequence[Rule]
+    tier: Tier
     project: Project
     terminal: Terminal
+    chooser: Chooser | None
 
 
 @click.command(short_help="Rewrite scripts so that they train faster.")
@@ -125,13 +124,20 @@ def rewrite(
     anchors = [stdin_filename or Path("stdin.py")] if paths == (STDIN,) else paths
     chosen = settings(_common_folder(anchors), config=config, isolated=isolated, overrides=overrides)
 
-    from autoaccel.rewriting import registry
+    from autoaccel.rewriting.finding import Tier
     from autoaccel.script import Project
 
-    rules = select_rules(registry.rules(), chosen)
     speaker = terminal(color, quiet=quiet, verbose=verbose)
+    run = partial(
+        Run,
+        mode,
+        select_rules(known_rules(), chosen),
+        Tier[chosen.tier.upper()],
+        terminal=speaker,
+        chooser=Chooser(speaker) if interactive else None,
+    )
     if paths == (STDIN,):
-        return _rewrite_stdin(stdin_filename, Run(mode, rules, Project(), speaker))
+        return _rewrite_stdin(stdin_filename, run(project=Project()))
 
     found = sources.find(
         paths,
@@ -144,7 +150,8 @@ def rewrite(
     for path in found.barren:
         speaker.warn(f"{path}: no Python files found")
     tasks = [Task(path, path if output is None else _destination(path, paths, output)) for path in found.files]
-    status = _rewrite_files(tasks, Run(mode, rules, Project(found.files), speaker))
+    _check_collisions(tasks)
+    status = _rewrite_files(tasks, run(project=Project(found.files)))
     return FAILED if found.problems else status
 
 
@@ -161,6 +168,14 @@ def _check_usage(paths: tuple[Path, ...], mode: Mode, stdin_filename: Path | Non
         raise click.UsageError("--interactive asks before it writes; --diff and --check write nothing")
     if mode.previews and mode.output is not None:
         raise click.UsageError("--output writes; --diff and --check write nothing")
+
+
+def _check_collisions(tasks: Sequence[Task]) -> None:
+    taken: dict[Path, Path] = {}
+    for task in tasks:
+        other = taken.setdefault(task.destination, task.path)
+        if other != task.path:
+            raise click.UsageError(f"{other} and {task.path} would both be written to {task.destination}")
 
 
 def _common_folder(paths: Sequence[Path]) -> Path:
@@ -184,111 +199,126 @@ def _destination(path: Path, paths: tuple[Path, ...], output: Path) -> Path:
 
 
 def _rewrite_files(tasks: Sequence[Task], run: Run) -> int:
-    done: list[Done] = []
-    failures = 0
+    """Rewrite everything, then write: files are judged by what the others are, not by what they are about to become."""
+    attempts = [_attempt(task.path, run.terminal, partial(_rewrite, task, run)) for task in tasks]
+    delivered = []
     try:
-        for task in tasks:
-            try:
-                done.append(_rewrite_one(task, run))
-            except Refused as refusal:
-                failures += 1
-                for message in refusal.messages:
-                    run.terminal.fail(message)
-        if run.mode.vendor and not run.mode.previews and any(each.result.applied for each in done):
+        for done in attempts:
+            if done is not None and _attempt(done.task.path, run.terminal, partial(_deliver, done, run)):
+                delivered.append(done)
+        if (
+            run.mode.vendor
+            and not run.mode.previews
+            and any(vendoring.is_vendored(each.result.after) for each in delivered)
+        ):
             vendoring.copy_runtime(_common_folder([task.destination for task in tasks]))
     finally:
         # Also when interrupted: what was written must be told, and how to take it back.
-        _summarise(done, failures, run)
-    if failures:
-        return FAILED
-    return PENDING if run.mode.previews and any(each.changed for each in done) else DONE
-
-
-def _rewrite_one(task: Task, run: Run) -> Done:
-    """Read, rewrite, deliver and report one file. Raises `Refused`."""
-    with _refusing(task.path, run.terminal):
-        source = sources.read(task.path)
-        done = Done(task, source, _result(source, task.path, run))
-        if run.mode.diff:
-            _show(done, task.path, run.terminal)
-        elif not run.mode.check:
-            if task.destination != task.path:
-                sources.write(task.destination, source, done.result.after)
-            elif done.changed:
-                sources.replace(task.path, source, done.result.after)
-    _report(done, run)
-    return done
+        _summarise(delivered, len(tasks) - len(delivered), run)
+    return _status(delivered, len(tasks) - len(delivered), run.mode)
 
 
 def _rewrite_stdin(name: Path | None, run: Run) -> int:
     """The filter: whatever happens, what came in goes out, rewritten where that was possible."""
-    data = click.get_binary_stream("stdin").read()
+    data = sys.stdin.buffer.read()
     task = Task(name or Path("<stdin>"), run.mode.output or STDIN)
-    to_stdout = task.destination == STDIN and not run.mode.previews
-    try:
-        with _refusing(task.path, run.terminal):
-            source = sources.decode(data, task.path)
-            done = Done(task, source, _result(source, name, run))
-    except Refused as refusal:
-        for message in refusal.messages:
-            run.terminal.fail(message)
-        if to_stdout:
+    done = _attempt(task.path, run.terminal, lambda: _rewritten(task, sources.decode(data, task.path), run))
+    if done is None:
+        if task.destination == STDIN and not run.mode.previews:
             run.terminal.product(data)
         return FAILED
-    if run.mode.diff:
-        _show(done, name or Path("stdin"), run.terminal)
-    elif to_stdout:
-        run.terminal.product(source.encode(done.result.after))
-    elif not run.mode.check:
-        sources.write(task.destination, source, done.result.after)
-    _report(done, run)
-    _summarise([done], 0, run)
-    return PENDING if run.mode.previews and done.changed else DONE
+    delivered = _attempt(task.path, run.terminal, partial(_deliver, done, run))
+    _summarise([done] if delivered else [], 0 if delivered else 1, run)
+    return _status([done], 0 if delivered else 1, run.mode)
 
 
-@contextlib.contextmanager
-def _refusing(path: Path, terminal: Terminal) -> Iterator[None]:
-    """Turn whatever goes wrong with one file into `Refused`: the others are still processed."""
-    try:
-        yield
-    except (Refused, BrokenPipeError):
-        raise
-    except sources.SourceError as error:
-        raise Refused(str(error)) from error
-    except Exception as error:
-        messages = [f"{path}: internal error, the file is left alone: {describe(error)}"]
-        raise Refused(*messages, *([traceback.format_exc()] if terminal.verbose else [])) from error
+def _rewrite(task: Task, run: Run) -> Done:
+    return _rewritten(task, sources.read(task.path), run)
 
 
-def _result(source: sources.Source, path: Path | None, run: Run) -> Result:
+def _rewritten(task: Task, source: sources.Source, run: Run) -> Done:
+    """Raises `Refused` for what the engine will not do."""
     from autoaccel.rewriting import engine
 
-    result = engine.rewrite(source.text, path, run.rules, project=run.project)
+    accept = _ask(task, source, run.chooser, run) if run.chooser else None
+    result = engine.rewrite(source.text, task.path, run.rules, tier=run.tier, project=run.project, accept=accept)
     if result.errors:
         raise Refused(*result.errors)
-    return result
+    if run.mode.vendor:
+        result = dataclasses.replace(result, after=vendoring.import_vendored(result.after))
+    return Done(task, source, result)
 
 
-def _show(done: Done, name: Path, terminal: Terminal) -> None:
+def _ask(task: Task, source: sources.Source, chooser: Chooser, run: Run) -> Callable[[Finding], bool] | None:
+    """The user's word on each finding, for the engine, which meets the same findings in the same order."""
+    from autoaccel.rewriting import engine
+
+    concerned = engine.concerned(source.text, run.rules)
+    try:
+        analysis = engine.analyse(source.text, task.path, concerned, tier=run.tier, project=run.project)
+    except engine.RewriteError:
+        return None  # `rewrite` will say the same
+    accepted = chooser.choose(analysis, task.path)
+    verdicts = iter([finding in accepted for finding in analysis.findings])
+    return lambda _: next(verdicts)
+
+
+def _deliver(done: Done, run: Run) -> bool:
+    """Write, print or compare one result, and report it."""
+    task, source, result = done.task, done.source, done.result
+    if run.mode.diff:
+        _show(done, run.terminal)
+    elif run.mode.check:
+        pass
+    elif task.destination == STDIN:
+        run.terminal.product(source.encode(result.after))
+    elif task.destination != task.path:
+        sources.write(task.destination, source, result.after)
+    elif result.changed:
+        sources.replace(task.path, source, result.after)
+    for line in full.lines(result, task.path):
+        run.terminal.say(line)
+    return True
+
+
+def _attempt(path: Path, terminal: Terminal, action: Callable[[], T]) -> T | None:
+    """What `action` returns; None, with the reason told, where it fails: the other files are still processed."""
+    try:
+        return action()
+    except Refused as refusal:
+        messages = list(refusal.args)
+    except sources.SourceError as error:
+        messages = [str(error)]
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        messages = [f"{path}: internal error, the file is left alone: {describe(error)}"]
+        if terminal.verbose:
+            messages.append(traceback.format_exc())
+    for message in messages:
+        terminal.fail(message)
+    return None
+
+
+def _show(done: Done, terminal: Terminal) -> None:
     """The patch on stdout, in the file's own encoding."""
-    mark, absolute = done.source.mark, Path(os.path.abspath(name))
-    below = absolute.is_relative_to(Path.cwd())
-    label = absolute.relative_to(Path.cwd() if below else absolute.anchor).as_posix()
+    path = Path("stdin") if done.task.path == Path("<stdin>") else done.task.path
+    absolute = Path(os.path.abspath(path))
+    label = absolute.relative_to(Path.cwd() if absolute.is_relative_to(Path.cwd()) else absolute.anchor).as_posix()
+    mark = done.source.mark
     patch = diffs.unified(mark + done.source.text, mark + done.result.after, label)
     terminal.product((colour_diff(patch) if terminal.colour_out else patch).encode(done.source.encoding))
-
-
-def _report(done: Done, run: Run) -> None:
-    for line in full.lines(done.result, done.task.path):
-        run.terminal.say(line)
 
 
 def _summarise(done: Sequence[Done], failures: int, run: Run) -> None:
     for line in full.summary([each.result for each in done], preview=run.mode.previews, failed=failures):
         run.terminal.say(line)
-    if not run.mode.previews:
-        in_place = [each for each in done if each.changed and each.task.path == each.task.destination]
-        if in_place:
-            run.terminal.say(
-                undo.hint([undo.Change(each.task.path, each.source, each.result.after) for each in in_place])
-            )
+    in_place = [each for each in done if each.result.changed and each.task.path == each.task.destination]
+    if in_place and not run.mode.previews:
+        run.terminal.say(undo.hint([undo.Change(each.task.path, each.source, each.result.after) for each in in_place]))
+
+
+def _status(done: Sequence[Done], failures: int, mode: Mode) -> int:
+    if failures:
+        return FAILED
+    return PENDING if mode.previews and any(each.result.changed for each in done) else DONE

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import click
 
-from autoaccel.config import rule_named
+from autoaccel.config import known_rules, rule_named
 
 FORMATS = click.Choice(["text", "json", "markdown"])
 
 
-@click.command()
+@click.command(short_help="Explain one rule.")
 @click.argument("name", metavar="CODE|NAME")
 @click.option("--output-format", type=FORMATS, default="text", show_default=True)
 def rule(name: str, output_format: str) -> int:
     """Explain one rule: what it does, why that is faster, when it leaves code alone."""
     from autoaccel.reports import rules as reports
-    from autoaccel.rewriting import registry
 
-    chosen = rule_named(registry.rules(), name)
+    chosen = rule_named(known_rules(), name)
     report = {
         "text": reports.explanation_text,
         "json": reports.explanation_json,
@@ -32,8 +31,7 @@ def rule(name: str, output_format: str) -> int:
 def rules(output_format: str) -> int:
     """List all rules."""
     from autoaccel.reports import rules as reports
-    from autoaccel.rewriting import registry
 
     report = {"text": reports.table_text, "json": reports.table_json, "markdown": reports.table_markdown}[output_format]
-    click.echo(report(registry.rules()), nl=False)
+    click.echo(report(sorted(known_rules(), key=lambda rule: rule.code)), nl=False)
     return 0

@@ -33,9 +33,8 @@ class Terminal:
     def product(self, data: bytes) -> None:
         """Write to stdout exactly these bytes: patches and scripts carry their own line endings and encoding."""
         sys.stdout.flush()
-        stream = click.get_binary_stream("stdout")
-        stream.write(data)
-        stream.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
 
     def say(self, text: str = "") -> None:
         """A line of summary or progress on stderr; `-q` silences it."""

@@ -17,6 +17,11 @@ def import_vendored(text: str) -> str:
     return _IMPORT.sub(rf"import {FOLDER} as \1", text)
 
 
+def is_vendored(text: str) -> bool:
+    """Whether a script imports the runtime from the folder beside it."""
+    return f"import {FOLDER}" in text
+
+
 def copy_runtime(folder: Path) -> Path:
     """Put the runtime into `folder`, over an older copy. Raises `OSError`."""
     target = folder / FOLDER

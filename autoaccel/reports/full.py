@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from autoaccel.rewriting.engine import Record, Result
 
 
+_TIERS = ("exact", "equivalent", "numerics", "opt-in")
+
+
 def lines(result: Result, name: Path | str) -> Iterator[str]:
     """What happened in one file, in the order of its lines. Line numbers are those of the original text."""
     applied = {id(record) for record in result.applied}
@@ -24,18 +27,20 @@ def lines(result: Result, name: Path | str) -> Iterator[str]:
 
 def summary(results: Sequence[Result], *, preview: bool, failed: int) -> Iterator[str]:
     """What happened altogether."""
-    changed = [result for result in results if result.after != result.before]
+    changed = [result for result in results if result.changed]
     applied = [record for result in changed for record in result.applied]
     skipped = sum(len(result.skipped) for result in results)
     if changed:
         verb = "would be rewritten" if preview else "rewritten"
         tiers = Counter(record.tier for record in applied)
-        exactness = ", ".join(f"{count} {tier.label}" for tier, count in sorted(tiers.items()))
+        exactness = ", ".join(f"{tiers[tier]} {tier}" for tier in _TIERS if tier in tiers)
         yield click.style(
             f"{counted(len(changed), 'file')} {verb}: {counted(len(applied), 'change')} ({exactness})", bold=True
         )
     elif results:
         yield f"Nothing to rewrite in {counted(len(results), 'file')}."
+    if suppressed := sum(len(result.suppressed) for result in results):
+        yield f"{counted(suppressed, 'change')} suppressed by comments."
     if skipped:
         yield f"{counted(skipped, 'opportunity', 'opportunities')} left alone, for the reasons above."
     if failed:
@@ -50,5 +55,5 @@ def _line(record: Record, name: Path | str, *, applied: bool) -> str:
     place = click.style(f"{name}:{record.line}:{record.column}:", bold=True)
     rule = click.style(f"{record.code} {record.name}", fg="green" if applied else "yellow")
     if applied:
-        return f"{place} {rule}: {record.message} {click.style(f'[{record.tier.label}]', dim=True)}"
+        return f"{place} {rule}: {record.message} {click.style(f'[{record.tier}]', dim=True)}"
     return f"{place} {rule}: {click.style('left alone', fg='yellow')}: {record.message}"

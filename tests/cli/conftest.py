@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(folder: Path) -> Run:
-    def invoke(*arguments: str | Path, input: str | bytes | None = None) -> Result:
+    def invoke(*arguments: str | Path, input: str | bytes | None = None) -> Result:  # noqa: A002 - the runner's name
         return CliRunner().invoke(cli, [str(argument) for argument in arguments], input=input)
 
     return invoke

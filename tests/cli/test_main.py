@@ -19,8 +19,9 @@ Run = Callable[..., Result]
 OPTIONS = {
     "rewrite": [
         "--check", "--color", "--config", "--diff", "--exclude", "--extend-exclude", "--extend-select", "--help",
-        "--ignore", "--interactive", "--isolated", "--no-respect-gitignore", "--output", "--quiet", "--respect-gitignore",
-        "--select", "--stdin-filename", "--tier", "--vendor", "--verbose", "-h", "-i", "-o", "-q", "-v",
+        "--ignore", "--interactive", "--isolated", "--no-respect-gitignore", "--output", "--quiet",
+        "--respect-gitignore", "--select", "--stdin-filename", "--tier", "--vendor", "--verbose", "-h", "-i", "-o",
+        "-q", "-v",
     ],
     "rule": ["--help", "--output-format", "-h"],
     "rules": ["--help", "--output-format", "-h"],

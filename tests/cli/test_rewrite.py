@@ -349,15 +349,21 @@ def test_internal_error_is_one_line_and_other_files_are_done(
     assert "Traceback" in run("rewrite", "-v", "defect.py").stderr
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everything")
-def test_folder_that_cannot_be_written(run: Run, folder: Path, train: Path) -> None:
-    folder.chmod(0o555)
-    try:
-        result = run("rewrite", "train.py")
-    finally:
-        folder.chmod(0o755)
+def test_file_that_cannot_be_written(run: Run, folder: Path, train: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "full.py").write_text(SLOW)
+    real = Path.replace
+
+    def replace(self: Path, target: Path) -> Path:
+        if target.name == "full.py":
+            raise OSError(28, "No space left on device")
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    result = run("rewrite", "full.py", "train.py")
     assert result.exit_code == 2
-    assert train.read_text() == SLOW
+    assert "error: full.py: cannot write: no space left on device\n" in result.stderr
+    assert ((folder / "full.py").read_text(), train.read_text()) == (SLOW, FAST)
+    assert sorted(path.name for path in folder.iterdir()) == ["full.py", "train.py"]
 
 
 def test_vendor(run: Run, folder: Path, repository: Path) -> None:
@@ -378,13 +384,13 @@ def test_vendor_preview_copies_nothing(run: Run, folder: Path, train: Path) -> N
     assert not (folder / "autoaccel_runtime").exists()
 
 
-def test_reader_that_leaves(folder: Path, train: Path) -> None:
+def test_reader_that_leaves(folder: Path, repository: Path) -> None:
     """`autoaccel rewrite --diff … | head -1` ends quietly."""
     program = shutil.which("head")
     assert program is not None
     command = f"{sys.executable} -m autoaccel rewrite -q --diff . | {program} -c 1"
-    (folder / "many").mkdir()
-    for number in range(30):
-        (folder / "many" / f"{number}.py").write_text("import torch\n" + "torch.zeros(3).to('cuda')\n" * 500)
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, cwd=folder)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(repository), str(repository / "codemods")])}
+    for number in range(20):
+        (folder / f"{number}.py").write_text(f"import torch\ntorch.zeros(3).to('cuda')  # {'long ' * 5000}\n")
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, cwd=folder, env=environment)
     assert (done.stdout, done.stderr) == ("-", "")
