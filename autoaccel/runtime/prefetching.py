@@ -235,15 +235,19 @@ class Epoch:
 
     def _take(self) -> Any:
         failure, self._failure = self._failure, None
-        if failure is not None:
+        if failure is None:
+            return next(self._batches)
+        try:
             raise failure
-        return next(self._batches)
+        finally:
+            del failure  # it refers to this frame, and through it to staged batches and workers
 
     def _look_ahead(self) -> None:
         try:
             host = next(self._batches)
         except Exception as failure:  # StopIteration too: it belongs to the call that would have met it
-            self._failure = failure
+            # Its frames refer to this object: a cycle would keep the workers. A worker's own traceback is in the message.
+            self._failure = failure.with_traceback(None)
         else:
             self._stage(host)
 

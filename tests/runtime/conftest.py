@@ -138,12 +138,15 @@ class FakeLane:
         index = len(results)
         results.append(float("nan"))
 
-        def work() -> None:
+        def write() -> None:
             scratch.fill_(-1.0)
             scratch[: batch.numel()].copy_(batch.flatten())
+
+        def read() -> None:
             results[index] = float(scratch[: batch.numel()].sum())
 
-        self.enqueue(self.current, work)
+        self.enqueue(self.current, write)
+        self.enqueue(self.current, read)
         self.free.append(scratch)
 
     def enqueue(self, stream: Stream, work: Callable[[], None]) -> None:

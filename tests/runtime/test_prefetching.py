@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import random
@@ -40,7 +41,7 @@ def sums(values: list[tuple[torch.Tensor, torch.Tensor]]) -> list[float]:
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(12))
 def test_every_order_of_execution_computes_on_the_right_values(lane_of: LaneOf, seed: int, ahead: int) -> None:
     lane, results = lane_of(seed), list[float]()
     script = random.Random(seed)
@@ -60,7 +61,7 @@ def test_every_order_of_execution_computes_on_the_right_values(lane_of: LaneOf, 
     assert not any(torch.isnan(torch.tensor(results)))
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("way", ["break", "raise", "close", "drop"])
 def test_leaving_early_never_frees_memory_under_a_copy(lane_of: LaneOf, seed: int, way: str) -> None:
     lane, results = lane_of(seed), list[float]()
@@ -116,9 +117,9 @@ def test_without_the_consumer_wait_the_fake_device_would_notice(lane_of: LaneOf,
         lane.synchronize()
         return results != sums(batches(6))
 
-    assert not any(wrong(seed, "nothing") for seed in range(25))
-    assert any(wrong(seed, "consumer") for seed in range(25))
-    assert any(wrong(seed, "side") for seed in range(25))
+    assert not any(wrong(seed, "nothing") for seed in range(12))
+    assert any(wrong(seed, "consumer") for seed in range(12))
+    assert any(wrong(seed, "side") for seed in range(12))
 
 
 def test_another_consumer_stream_gets_the_host_batch(lane_of: LaneOf) -> None:
@@ -191,17 +192,18 @@ def test_stays_exhausted(lane_of: LaneOf) -> None:
 class Failing:
     """Fails at its third batch, then goes on, as a loader does whose worker raised."""
 
-    def __init__(self) -> None:
+    def __init__(self, bad: int = 3, last: int = 5) -> None:
         self.count = 0
+        self.bad, self.last = bad, last
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         return self
 
     def __next__(self) -> torch.Tensor:
         self.count += 1
-        if self.count == 3:
+        if self.count == self.bad:
             raise ValueError("third")
-        if self.count > 5:
+        if self.count > self.last:
             raise StopIteration
         return torch.full((2,), float(self.count), dtype=torch.float64)
 
@@ -415,6 +417,28 @@ def test_nothing_is_kept_alive(cuda_lane: Any) -> None:
     del loader
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("end", ["break at the last batch", "exhaustion", "failure"])
+def test_the_epoch_goes_at_once_not_when_garbage_is_collected(lane_of: LaneOf, end: str) -> None:
+    """It holds device memory and worker processes; a cycle through a stored exception would keep both."""
+    source = Failing(bad=3 if end == "failure" else 0, last=2)
+    epoch: Epoch | None = Epoch(source, lane_of(0), "all", 1)
+    gone = weakref.ref(epoch)
+    gc.disable()
+    try:
+        assert epoch is not None
+        next(epoch)
+        next(epoch)
+        if end == "exhaustion":
+            assert next(epoch, None) is None
+        if end == "failure":
+            with contextlib.suppress(ValueError):
+                next(epoch)
+        epoch = None
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 # ---------------------------------------------------------------- readiness
