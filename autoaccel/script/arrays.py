@@ -12,19 +12,29 @@ if TYPE_CHECKING:
     from autoaccel.script.flow import Definition
     from autoaccel.script.script import Script
 
-# Functions whose result never shares memory with an argument (without `out=`, `copy=False`, `mmap_mode=`).
-_FRESH_NAMES = (
-    "array", "stack", "concatenate", "vstack", "hstack", "dstack", "column_stack", "row_stack", "block",
-    "zeros", "ones", "full", "empty", "eye", "identity", "arange", "linspace", "logspace", "geomspace",
-    "zeros_like", "ones_like", "full_like", "empty_like", "copy", "tile", "repeat", "pad", "append", "insert",
-    "delete", "where", "clip", "cumsum", "cumprod", "sort", "argsort", "take", "outer", "matmul", "tril",
-    "triu", "maximum", "minimum", "abs", "absolute", "exp", "log", "log1p", "log2", "log10", "expm1", "sqrt",
-    "square", "sin", "cos", "tan", "tanh", "sign", "floor", "ceil", "round", "power", "add", "subtract",
-    "multiply", "divide", "mod", "logical_and", "logical_or", "logical_not", "isnan", "isfinite", "load",
-    "loadtxt", "genfromtxt", "fromfile", "fromiter", "bincount", "digitize", "argwhere", "nan_to_num", "unique",
-    "searchsorted", "interp", "convolve", "cross", "kron",
+# Functions whose result never shares memory with an argument; a positional argument beyond the number may be `out`.
+_CONSTRUCTORS = (
+    "array", "vstack", "hstack", "dstack", "column_stack", "row_stack", "block", "zeros", "ones", "full",
+    "empty", "eye", "identity", "arange", "linspace", "logspace", "geomspace", "zeros_like", "ones_like",
+    "full_like", "empty_like", "copy", "tile", "repeat", "pad", "append", "insert", "delete", "where", "sort",
+    "argsort", "tril", "triu", "load", "loadtxt", "genfromtxt", "fromfile", "fromiter", "bincount", "digitize",
+    "argwhere", "unique", "searchsorted", "interp", "convolve", "cross", "kron",
 )  # fmt: skip
-_FRESH = frozenset(f"numpy.{name}" for name in _FRESH_NAMES)
+_OF_ONE = (
+    "abs", "absolute", "exp", "log", "log1p", "log2", "log10", "expm1", "sqrt", "square", "sin", "cos", "tan",
+    "tanh", "sign", "floor", "ceil", "logical_not", "isnan", "isfinite", "round", "cumsum", "cumprod",
+)  # fmt: skip
+_OF_TWO = (
+    "stack", "concatenate", "outer", "matmul", "maximum", "minimum", "power", "add", "subtract", "multiply",
+    "divide", "mod", "logical_and", "logical_or", "take",
+)  # fmt: skip
+_MOST_ARGUMENTS = {
+    **{f"numpy.{name}": 99 for name in _CONSTRUCTORS},
+    **{f"numpy.{name}": 1 for name in _OF_ONE},
+    **{f"numpy.{name}": 2 for name in _OF_TWO},
+    "numpy.clip": 3,
+    "numpy.load": 1,
+}
 _FRESH_METHODS = frozenset({
     "cumsum", "cumprod", "clip", "round", "repeat", "sum", "mean", "std", "var", "min", "max", "argmax",
     "argmin", "argsort", "take", "dot", "prod", "any", "all",
@@ -43,13 +53,15 @@ def is_fresh(script: Script, expression: ast.expr) -> bool:
     """Whether an expression makes memory that nothing else refers to, so that a tensor may take it over."""
     match expression:
         case ast.Call(func=function) if (name := script.qualname(function)) is not None:
-            return (name in _FRESH or name.startswith("numpy.random.")) and not _shares(script, expression)
+            most = 99 if name.startswith("numpy.random.") else _MOST_ARGUMENTS.get(name, -1)
+            return len(expression.args) <= most and not _shares(expression)
         case ast.Call(func=ast.Attribute(value=receiver, attr=method)):
             if method in _SAME_MEMORY:
                 return is_fresh(script, receiver)
             if method in ("copy", "astype"):
-                return not _shares(script, expression) and len(expression.args) < 2
-            return method in _FRESH_METHODS and script.kind(receiver) is Kind.ARRAY and not _shares(script, expression)
+                return len(expression.args) < 2 and not _shares(expression)
+            few = len(expression.args) < (3 if method == "clip" else 2)
+            return few and method in _FRESH_METHODS and script.kind(receiver) is Kind.ARRAY and not _shares(expression)
         case ast.Attribute(value=base, attr="T"):
             return is_fresh(script, base)
         case ast.BinOp() | ast.UnaryOp(op=ast.USub() | ast.Invert()):
@@ -62,14 +74,14 @@ def is_fresh(script: Script, expression: ast.expr) -> bool:
             return False
 
 
-def _shares(script: Script, call: ast.Call) -> bool:
+def _shares(call: ast.Call) -> bool:
     """Whether arguments ask for memory that exists already (or may: `**options`)."""
     for keyword in call.keywords:
         if keyword.arg in (None, "out", "mmap_mode", "where"):
             return True
         if keyword.arg == "copy" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is True):
             return True
-    return len(call.args) > 1 and script.qualname(call.func) == "numpy.load"
+    return False
 
 
 def is_read_only(script: Script, expression: ast.expr) -> bool:

@@ -73,12 +73,13 @@ class Cast:
 
     call: ast.Call
 
-    def dtype(self, script: Script) -> tuple[Code, tuple[AddImport, ...]]:
-        """The type, as `dtype=` takes it."""
+    def dtype(self, script: Script, factory: ast.expr) -> tuple[Code, tuple[AddImport, ...]]:
+        """The type, as `dtype=` of this factory takes it."""
         if self.call.args:
             return Code("{0}", (self.call.args[0],)), ()
         assert isinstance(self.call.func, ast.Attribute)
-        text, imports = script.spell(f"torch.{self.call.func.attr}")
+        name = {"byte": "uint8"}.get(self.call.func.attr, self.call.func.attr)
+        text, imports = script.spell(f"torch.{name}", factory)
         return Code(text), imports
 
 
@@ -150,7 +151,7 @@ def creation(script: Script, expression: ast.expr) -> Creation | None:
                 node = inner
             case ast.Subscript(value=inner, slice=index):
                 if not _adds_axes(index):
-                    problem = problem or "a part of a tensor shares memory with the rest, a moved copy does not"
+                    problem = problem or "a part of it is taken on the host before the move"
                 node = inner
             case ast.BinOp(left=left, right=right):
                 problem = problem or "arithmetic in between would run on the device and may round differently"
@@ -222,8 +223,8 @@ def _factory(script: Script, call: ast.Call) -> Creation | None:
 
 
 def _refusal(call: ast.Call, short: str) -> str | None:
-    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
-        return "its arguments come as *args or **kwargs"
+    if any(each.arg is None for each in call.keywords):
+        return "a device may be among its **kwargs"
     for keyword in call.keywords:
         match keyword.arg:
             case "requires_grad" if not _is_false(keyword.value):
@@ -236,7 +237,7 @@ def _refusal(call: ast.Call, short: str) -> str | None:
                 return f"`{keyword.arg}=` is given"
             case "device":
                 return "a device is given already"
-    if short == "normal" and len(call.args) < 3 and not any(each.arg == "size" for each in call.keywords):
+    if short == "normal" and len(call.args) != 3 and not any(each.arg == "size" for each in call.keywords):
         return "without a size, its tensors decide where it is made"
     return None
 

@@ -78,6 +78,8 @@ def _is_place(script: Script, target: ast.expr, kinds: set[Kind]) -> bool:
 
 
 def _like(script: Script, call: ast.Call, receiver: ast.expr, other: ast.expr, kinds: set[Kind]) -> Move:
+    if isinstance(other, ast.Attribute) and other.attr == "data":
+        other = other.value
     plain = isinstance(other, ast.Name) or (isinstance(other, ast.Attribute) and isinstance(other.value, ast.Name))
     if not plain or not kinds <= {Kind.TENSOR, Kind.PARAMETER}:
         return Move(call, receiver, None, problem=f"`{script.source(other)}` is not known to be a tensor")

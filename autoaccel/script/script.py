@@ -245,8 +245,15 @@ class Script:
                 return qualified[len(module) + 1 :]
         return None
 
-    def spell(self, qualified: str) -> tuple[str, tuple[AddImport, ...]]:
-        """How this file writes a qualified name, and the import that it takes (none when a module-level import serves)."""
+    def spell(self, qualified: str, beside: ast.expr | None = None) -> tuple[str, tuple[AddImport, ...]]:
+        """How this file writes a qualified name, and the import that it takes (none when a module-level import serves).
+
+        `beside` stands in the same place: `th.zeros` shows how to write `torch.ones`, wherever `th` was imported.
+        """
+        if isinstance(beside, ast.Attribute):
+            module = self.qualname(beside.value)
+            if module is not None and qualified.startswith(module + "."):
+                return self.source(beside.value) + qualified[len(module) :], ()
         best: str | None = None
         for name, definitions in self.module_scope.definitions.items():
             if len(definitions) == 0 or any(each.how != "import" or each.level for each in definitions):

@@ -51,6 +51,7 @@ class ChosenType:
 
     dtype: str
     device: Code
+    on_cpu: ast.expr
 
 
 def chosen_type(script: Script, name: ast.expr) -> ChosenType | None:
@@ -69,7 +70,7 @@ def chosen_type(script: Script, name: ast.expr) -> ChosenType | None:
     device = _same_choice(script, choice.test, definitions[0], name)
     if device is None:
         device = Code(f"{script.quote}cuda{script.quote} if {{0}} else {script.quote}cpu{script.quote}", (choice.test,))
-    return ChosenType(on_gpu.dtype, device)
+    return ChosenType(on_gpu.dtype, device, choice.orelse)
 
 
 def _repeatable(script: Script, test: ast.expr, use: ast.AST) -> bool:

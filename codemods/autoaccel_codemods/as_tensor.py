@@ -52,7 +52,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if reason is not None:
             yield RULE.skip(call, reason)
         elif is_fresh(script, data):
-            function, imports = script.spell("torch.as_tensor")
+            function, imports = script.spell("torch.as_tensor", call.func)
             dropped = [
                 RemoveArgument(call, each) for each in call.keywords if each.arg in ("requires_grad", "pin_memory")
             ]

@@ -135,7 +135,7 @@ def _edits(script: Script, made: Creation, moved: Move, statement: ast.stmt | No
     cast = made.cast_of_factory() if made.name in FOLDING and not made.has("dtype") else None
     folded = _folds_move(script, made, moved)
     if cast is not None:
-        kind, imports = cast.dtype(script)
+        kind, imports = cast.dtype(script, made.call.func)
         arguments.append(("dtype", kind))
         yield from imports
         yield Replace(cast.call, Code("{0}", (made.call,)))
@@ -157,14 +157,14 @@ def _with_arguments(script: Script, made: Creation, arguments: list[tuple[str, C
     """The factory with these keywords; data becomes a fill, a legacy type a dtype."""
     legacy, number = tensor_type(script, made.call.func), scalar(script, made)
     if number is not None:
-        full, imports = script.spell("torch.full")
+        full, imports = script.spell("torch.full", made.call.func)
         given = [(each.arg or "", Code("{0}", (each.value,))) for each in made.call.keywords]
         yield from imports
         yield Replace(made.call, _call(full, [("", Code("()")), ("", Code("{0}", (number,))), *given, *arguments]))
         return
     if legacy is not None:
-        function, imports = script.spell("torch.tensor")
-        dtype, more = script.spell(legacy.dtype)
+        function, imports = script.spell("torch.tensor", made.call.func)
+        dtype, more = script.spell(legacy.dtype, made.call.func)
         yield from (*imports, *more)
         yield Replace(made.call.func, Code(function))
         arguments = [("dtype", Code(dtype)), *arguments]
@@ -224,7 +224,7 @@ def _chosen(script: Script, call: ast.Call) -> Iterator[Finding]:
     sizes = _call("", shape)
     if len(shape) == 1:
         sizes = Code(f"{sizes.text[:-1]},)", sizes.holes)
-    full, imports = script.spell("torch.full")
+    full, imports = script.spell("torch.full", chosen.on_cpu)
     arguments = [
         ("", sizes),
         ("", Code("{0}", (value,))),
@@ -241,7 +241,7 @@ def _chosen_array(script: Script, call: ast.Call, array: ast.Call) -> Iterator[F
     chosen = chosen_type(script, call.func)
     if chosen is None or chosen.dtype != "torch.float32" or changes_default(script):
         return
-    factory, imports = script.spell(f"torch.{name.removeprefix('numpy.')}")
+    factory, imports = script.spell(f"torch.{name.removeprefix('numpy.')}", chosen.on_cpu)
     arguments = [("", Code("{0}", (array.args[0],))), ("device", chosen.device)]
     yield _replacing(script, call, _call(factory, arguments), imports, call)
 
@@ -253,7 +253,7 @@ def _inner(expression: ast.expr) -> ast.expr:
 def _dtype_unless_float(script: Script, chosen: ChosenType, value: ast.expr) -> list[tuple[str, Code]]:
     if chosen.dtype == "torch.float32" and isinstance(value, ast.Constant) and isinstance(value.value, float):
         return []
-    return [("dtype", Code(script.spell(chosen.dtype)[0]))]
+    return [("dtype", Code(script.spell(chosen.dtype, chosen.on_cpu)[0]))]
 
 
 def _replacing(script: Script, call: ast.Call, code: Code, imports: tuple[AddImport, ...], made: ast.Call) -> Finding:

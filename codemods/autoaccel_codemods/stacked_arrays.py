@@ -68,7 +68,7 @@ def _edits(script: Script, call: ast.Call, data: ast.expr, name: str | None) -> 
     yield Replace(data, Code(f"{function}({{0}})", (data,)))
     copies = any(keyword.arg in _OWN_MEMORY for keyword in call.keywords) or _is_moved(script, call)
     if name == "torch.tensor" and not copies:
-        as_tensor, more = script.spell("torch.as_tensor")
+        as_tensor, more = script.spell("torch.as_tensor", call.func)
         yield from more
         yield Replace(call.func, Code(as_tensor))
 
