@@ -34,7 +34,8 @@ _DTYPES: Final[Mapping[str, torch.dtype | None]] = {
 def autocast(device: devices.Device = None, *, fp16: bool = True) -> contextlib.AbstractContextManager[object]:
     """A region in which forward passes compute in the low precision that suits `device`.
 
-    With `fp16=False` that is never float16, whose range ends at 65504: for masks of -1e9 and sums of many squares. Where mixed precision is off the result is an empty context manager, not a disabled autocast, so a region that the
+    With `fp16=False` that is never float16, whose range ends at 65504: for masks of -1e9 and sums of many squares.
+    Where mixed precision is off the result is an empty context manager, not a disabled autocast, so a region that the
     script opened itself stays in force.
     """
     place = devices.resolve(device)
