@@ -108,6 +108,8 @@ class Project:
 
     def _locate(self, script: Script, target: str, level: int) -> tuple[Path, tuple[str, ...]] | None:
         parts = target.split(".") if target else []
+        if not level and parts[:1] in (["autoaccel"], ["autoaccel_runtime"]):
+            return None  # the runtime is a library, also where a copy of it stands beside the script
         for root in self._roots(script, level):
             for cut in range(len(parts), -1, -1):
                 if cut == 0 and not level:
