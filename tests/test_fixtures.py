@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from autoaccel.rewriting.engine import Result
 
 from autoaccel.rewriting import engine, registry
+from autoaccel.rewriting.engine import Result
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Project
 
