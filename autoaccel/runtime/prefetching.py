@@ -246,7 +246,7 @@ class Epoch:
         try:
             host = next(self._batches)
         except Exception as failure:  # StopIteration too: it belongs to the call that would have met it
-            # Its frames refer to this object: a cycle would keep the workers. A worker's own traceback is in the message.
+            # its frames refer to this object: the cycle would keep workers; a worker's own traceback is in the message
             self._failure = failure.with_traceback(None)
         else:
             self._stage(host)

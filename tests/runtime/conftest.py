@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,14 +23,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No AUTOACCEL_* variable from outside, and no memory of what was warned about or logged before."""
     for name in list(os.environ):
         if name.startswith("AUTOACCEL_") or name in ("LOCAL_WORLD_SIZE", "SLURM_CPUS_PER_TASK"):
             monkeypatch.delenv(name)
     for cache in (environment._switched_off, environment.warn_once, environment._log):
         cache.cache_clear()
-    yield
 
 
 class Op:
@@ -62,8 +61,9 @@ class RecordedEvent:
 class FakeLane:
     """A device that runs its work late and in any order that streams and events permit.
 
-    Memory is handed out again as soon as the host drops a tensor, whatever work is still pending, as a caching allocator does. So a
-    missing wait shows as a wrong checksum in some order of execution, and a source dropped too early as a failing copy.
+    Memory is handed out again as soon as the host drops a tensor, whatever work is still pending, as a caching allocator
+    does. So a missing wait shows as a wrong checksum in some order of execution, and a source dropped too early as a
+    failing copy.
     """
 
     def __init__(self, seed: int = 0) -> None:

@@ -1,0 +1,403 @@
+"""Compiling in place, lazily, and never at the price of a running script."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from autoaccel import runtime as accel
+from autoaccel.runtime import compiling
+from autoaccel.runtime.environment import Decision
+
+
+@pytest.fixture(autouse=True)
+def fresh_graphs() -> Iterator[None]:
+    yield
+    torch.compiler.reset()
+
+
+class Graphs:
+    """A backend that counts the graphs it is given and runs them as they are."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+        self.count += 1
+        return graph.forward
+
+
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> Graphs:
+    counting = Graphs()
+    monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "eager")
+    monkeypatch.setattr(compiling, "_torch_compile", lambda function: torch.compile(function, backend=counting))
+    return counting
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(4, 3)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor, *, shift: float = 0.0) -> torch.Tensor:
+        self.calls += 1
+        return torch.relu(self.body(x)) + shift
+
+
+MODULES: dict[str, Callable[[], nn.Module]] = {
+    "own class": Net,
+    "sequential": lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU()),
+    "layer": lambda: nn.Linear(4, 4),
+}
+
+
+@pytest.mark.parametrize("make", MODULES.values(), ids=MODULES.keys())
+def test_in_place(graphs: Graphs, make: Callable[[], nn.Module]) -> None:
+    module = make()
+    kind, keys, x = type(module), list(module.state_dict()), torch.randn(2, 4)
+    want = module(x)
+    assert accel.compile(module) is module
+    assert torch.equal(module(x), want)
+    assert graphs.count == 1
+    assert type(module) is kind
+    assert list(module.state_dict()) == keys
+    module(x)
+    assert graphs.count == 1
+
+
+@pytest.mark.parametrize(
+    "clone",
+    [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))],
+    ids=["deepcopy", "pickle"],
+)
+@pytest.mark.parametrize("called", [False, True])
+def test_copies_are_plain_and_have_their_own_parameters(
+    graphs: Graphs, clone: Callable[[Any], Any], called: bool
+) -> None:
+    module = accel.compile(Net())
+    if called:
+        module(torch.ones(1, 4))
+    twin = clone(module)
+    assert twin._compiled_call_impl is None
+    assert copy.copy(module)._compiled_call_impl is None
+    before = module(torch.ones(1, 4))
+    with torch.no_grad():
+        twin.body = nn.Linear(4, 3)
+    assert torch.equal(module(torch.ones(1, 4)), before)
+    twin(torch.ones(1, 4))
+
+
+class KeepsEverything(Net):
+    """A module that pickles its whole dictionary, as some do."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__.copy()
+
+
+def test_copies_of_modules_with_their_own_state(graphs: Graphs) -> None:
+    module = accel.compile(KeepsEverything())
+    module(torch.ones(1, 4))
+    assert copy.deepcopy(module)._compiled_call_impl is None
+    assert pickle.loads(pickle.dumps(module))._compiled_call_impl is None
+
+
+def test_saving_and_loading(graphs: Graphs) -> None:
+    module = accel.compile(Net())
+    module(torch.ones(1, 4))
+    file = io.BytesIO()
+    torch.save(module.state_dict(), file)
+    file.seek(0)
+    plain = Net()
+    plain.load_state_dict(torch.load(file))
+    module.load_state_dict(plain.state_dict())
+    assert torch.equal(module(torch.ones(1, 4)), plain(torch.ones(1, 4)))
+
+
+def test_training_through_it(graphs: Graphs) -> None:
+    def train(compiled: bool) -> list[float]:
+        torch.manual_seed(0)
+        module = Net()
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        if compiled:
+            accel.compile(module)
+        losses = []
+        for _ in range(4):
+            loss = module(torch.ones(2, 4), shift=1.0).square().sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return [*losses, float(module.calls)]
+
+    assert train(True) == train(False)
+    assert graphs.count == 1
+
+
+def test_every_instance_has_its_own_graphs_and_hooks(graphs: Graphs) -> None:
+    first, second = accel.compile(Net()), accel.compile(Net())
+    seen: list[str] = []
+    second.register_forward_hook(lambda *_: seen.append("top"))
+    first(torch.ones(1, 4))
+    second(torch.ones(1, 4))
+    assert seen == ["top"]
+    assert graphs.count == 2
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_hooks_inside_always_fire(graphs: Graphs, when: str) -> None:
+    module = accel.compile(Net())
+    if when == "after":
+        module(torch.ones(1, 4))
+    seen: list[str] = []
+    handle = module.body.register_forward_hook(lambda *_: seen.append("inner"))
+    module(torch.ones(1, 4))
+    module(torch.ones(1, 4))
+    assert seen == ["inner", "inner"]
+    handle.remove()
+    module(torch.ones(1, 4))
+    assert len(seen) == 2
+    assert graphs.count == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*spectral_norm.*:FutureWarning")
+def test_old_spectral_norm_runs_eagerly(graphs: Graphs) -> None:
+    inner = accel.compile(nn.Sequential(nn.utils.spectral_norm(nn.Linear(4, 4))))
+    whole = accel.compile(nn.utils.spectral_norm(nn.Linear(4, 4)))
+    inner(torch.ones(1, 4))
+    whole(torch.ones(1, 4))
+    assert graphs.count == 0
+
+
+def test_inside_a_compiled_module_there_is_one_graph(graphs: Graphs) -> None:
+    outer = accel.compile(nn.Sequential(accel.compile(Net()), nn.ReLU()))
+    outer(torch.ones(1, 4))
+    assert graphs.count == 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore:Anomaly Detection")
+def test_others_who_trace_see_the_plain_module(graphs: Graphs) -> None:
+    module = accel.compile(nn.Sequential(nn.Linear(4, 4)))
+    torch.jit.trace(module, torch.ones(1, 4), check_trace=False)  # type: ignore[no-untyped-call]
+    torch.export.export(module, (torch.ones(1, 4),))
+    torch.func.vmap(module)(torch.ones(3, 4))
+    with torch.autograd.detect_anomaly(check_nan=False):
+        module(torch.ones(1, 4))
+    assert graphs.count == 0
+
+
+def test_lazy_modules_wait_for_their_first_input(graphs: Graphs) -> None:
+    module = accel.compile(nn.Sequential(nn.LazyLinear(3)))
+    module(torch.ones(1, 4))
+    assert graphs.count == 0
+    module(torch.ones(1, 4))
+    assert graphs.count == 1
+
+
+# ---------------------------------------------------------------- deciding
+
+
+def test_a_cpu_is_not_compiled_for_and_nothing_is_left_behind() -> None:
+    if torch.accelerator.is_available():
+        pytest.skip("needs a machine without accelerator")
+    module = accel.compile(Net())
+    module(torch.ones(1, 4))
+    assert module._compiled_call_impl is None
+
+
+def test_a_module_that_may_still_move_is_asked_again(graphs: Graphs, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [Decision(None, "on the CPU, beside an accelerator"), Decision(True, "moved")]
+    monkeypatch.setattr(compiling, "verdict", lambda place: answers.pop(0))
+    module = accel.compile(Net())
+    module(torch.ones(1, 4))
+    assert graphs.count == 0
+    module(torch.ones(1, 4))
+    assert graphs.count == 1
+
+
+@pytest.mark.parametrize(
+    ("triton", "capability", "expected"), [(False, (9, 0), False), (True, (6, 1), False), (True, (7, 0), True)]
+)
+def test_what_cuda_needs(
+    monkeypatch: pytest.MonkeyPatch, triton: bool, capability: tuple[int, int], expected: bool
+) -> None:
+    monkeypatch.setattr(compiling.importlib.util, "find_spec", lambda name: object() if triton else None)
+    monkeypatch.setattr(compiling.devices, "capability", lambda place: capability)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            assert compiling.verdict(torch.device("cuda")).value is expected
+    assert len(caught) == (0 if expected else 1)
+
+
+@pytest.mark.parametrize("mode", ["off", "none"])
+def test_the_mode_can_forbid_it(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", mode)
+    assert compiling.verdict(torch.device("cuda")).value is False
+
+
+@pytest.mark.parametrize("value", ["compile", "all"])
+def test_disabled(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "eager")
+    monkeypatch.setenv("AUTOACCEL_DISABLE", value)
+    module = accel.compile(Net())
+    assert "_compiled_call_impl" not in vars(module)
+    assert accel.compile(len) is len
+
+
+def test_what_is_compiled_already_is_left_alone(graphs: Graphs) -> None:
+    wrapped = torch.compile(Net(), backend="eager")
+    assert accel.compile(wrapped) is wrapped
+    assert wrapped._orig_mod._compiled_call_impl is None  # type: ignore[attr-defined]
+    native = Net()
+    native.compile(backend="eager")
+    kept = native._compiled_call_impl
+    assert accel.compile(native)._compiled_call_impl is kept
+    twice = accel.compile(Net())
+    kept = twice._compiled_call_impl
+    assert accel.compile(twice)._compiled_call_impl is kept
+    function = torch.compile(torch.sin, backend="eager")
+    assert accel.compile(function) is function
+    own = accel.compile(lambda x: x)
+    assert accel.compile(own) is own
+
+
+# ---------------------------------------------------------------- falling back
+
+
+def failing(graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+    raise RuntimeError("no C++ compiler here")
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "eager")
+    monkeypatch.setattr(compiling, "_torch_compile", lambda function: torch.compile(function, backend=failing))
+
+
+class Drops(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.dropout(x)
+
+
+def test_a_failing_compiler_means_eager_with_one_warning(broken: None) -> None:
+    torch.manual_seed(0)
+    want = [Drops()(torch.ones(8)) for _ in range(2)]
+    torch.manual_seed(0)
+    module = accel.compile(Drops())
+    with pytest.warns(RuntimeWarning, match="runs eagerly.*no C\\+\\+ compiler|Drops is not compiled") as caught:
+        got = [module(torch.ones(8)) for _ in range(2)]
+    assert len(caught) == 1
+    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))  # the random stream too
+    assert module._compiled_call_impl is None
+
+
+def test_a_later_failure_falls_back_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def once(graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+        calls.append(1)
+        if len(calls) > 1:
+            raise RuntimeError("the second graph fails")
+        return graph.forward
+
+    monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "eager")
+    monkeypatch.setattr(compiling, "_torch_compile", lambda function: torch.compile(function, backend=once))
+    module = accel.compile(Net())
+    module(torch.ones(2, 4))
+    with pytest.warns(RuntimeWarning, match="not compiled"):
+        module(torch.ones(2, 4, dtype=torch.float32).expand(3, 2, 4))
+    module(torch.ones(2, 4))
+    assert module._compiled_call_impl is None
+
+
+def test_an_unknown_mode_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "warp-speed")
+    module = accel.compile(Net())
+    with pytest.warns(RuntimeWarning, match="warp-speed"):
+        module(torch.ones(1, 4))
+
+
+def test_the_scripts_own_error_comes_through_as_it_is(graphs: Graphs) -> None:
+    class OwnError(Exception):
+        pass
+
+    class Raises(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise OwnError("mine")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(OwnError, match="mine"):
+            accel.compile(Raises())(torch.ones(1))
+        with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+            accel.compile(Net())(torch.ones(1, 5))
+
+
+# ---------------------------------------------------------------- functions
+
+
+def test_a_function_and_a_decorated_method(graphs: Graphs) -> None:
+    @accel.compile
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        """Doubles."""
+        return x * 2
+
+    class Agent:
+        @accel.compile
+        def act(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+    assert torch.equal(twice(torch.ones(2)), torch.full((2,), 2.0))
+    assert torch.equal(Agent().act(torch.ones(2)), torch.full((2,), 2.0))
+    assert graphs.count == 2
+    assert twice.__name__ == "twice"
+    assert twice.__doc__ == "Doubles."
+
+
+def test_a_function_falls_back(broken: None) -> None:
+    function = accel.compile(lambda x: x * 2)
+    with pytest.warns(RuntimeWarning, match="not compiled"):
+        assert float(function(torch.ones(()))) == 2.0
+    assert float(function(torch.ones(()))) == 2.0
+
+
+def test_a_function_on_the_cpu_runs_as_it_is() -> None:
+    calls = []
+
+    @accel.compile
+    def function(x: torch.Tensor) -> torch.Tensor:
+        calls.append(x)
+        return x
+
+    x = torch.ones(2)
+    assert function(x) is x
+    assert calls[0] is x
+
+
+def test_generators_and_classes_stay_what_they_are(graphs: Graphs) -> None:
+    def generate() -> Iterator[int]:
+        yield 1
+
+    assert accel.compile(generate) is generate
+    assert accel.compile(Net) is Net
+
+
+@pytest.mark.slow
+def test_the_real_compiler_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "default")
+    x = torch.randn(2, 4)
+    plain = Net()
+    module = accel.compile(copy.deepcopy(plain))
+    assert torch.allclose(module(x), plain(x), atol=1e-6)
+    module(x).sum().backward()
+    assert module.body.weight.grad is not None

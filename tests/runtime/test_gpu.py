@@ -1,0 +1,159 @@
+"""What only a CUDA device can show. `pytest -m gpu`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from autoaccel import runtime as accel
+from autoaccel.runtime import amp, prefetching
+
+pytestmark = pytest.mark.gpu
+
+
+class Images(Dataset[tuple[torch.Tensor, int]]):
+    """Each sample is its own number, so that any mix-up of memory shows."""
+
+    def __init__(self, count: int = 96) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.full((3, 128, 128), float(index)), index
+
+
+def loader(**options: Any) -> DataLoader[Any]:
+    return DataLoader(Images(), batch_size=8, num_workers=2, pin_memory=True, **options)
+
+
+def poison() -> None:
+    """Overwrite memory that the allocator hands out again, late on the current stream."""
+    torch.cuda._sleep(2_000_000)
+    scratch = torch.full((8, 3, 128, 128), float("nan"), device="cuda")
+    del scratch
+
+
+@pytest.mark.parametrize("depth", ["1", "3"])
+def test_checksums_with_poisoned_memory(monkeypatch: pytest.MonkeyPatch, depth: str) -> None:
+    monkeypatch.setenv("AUTOACCEL_PREFETCH_DEPTH", depth)
+    for _ in range(5):
+        wrong = torch.zeros((), device="cuda")
+        seen = 0
+        for x, y in accel.prefetch(loader(), "cuda"):
+            assert x.is_cuda
+            poison()
+            # late on the device: by then the next batches have been staged into whatever memory was free
+            wrong += (x.mean((1, 2, 3)) != y.to("cuda", non_blocking=True)).sum()
+            seen += len(x)
+            del x, y
+            poison()
+        assert seen == 96
+        assert wrong.item() == 0
+
+
+def test_leaving_early_leaves_memory_alone() -> None:
+    for _ in range(20):
+        for _x, _y in accel.prefetch(loader(), "cuda"):
+            break
+        torch.cuda._sleep(1_000_000)
+        mine = [torch.full((8, 3, 128, 128), 7.0, device="cuda") for _ in range(3)]
+        assert all(bool((tensor == 7).all()) for tensor in mine)
+
+
+def test_moves_what_is_named_and_keeps_strides() -> None:
+    batches: Iterator[Any] = iter(accel.prefetch(loader(), "cuda", move=(0,)))
+    x, y = next(batches)
+    assert x.is_cuda
+    assert not y.is_cuda
+    reference = next(iter(loader()))[0].to("cuda")
+    assert x.stride() == reference.stride()
+
+
+def test_one_side_stream_for_the_whole_process() -> None:
+    from autoaccel.runtime.streams import lane
+
+    assert lane(torch.device("cuda")) is lane(torch.device("cuda", torch.cuda.current_device()))
+
+
+def test_same_losses_with_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def losses() -> list[float]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 128 * 128, 4)).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
+        found = []
+        for _ in range(2):
+            for x, _ in accel.prefetch(loader(shuffle=True), "cuda", move=(0,)):
+                loss = model(x.to("cuda", non_blocking=True)).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                found.append(loss.item())
+        return found
+
+    ahead = losses()
+    monkeypatch.setenv("AUTOACCEL_DISABLE", "prefetch")
+    assert ahead == losses()
+
+
+def test_autocast_by_hardware() -> None:
+    expected = amp.by_capability(*torch.cuda.get_device_capability()).value
+    with accel.autocast("cuda"):
+        product = torch.ones(8, 8, device="cuda") @ torch.ones(8, 8, device="cuda")
+    assert product.dtype is (expected or torch.float32)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_float16_with_the_scaler_follows_float32(monkeypatch: pytest.MonkeyPatch, fused: bool) -> None:
+    def losses() -> list[float]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 1)).cuda()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=fused)
+        scaler = accel.grad_scaler(optimizer)
+        assert scaler.is_enabled() is (amp.precision(torch.device("cuda")).value is torch.float16)
+        found = []
+        for _ in range(50):
+            x = torch.randn(256, 64, device="cuda")
+            optimizer.zero_grad()
+            with accel.autocast("cuda"):
+                loss = nn.functional.mse_loss(model(x), x.sum(1, keepdim=True))
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            found.append(loss.item())
+        return found
+
+    monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "off")
+    want = losses()
+    monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "fp16")
+    got = losses()
+    assert got == pytest.approx(want, rel=0.05)
+    assert got != want
+
+
+def test_compiles_in_place() -> None:
+    if torch.cuda.get_device_capability() < (7, 0):
+        pytest.skip("needs compute capability 7.0")
+    plain = nn.Sequential(nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 4)).cuda()
+    model = accel.compile(copy.deepcopy(plain))
+    x = torch.randn(16, 32, device="cuda")
+    assert torch.allclose(model(x), plain(x), atol=1e-5)
+    assert model._compiled_call_impl is not None, "it fell back to eager"
+    model(x).sum().backward(retain_graph=True)
+    assert list(model.state_dict()) == list(plain.state_dict())
+
+
+def test_pinning_and_workers() -> None:
+    assert accel.pin_memory() is True
+    x, _ = next(iter(loader()))
+    assert x.is_pinned()
+    assert prefetching.unsafe(loader()) == ""
