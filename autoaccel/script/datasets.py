@@ -19,7 +19,8 @@ _GENERATORS = frozenset(
 )
 _OPENERS = frozenset(
     """h5py.File lmdb.open lmdb.Environment sqlite3.connect zipfile.ZipFile tarfile.open tables.open_file
-    netCDF4.Dataset cv2.VideoCapture io.open rasterio.open""".split()
+    netCDF4.Dataset cv2.VideoCapture io.open rasterio.open psycopg2.connect pymongo.MongoClient redis.Redis
+    sqlalchemy.create_engine""".split()
 )
 _CHANGES = frozenset(
     "append extend insert remove pop clear update setdefault add discard popitem move_to_end shuffle sort".split()
@@ -205,20 +206,37 @@ def _makes_generator(script: Script, expression: ast.expr) -> bool:
 
 def changes_itself(script: Script, cls: ClassRef) -> bool:
     """Whether reading a sample changes the dataset or a global (a cache, a counter): workers change copies of it."""
-    for home, method in item_methods(script, cls):
-        for node in ast.walk(method):
-            match node:
-                case ast.Global():
-                    return True
-                case ast.Assign(targets=targets, value=value):
-                    if any(_is_own(target, method) for target in targets) and not _opens(home, value):
-                        return True
-                case ast.AugAssign(target=target) if _is_own(target, method):
-                    return True
-                case ast.Call(func=ast.Attribute(attr=attr, value=ast.Attribute() as owner)) if attr in _CHANGES:
-                    if _is_own(owner, method):
-                        return True
-    return False
+    return any(_writes(home, node, method) for home, method in item_methods(script, cls) for node in ast.walk(method))
+
+
+def _writes(script: Script, node: ast.AST, method: ast.FunctionDef) -> bool:
+    match node:
+        case ast.Global():
+            return True
+        case ast.Assign(targets=targets, value=value):
+            return any(_outlives(script, target, method) for target in targets) and not _opens(script, value)
+        case ast.AugAssign(target=target):
+            return _outlives(script, target, method)
+        case ast.Call(func=ast.Attribute(attr=attr, value=owner)) if attr in _CHANGES:
+            return _is_own(owner, method) or (isinstance(owner, ast.Name) and _is_global(script, owner))
+        case _:
+            return False
+
+
+def _outlives(script: Script, target: ast.AST, method: ast.FunctionDef) -> bool:
+    """Whether an assignment goes to the dataset, or to an item or attribute of something global."""
+    if _is_own(target, method):
+        return True
+    if isinstance(target, ast.Name):
+        return False
+    while isinstance(target, ast.Subscript | ast.Attribute):
+        target = target.value
+    return isinstance(target, ast.Name) and _is_global(script, target)
+
+
+def _is_global(script: Script, name: ast.Name) -> bool:
+    definitions = script.definitions(name)
+    return bool(definitions) and all(each.scope is script.module_scope for each in definitions)
 
 
 def _is_own(target: ast.AST, method: ast.FunctionDef) -> bool:

@@ -22,8 +22,9 @@ from collections.abc import Iterator
 from autoaccel.rewriting.finding import Code, Finding, Replace, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script
-from autoaccel.script.batches import Read, device_of, moves_whole_part, own_to_method, reads, shared_copies
-from autoaccel.script.flow import STAR
+from autoaccel.script.batch_reads import BatchReads, moves_whole_part
+from autoaccel.script.batches import device_of, own_to_method
+from autoaccel.script.flow import STAR, Definition
 from autoaccel.script.loaders import LoaderLoop, Transfer
 from autoaccel.script.values import Kind
 
@@ -43,13 +44,13 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         transfers = [each for each in script.transfers_of(loop) if device_of(script, each).accelerates]
         if loop.prefetched or not transfers:
             continue
-        seen = tuple(reads(script, loop))
-        moves = [read.transfer for read in seen if read.transfer is not None and read.transfer in transfers]
+        batch = BatchReads(script, loop)
+        moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in transfers))
         problem = _unfit(script, loop) or next((p for each in moves if (p := own_to_method(script, each))), None)
         device, trouble = _device(script, loop, moves)
-        parts = _parts(script, loop, seen, moves)
+        parts = _parts(batch, moves)
         if problem or trouble or not parts:
-            yield RULE.skip(loop.node, problem or trouble or _kept(script, loop, transfers))
+            yield RULE.skip(loop.node, problem or trouble or _kept(batch))
             continue
         arguments = f", {device}" + ("" if parts == (STAR,) else f", move={_tuple(script, parts)}")
         code = Code(f"{script.accel}.prefetch({{0}}{arguments.replace('{', '{{').replace('}', '}}')})", (loop.loader,))
@@ -57,11 +58,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         yield RULE.finding(loop.node, message, Replace(loop.loader, code), *script.import_runtime)
 
 
-def _kept(script: Script, loop: LoaderLoop, transfers: list[Transfer]) -> str:
+def _kept(batch: BatchReads) -> str:
     """Why no part of the batch may be moved ahead."""
-    if all(script.function(each.call) is not script.function(loop.node) for each in transfers):
-        return "its batches are moved in another function"
-    if shared_copies(script, loop):
+    if batch.shared_copies():
         return "its batches are moved again after a copy was changed"
     return "its batches are used on the CPU as well, or before they are moved"
 
@@ -153,40 +152,60 @@ def _names(expression: ast.expr) -> Iterator[ast.Name]:
 
 
 def _settled(script: Script, loop: LoaderLoop, names: tuple[ast.Name, ...]) -> bool:
-    """Whether these names mean the same before the loop as in it."""
-    return all(
-        not script.inside(definition.node, loop.node) for name in names for definition in script.definitions(name)
-    )
+    """Whether these names mean the same in the loop's header as where the batch is moved."""
+    return all(_same(script, loop, name, definition) for name in names for definition in script.definitions(name))
 
 
-def _parts(script: Script, loop: LoaderLoop, seen: tuple[Read, ...], moves: list[Transfer]) -> tuple[Part, ...]:
+def _same(script: Script, loop: LoaderLoop, name: ast.Name, definition: Definition) -> bool:
+    if script.inside(definition.node, loop.node):
+        return False
+    home, function = script.function(loop.node), script.function(name)
+    if definition.scope is script.module_scope or function is home or script.inside(loop.node, definition.scope.node):
+        return (
+            definition.scope is not script.module_scope
+            or home is None
+            or name.id not in script.flow.scopes[home].definitions
+        )
+    # `self` of another method of the same class
+    cls = script.enclosing_class(name)
+    receivers = [each.args.args[0].arg for each in (home, function) if each is not None and each.args.args]
+    return cls is not None and cls is script.enclosing_class(loop.node) and receivers == [name.id, name.id]
+
+
+def _parts(batch: BatchReads, moves: list[Transfer]) -> tuple[Part, ...]:
     """Which parts of the batch may be moved ahead: `("*",)` for all of it, () for none."""
-    kept = {read.path[:1] for read in seen if read.transfer is None} | shared_copies(script, loop)
+    kept = {read.path[:1] for read in batch.reads if read.transfer is None} | batch.shared_copies()
     if () in kept or not moves:
         return ()
-    whole = {transfer.path[:1] for transfer in moves if moves_whole_part(script, transfer)}
+    whole = {transfer.path[:1] for transfer in moves if moves_whole_part(batch.script, transfer)}
     if () in whole or (STAR,) in whole:
         return () if kept else (STAR,)
     parts = {path[0] for path in whole - kept}
-    visible = dict.fromkeys((*range(_arity(script, loop)), *(read.path[0] for read in seen if read.path)))
-    unpacked = _arity(script, loop) == 1
-    if parts == set(visible) and all(isinstance(part, int) for part in parts) and (len(parts) > 1 or unpacked):
+    arity = _arity(batch)
+    visible = dict.fromkeys((*range(arity), *(read.path[0] for read in batch.reads if read.path)))
+    if parts == set(visible) and all(isinstance(part, int) for part in parts) and (len(parts) > 1 or arity == 1):
         return (STAR,)
     return tuple(part for part in visible if part in parts)
 
 
-def _arity(script: Script, loop: LoaderLoop) -> int:
-    """How many elements the loop unpacks a batch into, in its header or in its body."""
+def _arity(batch: BatchReads) -> int:
+    """How many elements a batch is unpacked into: in the header of the loop, or where its name is used."""
+    script, loop = batch.script, batch.loop
     if isinstance(loop.target, ast.Tuple | ast.List):
         return len(loop.target.elts)
-    most = 0
-    if isinstance(loop.target, ast.Name):
-        for definition in script.definitions(loop.target):
-            for use in script.uses(definition):
-                match script.parent(use):
-                    case ast.Assign(targets=[ast.Tuple(elts=elements)], value=value) if value is use:
-                        most = max(most, len(elements))
-    return most
+    return max(
+        (
+            len(target.elts)
+            for node in script.find(ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Tuple)
+            if any(
+                value.kind is Kind.BATCH and value.node is loop.node and not value.path
+                for value in script.values(node.value)
+            )
+        ),
+        default=0,
+    )
 
 
 def _tuple(script: Script, parts: tuple[Part, ...]) -> str:

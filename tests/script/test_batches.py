@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoaccel.script import Script, batches, load
+from autoaccel.script.batch_reads import BatchReads
 
 HEAD = """\
 import torch
@@ -39,13 +40,13 @@ def looped(target: str, *lines: str) -> Script:
 def test_reads_on_the_host(target: str, lines: list[str], kept: set[tuple[object, ...]]) -> None:
     script = looped(target, *lines)
     (loop,) = script.loader_loops
-    assert {read.path for read in batches.reads(script, loop) if read.transfer is None} == kept
+    assert {read.path for read in BatchReads(script, loop).reads if read.transfer is None} == kept
 
 
 def test_reads_after_the_loop_count() -> None:
     script = load(HEAD + "for x, y in loader:\n    a = x.to(device)\nprint(x)\n")
     (loop,) = script.loader_loops
-    assert [read.path for read in batches.reads(script, loop) if read.transfer is None] == [(0,)]
+    assert [read.path for read in BatchReads(script, loop).reads if read.transfer is None] == [(0,)]
 
 
 @pytest.mark.parametrize(
@@ -99,4 +100,4 @@ def test_changed_after(lines: list[str], changed: bool) -> None:
 def test_shared_copies(lines: list[str], shared: bool) -> None:
     script = looped("x, y", *lines)
     (loop,) = script.loader_loops
-    assert bool(batches.shared_copies(script, loop)) is shared
+    assert bool(BatchReads(script, loop).shared_copies()) is shared

@@ -27,7 +27,7 @@ def source(text: str, expression: str = "Data()") -> tuple[Script, Value]:
 
 def own_class(init: str, item: str) -> tuple[Script, ClassRef]:
     methods = f"    def __init__(self):\n        {init}\n    def __getitem__(self, i):\n        {item}\n"
-    script, value = source(f"class Data(Dataset):\n{methods}")
+    script, value = source(f"LOADED = {{}}\nclass Data(Dataset):\n{methods}")
     assert value.cls is not None
     return script, value.cls
 
@@ -55,6 +55,10 @@ def test_keeps_generator(init: str, item: str, kept: bool) -> None:
         ("self.seen.append(i); return 1", True),
         ("self.file = h5py.File('x'); return self.file[i]", False),
         ("x = self.x[i]; x[0] = 1; return x", False),
+        ("Data.count += 1; return 1", True),
+        ("LOADED[i] = 1; return 1", True),
+        ("LOADED.append(i); return 1", True),
+        ("found = []; found.append(i); return found", False),
     ],
 )
 def test_changes_itself(item: str, changes: bool) -> None:
