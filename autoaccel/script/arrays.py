@@ -64,7 +64,7 @@ def is_fresh(script: Script, expression: ast.expr) -> bool:
             return few and method in _FRESH_METHODS and script.kind(receiver) is Kind.ARRAY and not _shares(expression)
         case ast.Attribute(value=base, attr="T"):
             return is_fresh(script, base)
-        case ast.BinOp() | ast.UnaryOp(op=ast.USub() | ast.Invert()):
+        case ast.BinOp() | ast.Compare() | ast.UnaryOp(op=ast.USub() | ast.Invert()):
             return script.kind(expression) is Kind.ARRAY
         case ast.IfExp(body=body, orelse=orelse):
             return is_fresh(script, body) and is_fresh(script, orelse)
@@ -215,6 +215,8 @@ def _surely_array(script: Script, value: Value, depth: int = 0) -> bool:
         return False
     match value.node:
         case ast.BinOp(left=left, right=right):
+            return any(_all_arrays(home, side, depth) for side in (left, right))
+        case ast.Compare(left=left, comparators=[right]):
             return any(_all_arrays(home, side, depth) for side in (left, right))
         case ast.UnaryOp(operand=operand):
             return _all_arrays(home, operand, depth)

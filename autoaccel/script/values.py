@@ -196,10 +196,13 @@ class Inference:
                 return frozenset({BOOL})
             case ast.UnaryOp(operand=operand):
                 return _arithmetic(self._infer(operand), frozenset({NUMBER}), node, self.script)
-            case ast.Compare(left=left, comparators=[right]):
+            case ast.Compare(left=left, ops=[operator], comparators=[right]):
                 kinds = {value.kind for value in self._infer(left) | self._infer(right)}
                 if Kind.TENSOR in kinds or Kind.BATCH in kinds:
                     return frozenset({Value(Kind.TENSOR, node, self.script)})
+                elementwise = not isinstance(operator, ast.Is | ast.IsNot | ast.In | ast.NotIn)
+                if elementwise and Kind.ARRAY in kinds and Kind.UNKNOWN not in kinds:
+                    return frozenset({Value(Kind.ARRAY, node, self.script, name="arithmetic")})
                 return ANY if Kind.UNKNOWN in kinds else frozenset({BOOL})
             case ast.Compare():
                 return frozenset({BOOL})
@@ -701,6 +704,8 @@ class Inference:
                 return self._container_method(owner, name, node)
             case Kind.STRING:
                 return frozenset({STRING}) if name in _STRING_METHODS else ANY
+            case Kind.UNKNOWN if name in ("numpy", "to_numpy"):
+                return frozenset({Value(Kind.ARRAY, node, self.script, name="view")})
             case Kind.LOADER if name == "__iter__":
                 return frozenset({Value(Kind.ITERATOR, node, self.script, name="iter", items=((None, frozenset({owner})),))})
             case _:
