@@ -1,0 +1,269 @@
+"""Spell mixed precision the way torch does since 2.4.
+
+`torch.cuda.amp` and `torch.cpu.amp` only pass their arguments on to `torch.amp`, with a warning each time. The new
+spelling takes the device type first, and the data type before `enabled`.
+
+Left alone: names that a fallback may bind to something else, functions that are passed on or subclassed instead of
+called, calls with `*arguments`, scripts that set the precision of autocast themselves.
+
+Before:
+    with torch.cuda.amp.autocast(use_amp):
+After:
+    with torch.amp.autocast("cuda", enabled=use_amp):
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from autoaccel.rewriting.finding import (
+    AddArguments,
+    AddImport,
+    Code,
+    Edit,
+    Finding,
+    InsertBefore,
+    RemoveStatement,
+    Replace,
+    Skipped,
+    Tier,
+)
+from autoaccel.rewriting.rule import Rule
+from autoaccel.script import Script
+
+RULE = Rule(
+    code="AA302",
+    name="deprecated-amp",
+    tier=Tier.EXACT,
+    needles=(b"cuda.amp", b"cpu.amp", b"torch.cuda import", b"torch.cpu import"),
+    references=("https://docs.pytorch.org/docs/stable/amp.html",),
+)
+_CUSTOM = ("custom_fwd", "custom_bwd")
+# The positional parameters of the old functions; those of GradScaler have kept their order.
+_PARAMETERS = {"autocast": ("enabled", "dtype", "cache_enabled")}
+_MOVED = ("autocast", "GradScaler", *_CUSTOM)
+_OTHER_USE = "it is used other than by a call"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A mention of an old function: `name` on `device`, by way of the imported name `root`."""
+
+    node: ast.Name | ast.Attribute
+    root: ast.Name
+    device: str
+    name: str
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    uses = list(_uses(script))
+    for statement in (*script.find(ast.ImportFrom), *script.find(ast.Import)):
+        yield from _import(script, statement, uses)
+    for use in uses:
+        if not _by_import(script, use):
+            edits = _edits(script, use, None)
+            if isinstance(edits, str):
+                yield RULE.skip(use.node, edits)
+            else:
+                yield RULE.finding(use.node, _message(use), *edits)
+
+
+def _message(use: Use) -> str:
+    return f"torch.{use.device}.amp.{use.name} is deprecated"
+
+
+def _uses(script: Script) -> Iterator[Use]:
+    for node in (*script.find(ast.Attribute), *script.find(ast.Name)):
+        parts = (script.qualname(node) or "").split(".")
+        if len(parts) == 4 and parts[0] == "torch" and parts[1] in ("cuda", "cpu") and parts[2] == "amp":
+            root: ast.expr = node
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            if parts[3] in _MOVED and isinstance(root, ast.Name):
+                yield Use(node, root, parts[1], parts[3])
+
+
+def _by_import(script: Script, use: Use) -> bool:
+    """Whether the name that is used is bound to the old function or module itself, so that its import must change."""
+    return any((each.target or "").startswith(f"torch.{use.device}.amp") for each in script.definitions(use.root))
+
+
+def _import(script: Script, statement: ast.Import | ast.ImportFrom, uses: list[Use]) -> Iterator[Finding | Skipped]:
+    """An import of old names with everything that is made of them, name by name."""
+    moved: list[ast.alias] = []
+    edits: list[Edit] = []
+    for alias in statement.names:
+        module = _old_module(statement, alias)
+        if module is None:
+            continue
+        local = alias.asname or alias.name
+        own = [
+            use
+            for use in uses
+            if any(each.node is statement for each in script.definitions(use.root)) and use.root.id == local
+        ]
+        problem = _problem(script, statement, local, own)
+        found: list[Edit] = []
+        for use in own:
+            made = _edits(script, use, ast.unparse(use.node))
+            if isinstance(made, str):
+                problem = problem or made
+            else:
+                found.extend(made)
+        if problem is not None:
+            yield RULE.skip(statement, problem)
+        else:
+            moved.append(alias)
+            edits.extend(found)
+    if moved:
+        message = f"{_old_module(statement, moved[0])} is deprecated"
+        yield RULE.finding(statement, message, *_new_import(script, statement, moved), *edits)
+
+
+def _old_module(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str | None:
+    """`torch.cuda.amp` when the alias binds that module, or one of the functions that moved."""
+    if isinstance(statement, ast.Import):
+        return alias.name if alias.name in ("torch.cuda.amp", "torch.cpu.amp") and alias.asname else None
+    module = statement.module or ""
+    if statement.level:
+        return None
+    if module in ("torch.cuda", "torch.cpu") and alias.name == "amp":
+        return f"{module}.amp"
+    old = ".".join(module.split(".")[:3])
+    return old if old in ("torch.cuda.amp", "torch.cpu.amp") and alias.name in _MOVED else None
+
+
+def _problem(script: Script, statement: ast.Import | ast.ImportFrom, local: str, uses: list[Use]) -> str | None:
+    """Why an imported name cannot mean the new function."""
+    known = {use.root for use in uses}
+    for name in script.find(ast.Name):
+        definitions = script.definitions(name) if name.id == local else ()
+        if any(each.node is statement for each in definitions):
+            if len(definitions) > 1:
+                return "its name may come from elsewhere"
+            if name not in known:
+                return _OTHER_USE
+    scope = script.function(statement)
+    if scope is None and any(each.node is not statement for each in script.module_scope.definitions.get(local, [])):
+        return "its name may come from elsewhere"
+    if scope is None and _imported_elsewhere(script, local):
+        return "other files import it from here"
+    return None
+
+
+def _imported_elsewhere(script: Script, local: str) -> bool:
+    for other in script.project.neighbours(script):
+        for node in other.find(ast.ImportFrom) if other is not script else ():
+            for alias in node.names:
+                if alias.name in (local, "*"):
+                    target = ".".join(filter(None, (node.module, local)))
+                    found = script.project.imported(other, target, node.level)
+                    if found is not None and found[0] is script:
+                        return True
+    return False
+
+
+def _new_import(
+    script: Script, statement: ast.Import | ast.ImportFrom, moved: list[ast.alias]
+) -> tuple[InsertBefore, RemoveStatement]:
+    kept = [alias for alias in statement.names if alias not in moved]
+    lines: list[str] = []
+    if isinstance(statement, ast.Import):
+        lines.append("import " + ", ".join(ast.unparse(alias) for alias in kept) if kept else "")
+        lines.extend(f"import torch.amp as {alias.asname}" for alias in moved)
+    else:
+        lines.append(f"from {statement.module} import " + ", ".join(map(ast.unparse, kept)) if kept else "")
+        module = "torch" if moved[0].name == "amp" else "torch.amp"
+        lines.append(f"from {module} import " + ", ".join(map(ast.unparse, moved)))
+    return InsertBefore(statement, Code("\n".join(filter(None, lines)))), RemoveStatement(statement)
+
+
+def _edits(script: Script, use: Use, spelling: str | None) -> tuple[Edit, ...] | str:
+    """What turns one use into the new spelling, or why it cannot be. `spelling` is how to write the new function."""
+    if any(True for _ in script.calls("torch.set_autocast_gpu_dtype", "torch.set_autocast_dtype")):
+        return "the script sets the precision of autocast itself"
+    imports: tuple[AddImport, ...] = ()
+    if spelling is None:
+        spelling, imports = script.spell(f"torch.amp.{use.name}")
+    parent = script.parent(use.node)
+    if isinstance(parent, ast.Call) and parent.func is use.node:
+        if not parent.args and parent.keywords and parent.end_lineno != parent.lineno:
+            parameter = "device" if use.name == "GradScaler" else "device_type"
+            added = AddArguments(parent, ((parameter, Code(_quoted(script, use))),))
+            return Replace(use.node, Code(spelling)), added, *imports
+        code = _call(script, parent, use, spelling)
+        return code if isinstance(code, str) else (Replace(parent, code), *imports)
+    if use.name in _CUSTOM and isinstance(parent, ast.FunctionDef) and use.node in parent.decorator_list:
+        return Replace(use.node, Code(f"{spelling}({_device(script, use)})")), *imports
+    if use.name == "GradScaler" and _names_a_type(script, use.node):
+        return (Replace(use.node, Code(spelling)), *imports) if spelling != script.source(use.node) else ()
+    return _OTHER_USE
+
+
+def _names_a_type(script: Script, node: ast.expr) -> bool:
+    """In an annotation or an isinstance test: the old scaler is a subclass of the new one."""
+    child: ast.AST = node
+    for ancestor in script.ancestors(node):
+        match ancestor:
+            case ast.arg():
+                return True
+            case ast.FunctionDef(returns=returned) if returned is child:
+                return True
+            case ast.AnnAssign(annotation=annotation) if annotation is child:
+                return True
+            case ast.Call(func=ast.Name(id="isinstance")):
+                return True
+            case ast.stmt() | ast.Call():
+                return False
+        child = ancestor
+    return False
+
+
+def _device(script: Script, use: Use) -> str:
+    return f"device_type={_quoted(script, use)}" if use.name in _CUSTOM else _quoted(script, use)
+
+
+def _quoted(script: Script, use: Use) -> str:
+    return f"{script.quote}{use.device}{script.quote}"
+
+
+def _call(script: Script, call: ast.Call, use: Use, spelling: str) -> Code | str:
+    """The call in the new spelling; its layout and comments are taken over as text, with its arguments in the holes."""
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
+        return "it has arguments that are not spelled out"
+    names = _PARAMETERS.get(use.name, ("",) * len(call.args))
+    if len(call.args) > len(names):
+        return "it has more arguments than the function takes"
+    device = _device(script, use)
+    text = script.source(call).encode()
+    opening = text.index(b"(", _offset(text, call, call.func, end=True)) + 1
+    values = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if not values:
+        return Code(f"{spelling}({device}{_plain(text[opening:])}")
+    # A function that is handed to `custom_fwd` must stay its first argument.
+    last = use.name in _CUSTOM and bool(call.args)
+    start = min(_offset(text, call, each) for each in (*call.args, *call.keywords))
+    pieces = [spelling, "(", _plain(text[opening:start]), "" if last else f"{device}, "]
+    for index, value in enumerate(values):
+        pieces.append(_plain(text[start : _offset(text, call, value)]))
+        pieces.append(f"{names[index]}=" if index < len(call.args) and names[index] else "")
+        pieces.append(f"{{{index}}}")
+        start = _offset(text, call, value, end=True)
+    return Code("".join([*pieces, f", {device}" if last else "", _plain(text[start:])]), tuple(values))
+
+
+def _plain(text: bytes) -> str:
+    return text.decode().replace("{", "{{").replace("}", "}}")
+
+
+def _offset(text: bytes, call: ast.Call, node: ast.expr | ast.keyword, *, end: bool = False) -> int:
+    """Where `node` begins or ends in the source text of the call, in bytes."""
+    line, column = (node.end_lineno, node.end_col_offset) if end else (node.lineno, node.col_offset)
+    assert line is not None
+    assert column is not None
+    if line == call.lineno:
+        return column - call.col_offset
+    return sum(len(each) + 1 for each in text.split(b"\n")[: line - call.lineno]) + column
