@@ -1,8 +1,8 @@
 """Carries out a plan: one LibCST transformer, one traversal, whatever the number of rules.
 
-Rules name places by `ast` node; the nodes of the concrete tree are found by position. Expressions are edited from the inside out, so
-that what a replacement keeps in its holes arrives already edited. Statements are inserted, wrapped and removed by the block that holds
-them, after everything inside has been done.
+Rules name places by `ast` node; the nodes of the concrete tree are found by position. Expressions are edited from the
+inside out, so that what a replacement keeps in its holes arrives already edited. Statements are inserted, wrapped and
+removed by the block that holds them, after everything inside has been done.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from autoaccel.rewriting.finding import (
 )
 from autoaccel.rewriting.fragments import Fragments, bare, code_of, parenthesized, preferred_quote, same_meaning
 from autoaccel.rewriting.places import Places, Position, newline_of, raw_lines, split_lines
-from autoaccel.rewriting.plan import anchors, codes
+from autoaccel.rewriting.plan import anchors, arguments_of, codes
 
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 
 
-class CannotApply(Exception):
+class CannotApplyError(Exception):
     """The text cannot be edited faithfully; the message says why."""
 
 
 def apply(places: Places, findings: Sequence[Finding]) -> str:
-    """The text with the edits of these findings, which a plan has found to fit together. Raises `CannotApply`."""
+    """The text with the edits of these findings, which a plan has found to fit together. Raises `CannotApplyError`."""
     if not findings:
         return places.text
     readable = "\n".join(_plain(line) for line in places.lines)
@@ -53,8 +53,8 @@ def apply(places: Places, findings: Sequence[Finding]) -> str:
     # and take every line that it did not change from the file.
     module = _parse(readable)
     if module is None or module.code != readable:
-        raise CannotApply("LibCST cannot reproduce this file")
-    shifts = {number: len(line) - len(_plain(line)) for number, line in enumerate(places.lines, 1) if _plain(line) != line}
+        raise CannotApplyError("LibCST cannot reproduce this file")
+    shifts = {number: len(line) - len(_plain(line)) for number, line in enumerate(places.lines, 1)}
     edited = _Transformer(places, module, findings, shifts).result().code
     return _with_original_lines(places.text, split_lines(readable), split_lines(edited))
 
@@ -63,7 +63,7 @@ def _parse(text: str) -> cst.Module | None:
     try:
         return cst.parse_module(text)
     except cst.ParserSyntaxError as error:
-        raise CannotApply(f"LibCST cannot parse this file: {error.message}") from error
+        raise CannotApplyError(f"LibCST cannot parse this file: {error.message}") from error
 
 
 def _plain(line: str) -> str:
@@ -148,14 +148,14 @@ class _Transformer(cst.CSTTransformer):
         start, end = self._places.span(node)
         found = self._by_span.get((self._shifted(start), self._shifted(end)))
         if found is None:
-            raise CannotApply(f"no expression found at line {start[0]}, column {start[1] + 1}")
+            raise CannotApplyError(f"no expression found at line {start[0]}, column {start[1] + 1}")
         return found
 
     def _statement(self, node: ast.stmt) -> Statement:
         start = self._places.start(node)
         found = self._by_start.get(self._shifted(start))
         if found is None:
-            raise CannotApply(f"no statement found at line {start[0]}, column {start[1] + 1}")
+            raise CannotApplyError(f"no statement found at line {start[0]}, column {start[1] + 1}")
         return found
 
     # -- the plan, by node
@@ -171,8 +171,7 @@ class _Transformer(cst.CSTTransformer):
                     case AddArguments(call=call, arguments=added):
                         self._edits_of(call).added.extend((name, code, finding) for name, code in added)
                     case RemoveArgument(call=call, argument=argument):
-                        every = sorted((*call.args, *call.keywords), key=self._places.start)
-                        self._edits_of(call).dropped.add(every.index(argument))
+                        self._edits_of(call).dropped.add(arguments_of(self._places, call).index(argument))
                     case AddDecorator(function=function, code=code):
                         self._decorators.setdefault(self._statement(function), []).append((code, finding))
                     case WrapStatements(first=first, last=last, header=header, tail=tail):
@@ -260,7 +259,9 @@ class _Transformer(cst.CSTTransformer):
         bare_tuple = isinstance(value, cst.Tuple | cst.NamedExpr | cst.GeneratorExp | cst.Yield) and not value.lpar
         return parenthesized(value) if bare_tuple else value
 
-    def _replaced(self, node: ast.expr, original: cst.BaseExpression, code: Code, finding: Finding) -> cst.BaseExpression:
+    def _replaced(
+        self, node: ast.expr, original: cst.BaseExpression, code: Code, finding: Finding
+    ) -> cst.BaseExpression:
         new = self._fragments.expression(code, self.filled(code, finding))
         own = 1 if original.lpar and isinstance(original, cst.Tuple | cst.GeneratorExp) else 0
         outer_left, outer_right = original.lpar[: len(original.lpar) - own], original.rpar[own:]
@@ -301,5 +302,8 @@ class _Transformer(cst.CSTTransformer):
         return self._fragments.compound(header, self.filled(header, finding))
 
     def _decorated(self, original: cst.FunctionDef, updated: cst.FunctionDef) -> cst.FunctionDef:
-        added = [cst.Decorator(self._fragments.expression(code, self.filled(code, finding))) for code, finding in self._decorators[original]]
+        added = [
+            cst.Decorator(self._fragments.expression(code, self.filled(code, finding)))
+            for code, finding in self._decorators[original]
+        ]
         return updated.with_changes(decorators=[*updated.decorators, *added])

@@ -54,7 +54,8 @@ def _appended(last: cst.Arg, added: list[cst.Arg], separator: Space) -> list[cst
     between, closing = _split(closing, separator)
     comma = last.comma.whitespace_before if isinstance(last.comma, cst.Comma) else cst.SimpleWhitespace("")
     first = last.with_changes(
-        comma=cst.Comma(whitespace_before=comma, whitespace_after=between), whitespace_after_arg=cst.SimpleWhitespace("")
+        comma=cst.Comma(whitespace_before=comma, whitespace_after=between),
+        whitespace_after_arg=cst.SimpleWhitespace(""),
     )
     rest = _joined(added, separator)
     if trailing:
@@ -65,7 +66,7 @@ def _appended(last: cst.Arg, added: list[cst.Arg], separator: Space) -> list[cst
 
 
 def _split(closing: Space, separator: Space) -> tuple[Space, Space]:
-    """The space after what was the last argument and the space before the parenthesis; comments stay with that argument."""
+    """The space after what was the last argument, with its comments, and the space before the parenthesis."""
     if not isinstance(closing, cst.ParenthesizedWhitespace):
         return separator, closing
     commented = closing.first_line.comment is not None or any(line.comment is not None for line in closing.empty_lines)

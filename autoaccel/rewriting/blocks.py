@@ -1,8 +1,8 @@
 """Statements inserted, wrapped and removed within one block.
 
-An insertion beside a statement of a wrapped run goes into the wrap, except that a finding's own insertions before its run's first
-statement and after its last stay outside. Comments and blank lines above a wrapped run stay above the header. Statements that share a
-line are put on lines of their own where the edit asks for it.
+An insertion beside a statement of a wrapped run goes into the wrap, except that a finding's own insertions before its
+run's first statement and after its last stay outside. Comments and blank lines above a wrapped run stay above the
+header. Statements that share a line are put on lines of their own where the edit asks for it.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ class StatementEdits:
 
 def _add_once(insertions: list[Insertion], code: Code, finding: Finding) -> None:
     """Two findings that want the same code in the same place get it once."""
-    same = any(
-        known.text == code.text and all(a is b for a, b in zip(known.holes, code.holes, strict=True)) and other is not finding
-        for known, other in insertions
-        if len(known.holes) == len(code.holes)
-    )
-    if not same:
+    if not any(_same_code(known, code) for known, other in insertions if other is not finding):
         insertions.append((code, finding))
+
+
+def _same_code(one: Code, other: Code) -> bool:
+    holes = len(one.holes) == len(other.holes) and all(a is b for a, b in zip(one.holes, other.holes, strict=True))
+    return one.text == other.text and holes
 
 
 @dataclass(slots=True)
@@ -103,11 +103,11 @@ def edited(original: Block, updated: Block, edits: StatementEdits, renderer: Ren
     """`updated` with the edits of `original`'s statements."""
     if isinstance(original, cst.SimpleStatementSuite):
         assert isinstance(updated, cst.SimpleStatementSuite)
-        small = _small_insertions(original.body, updated.body, edits, renderer)
+        small = _small_insertions(original.body, updated.body, edits, renderer, edges=True)
         if small is not None:
             return updated.with_changes(body=small)
-        line = cst.SimpleStatementLine(body=original.body, trailing_whitespace=original.trailing_whitespace)
-        entries = _split_line(line, line.with_changes(body=updated.body), edits)
+        alone = cst.SimpleStatementLine(body=original.body, trailing_whitespace=original.trailing_whitespace)
+        entries = _split_line(alone, alone.with_changes(body=updated.body), edits)
         lines, pending = _render(entries, edits, renderer)
         return cst.IndentedBlock(body=_never_empty(lines, pending))
     assert isinstance(original, cst.Module | cst.IndentedBlock)
@@ -137,7 +137,8 @@ def with_top_imports(module: cst.Module, added: Sequence[Line]) -> cst.Module:
         if not lead or lead[0].comment is not None:
             lead = [_blank_line(), *lead]
         rest[0] = rest[0].with_changes(leading_lines=lead)
-    return module.with_changes(header=header, body=[*added, *rest])
+    ends = module.has_trailing_newline or not (rest or header)
+    return module.with_changes(header=header, body=[*added, *rest], has_trailing_newline=ends)
 
 
 def _entries(original: cst.CSTNode, updated: cst.CSTNode, edits: StatementEdits, renderer: Renderer) -> list[_Entry]:
@@ -147,20 +148,13 @@ def _entries(original: cst.CSTNode, updated: cst.CSTNode, edits: StatementEdits,
         return [_entry((key,), updated, edits)]
     assert isinstance(updated, cst.SimpleStatementLine)
     first, last = original.body[0], original.body[-1]
-    whole = [wrap for wrap in edits.wraps if wrap.first in original.body or wrap.last in original.body]
-    cut_by_wrap = any(
-        (wrap.first in original.body and wrap.first is not first) or (wrap.last in original.body and wrap.last is not last)
-        for wrap in whole
-    )
-    if not cut_by_wrap and not whole:
-        small = _small_insertions(original.body, updated.body, edits, renderer)
-        if small is not None:
-            return [_Entry(tuple(original.body), updated.with_changes(body=small))]
-    inside = any(
-        each in edits.removed or (each in edits.before and each is not first) or (each in edits.after and each is not last)
-        for each in original.body
-    )
-    if cut_by_wrap or inside:
+    small = _small_insertions(original.body, updated.body, edits, renderer, edges=False)
+    if small is not None:
+        updated = updated.with_changes(body=small)
+        return [_Entry(tuple(original.body), updated, edits.before.get(first, []), edits.after.get(last, []))]
+    starts = {each for each in original.body if each in edits.before or any(each is wrap.first for wrap in edits.wraps)}
+    stops = {each for each in original.body if each in edits.after or any(each is wrap.last for wrap in edits.wraps)}
+    if starts - {first} or stops - {last} or not edits.removed.isdisjoint(original.body):
         return _split_line(original, updated, edits)
     entry = _Entry(tuple(original.body), updated, edits.before.get(first, []), edits.after.get(last, []))
     return [entry]
@@ -168,10 +162,13 @@ def _entries(original: cst.CSTNode, updated: cst.CSTNode, edits: StatementEdits,
 
 def _entry(keys: tuple[cst.CSTNode, ...], line: Line, edits: StatementEdits) -> _Entry:
     [key] = keys
-    return _Entry(keys, line, edits.before.get(key, []), edits.after.get(key, []), key in edits.removed, key in edits.apart)
+    before, after = edits.before.get(key, []), edits.after.get(key, [])
+    return _Entry(keys, line, before, after, key in edits.removed, key in edits.apart)
 
 
-def _split_line(original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine, edits: StatementEdits) -> list[_Entry]:
+def _split_line(
+    original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine, edits: StatementEdits
+) -> list[_Entry]:
     """One entry for each statement of a `;` line; the comment of the line goes with the last."""
     entries = []
     for index, (key, statement) in enumerate(zip(original.body, updated.body, strict=True)):
@@ -184,17 +181,29 @@ def _split_line(original: cst.SimpleStatementLine, updated: cst.SimpleStatementL
 
 
 def _small_insertions(
-    original: Sequence[cst.BaseSmallStatement], updated: Sequence[cst.BaseSmallStatement], edits: StatementEdits, renderer: Renderer
+    original: Sequence[cst.BaseSmallStatement],
+    updated: Sequence[cst.BaseSmallStatement],
+    edits: StatementEdits,
+    renderer: Renderer,
+    *,
+    edges: bool,
 ) -> list[cst.BaseSmallStatement] | None:
-    """The statements of a line with simple insertions among them; None when the edits ask for lines of their own."""
-    if any(each in edits.removed for each in original) or any(wrap.first in original or wrap.last in original for wrap in edits.wraps):
+    """The statements of a line with simple insertions among them; None when the edits ask for lines of their own.
+
+    Without `edges`, what comes before the first and after the last has a line of its own.
+    """
+    if not edits.removed.isdisjoint(original) or any(
+        wrap.first in original or wrap.last in original for wrap in edits.wraps
+    ):
         return None
-    if not any(each in edits.before or each in edits.after for each in original):
+    leading = {key: edits.before[key] for key in original if key in edits.before and (edges or key is not original[0])}
+    trailing = {key: edits.after[key] for key in original if key in edits.after and (edges or key is not original[-1])}
+    if not leading and not trailing:
         return None
     body: list[cst.BaseSmallStatement] = []
     for key, statement in zip(original, updated, strict=True):
-        before = _all_small(edits.before.get(key, []), renderer)
-        after = _all_small(edits.after.get(key, []), renderer)
+        before = _all_small(leading.get(key, []), renderer)
+        after = _all_small(trailing.get(key, []), renderer)
         if before is None or after is None:
             return None
         body.extend([*before, statement, *after])
@@ -213,7 +222,7 @@ def _all_small(insertions: Iterable[Insertion], renderer: Renderer) -> list[cst.
     found: list[cst.BaseSmallStatement] = []
     for code, finding in insertions:
         for line in renderer.statements(code, finding):
-            if not isinstance(line, cst.SimpleStatementLine) or line.leading_lines or line.trailing_whitespace.comment is not None:
+            if not isinstance(line, cst.SimpleStatementLine) or line.leading_lines or line.trailing_whitespace.comment:
                 return None
             found.extend(line.body)
     return found
@@ -225,7 +234,7 @@ def _all_small(insertions: Iterable[Insertion], renderer: Renderer) -> list[cst.
 def _render(entries: list[_Entry], edits: StatementEdits, renderer: Renderer) -> tuple[list[Line], list[cst.EmptyLine]]:
     """The lines of a block, and the comments that are left over at its end."""
     where = {key: index for index, entry in enumerate(entries) for key in entry.keys}
-    runs = [(where[wrap.first], where[wrap.last], wrap) for wrap in edits.wraps if wrap.first in where and wrap.last in where]
+    runs = [(where[wrap.first], where[wrap.last], wrap) for wrap in edits.wraps if wrap.first in where]
     runs.sort(key=lambda run: (run[0], -run[1]))
     return _render_runs(entries, 0, len(entries), runs, renderer)
 
@@ -237,11 +246,12 @@ def _render_runs(
     pending: list[cst.EmptyLine] = []
     index = low
     while index < high:
+        left: list[cst.EmptyLine] = []
         run = next((each for each in runs if each[0] == index), None)
         if run is not None:
             start, stop, wrap = run
             inner = [each for each in runs if each is not run and start <= each[0] and each[1] <= stop]
-            made, left = _wrapped(entries, start, stop, wrap, inner, renderer), []
+            made = _wrapped(entries, start, stop, wrap, inner, renderer)
             index = stop + 1
         else:
             made, left = _unit(entries[index], renderer)
@@ -259,18 +269,28 @@ def _wrapped(
 ) -> list[Line]:
     before = _taken(entries[start].before, wrap.finding)
     after = _taken(entries[stop].after, wrap.finding)
+    leading = entries[start].line.leading_lines
+    entries[start].line = entries[start].line.with_changes(leading_lines=[])
     body, pending = _render_runs(entries, start, stop + 1, inner, renderer)
     compound = renderer.compound(wrap.header, wrap.finding)
-    leading: Sequence[cst.EmptyLine] = ()
-    if body:
-        leading = body[0].leading_lines
-        body[0] = body[0].with_changes(leading_lines=[])
     if wrap.tail is not None:
         body = [*_never_empty(body, pending), *renderer.statements(wrap.tail, wrap.finding)]
         pending = []
-    block = cst.IndentedBlock(body=_never_empty(body, []), footer=pending)
+    block = cst.IndentedBlock(body=_never_empty(body, []), footer=pending).visit(_BlankLines())
     statement = compound.with_changes(body=block, leading_lines=leading)
     return [*_placed_before(_made(before, renderer), statement), *_made(after, renderer)]
+
+
+class _BlankLines(cst.CSTTransformer):
+    """Keeps blank lines blank: at module level LibCST takes them for indented, by nothing, and would indent them."""
+
+    def on_leave(  # type: ignore[override]  # one function for all node types
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode:
+        del original_node
+        if isinstance(updated_node, cst.EmptyLine) and updated_node.comment is None and updated_node.whitespace.empty:
+            return updated_node.with_changes(indent=False)
+        return updated_node
 
 
 def _taken(insertions: list[Insertion], finding: Finding) -> list[Insertion]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from autoaccel.rewriting.finding import AddImport, Edit, Finding, InsertAfter, InsertBefore, RemoveStatement, WrapStatements
+from autoaccel.rewriting.finding import (
+    AddImport,
+    Edit,
+    Finding,
+    InsertAfter,
+    InsertBefore,
+    RemoveStatement,
+    WrapStatements,
+)
 from autoaccel.rewriting.places import Places, raw_lines
 from autoaccel.rewriting.plan import anchors
 
@@ -21,7 +29,7 @@ def problem(places: Places, findings: Sequence[Finding], after: str) -> str | No
 
 
 def _changed_outside(places: Places, edits: Sequence[Edit], after: str) -> str | None:
-    """Lines that no edit speaks of must be there still, byte for byte and in order; runs of them without anything between."""
+    """Lines that no edit speaks of must be there still, byte for byte and in order, with nothing new between them."""
     before, rest = raw_lines(places.text), raw_lines(after)
     edited = {line for edit in edits for line in _edited_lines(places, edit)}
     gaps = {line for edit in edits for line in _gaps(places, edit)}
@@ -61,19 +69,26 @@ def _edited_lines(places: Places, edit: Edit) -> Iterator[int]:
     """Lines (from 1) whose text an edit may change."""
     match edit:
         case AddImport():
-            return
+            for each in places.tree.body:
+                if isinstance(each, ast.Import | ast.ImportFrom) and shares_lines(places, each):
+                    yield from _own_lines(places, each)
         case InsertBefore(statement=statement) | InsertAfter(statement=statement):
             if shares_lines(places, statement):
                 yield from _own_lines(places, statement)
         case WrapStatements(first=first, last=last):
             yield from range(places.first_line(first), (last.end_lineno or last.lineno) + 1)
         case RemoveStatement(statement=statement):
-            yield from range(places.first_line(statement), (statement.end_lineno or statement.lineno) + 1)
+            line = places.first_line(statement)
+            yield from range(line, (statement.end_lineno or statement.lineno) + 1)
+            # Of the blank lines above it and below it, one set may go.
+            while line > 1 and not places.lines[line - 2].strip():
+                line -= 1
+                yield line
         case _:
             for node in anchors(edit):
-                statement = places.statement(node)
-                if statement is not None:
-                    yield from _own_lines(places, statement)
+                holder = places.statement(node)
+                if holder is not None:
+                    yield from _own_lines(places, holder)
                 if isinstance(node, ast.expr | ast.keyword):
                     yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
@@ -82,9 +97,9 @@ def _gaps(places: Places, edit: Edit) -> Iterator[int]:
     """Lines (from 1) above which an edit may insert others."""
     match edit:
         case AddImport():
-            for statement in places.tree.body:
-                yield from range(places.first_line(statement), (statement.end_lineno or statement.lineno) + 2)
-            yield from range(1, places.first_line(places.tree.body[0]) if places.tree.body else 2)
+            for each in places.tree.body:
+                yield from (places.first_line(each), (each.end_lineno or each.lineno) + 1)
+            yield from range(1, places.first_line(places.tree.body[0]) if places.tree.body else len(places.lines) + 1)
         case InsertBefore(statement=statement) | WrapStatements(first=statement) | RemoveStatement(statement=statement):
             line = places.first_line(statement)
             yield line
@@ -102,7 +117,7 @@ def _own_lines(places: Places, statement: ast.stmt) -> range:
 
 
 def shares_lines(places: Places, statement: ast.stmt) -> bool:
-    """Whether something else stands on a statement's lines: a neighbour beside `;`, or the header of a one-line suite."""
+    """Whether something else stands on a statement's lines: a neighbour beside `;`, the header of a one-line suite."""
     line, column = places.start(statement)
     end_line, end_column = places.end(statement)
     after = places.lines[end_line - 1][end_column:].strip()
@@ -135,7 +150,7 @@ def _untouched(statement: ast.stmt, touched: set[ast.stmt | None]) -> Iterator[a
     for child in ast.iter_child_nodes(statement):
         if isinstance(child, ast.stmt):
             yield from _untouched(child, touched)
-        elif isinstance(child, ast.excepthandler | ast.match_case):
+        elif isinstance(child, ast.ExceptHandler | ast.match_case):
             for each in child.body:
                 yield from _untouched(each, touched)
 

@@ -38,7 +38,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A finding as plain data. Positions are those of the text that the round began with, the first with the file's own."""
+    """A finding as plain data. Positions are in the text that its round began with: in the first round, the file's."""
 
     code: str
     name: str
@@ -67,7 +67,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What rules say about one text. `findings` apply together, and so does every subset of them, less what lacks its `needs`."""
+    """What rules say about one text. `findings` apply together; so does every subset, less what lacks its `needs`."""
 
     path: Path | None
     places: Places
@@ -99,11 +99,11 @@ class Result:
 
 
 class RewriteError(Exception):
-    """One script cannot be rewritten; the message is one line that names the place and, where one is to blame, the rule."""
+    """One script cannot be rewritten; the message is one line that names the place and the rule that is to blame."""
 
 
 def concerned(text: str, rules: Iterable[Rule]) -> list[Rule]:
-    """The rules that may have something to say, by a search for their needles: the rest of the files is never parsed."""
+    """The rules that may have something to say, by a search for their needles: without one, a file is not parsed."""
     return [rule for rule in rules if not rule.needles or any(needle.decode() in text for needle in rule.needles)]
 
 
@@ -112,8 +112,8 @@ def analyse(
 ) -> Analysis:
     """Run the rules over a text and settle what can be applied together. Raises `RewriteError`.
 
-    `tier` is how exact rewrites must be; opt-in rules that are handed in have been asked for. `path` serves to find other files of
-    the project and to name this one.
+    `tier` is how exact rewrites must be; opt-in rules that are handed in have been asked for. `path` serves to find
+    files of the project and to name this one.
     """
     from autoaccel.script import load
 
@@ -136,10 +136,14 @@ def analyse(
         skipped.extend(each for each in said if isinstance(each, Skipped))
     allowed, too_inexact = _by_tier(found, tier, deterministic=script.deterministic)
     comments = suppression.suppressions(places)
-    silenced = [(each, comment) for each in allowed if (comment := suppression.suppressing(each, comments, places)) is not None]
+    silenced = [
+        (each, comment) for each in allowed if (comment := suppression.suppressing(each, comments, places)) is not None
+    ]
     silent = {each for each, _ in silenced}
     planned = plan([each for each in allowed if each not in silent], places)
-    return Analysis(path, places, planned.findings, (*skipped, *too_inexact), planned.skipped, tuple(silenced), comments)
+    return Analysis(
+        path, places, planned.findings, (*skipped, *too_inexact), planned.skipped, tuple(silenced), comments
+    )
 
 
 def apply(analysis: Analysis, findings: Sequence[Finding]) -> str:
@@ -158,7 +162,7 @@ def rewrite(
     project: Project | None = None,
     accept: Callable[[Finding], bool] | None = None,
 ) -> Result:
-    """Rewrite one script. `accept` may decline findings; without it the result is stable: rewriting it again changes nothing.
+    """Rewrite one script. `accept` may decline findings; without it, rewriting the result again changes nothing.
 
     Whatever goes wrong, the text is either rewritten and checked or returned as it was, with the reason among `errors`.
     """
@@ -191,7 +195,9 @@ def _rewrite(
         if not done:
             break
         if number > _MOST_ROUNDS:
-            raise RewriteError(f"{path or '<text>'}: left alone, a rewrite of the result would change it again ({_names(done)})")
+            raise RewriteError(
+                f"{path or '<text>'}: left alone, a rewrite of the result would change it again ({_names(done)})"
+            )
         applied.extend(_record(each, analysis.places, number) for each in done)
         taken = taken or tuple(done)
         current = after
@@ -209,18 +215,18 @@ def _checked(analysis: Analysis, chosen: Sequence[Finding]) -> tuple[str, list[F
     chosen = _with_needs(chosen)
     if not chosen:
         return analysis.places.text, [], []
-    from autoaccel.rewriting.apply import CannotApply
+    from autoaccel.rewriting.apply import CannotApplyError
 
     refused: list[Skipped] = []
     try:
         after = apply(analysis, chosen)
-    except CannotApply:
+    except CannotApplyError:
         able: list[Finding] = []
         for finding in chosen:
             try:
                 apply(analysis, [*finding.needs, finding])
                 able.append(finding)
-            except CannotApply as error:
+            except CannotApplyError as error:
                 refused.append(Skipped(finding.rule, finding.node, str(error)))
         chosen = _with_needs(able)
         after = apply(analysis, chosen)
@@ -236,7 +242,8 @@ def _culprits(analysis: Analysis, findings: Sequence[Finding]) -> str:
     alone = [
         finding
         for finding in findings
-        if check.problem(analysis.places, (*finding.needs, finding), apply(analysis, (*finding.needs, finding))) is not None
+        if check.problem(analysis.places, (*finding.needs, finding), apply(analysis, (*finding.needs, finding)))
+        is not None
     ]
     return _names(alone or findings)
 

@@ -1,7 +1,7 @@
 """What a rule says: findings with declarative edits, and opportunities it declined.
 
-Edits name places by `ast` node (positions of the analysed text) and carry new code as text with holes. They are data: a rule never
-touches a syntax tree, so any subset of findings can be applied, in one traversal, by `autoaccel.rewriting.apply`.
+Edits name places by `ast` node (positions of the analysed text) and carry new code as text with holes. They are data:
+a rule never touches a syntax tree, so any subset of findings can be applied, in one traversal, by `apply`.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class RemoveArgument:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WrapStatements:
-    """Put the run of sibling statements `first` … `last` under a compound header such as `with torch.no_grad()` (no colon).
+    """Put the siblings `first` … `last` under a compound header such as `with torch.no_grad()` (no colon).
 
-    `tail` are statements that end the new block. What the same finding inserts before `first` or after `last` stays outside the
-    block; what other findings insert there goes into it.
+    `tail` are statements that end the new block. What the same finding inserts before `first` or after `last` stays
+    outside the block; what other findings insert there goes into it.
     """
 
     first: ast.stmt
@@ -113,7 +113,7 @@ class AddDecorator:
 class AddImport:
     """Import at module level, after docstring, `__future__` and the script's own leading imports; never twice.
 
-    `AddImport("torch")` is `import torch`; `AddImport("autoaccel", "runtime", "accel")` is `from autoaccel import runtime as accel`.
+    `AddImport("torch")` is `import torch`; `AddImport("a", "b", "c")` is `from a import b as c`.
     """
 
     module: str

@@ -1,7 +1,7 @@
-"""New code as LibCST nodes: templates parsed, holes filled, parentheses where the meaning asks for them and nowhere else.
+"""New code as LibCST nodes: templates parsed, holes filled, parentheses where the meaning asks for them.
 
-Whether an expression needs parentheses is not read from a table of precedences: both spellings are parsed, and the bare one is taken
-when it means the same. That is exact for every construct, line breaks included.
+Whether an expression needs parentheses is not read from a table of precedences: both spellings are parsed, and the bare
+one is taken when it means the same. That is exact for every construct, line breaks included.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class Fragments:
         node = cst.parse_expression(text, config=self._config)
         return self._fill(node, text, holes)
 
-    def statements(self, code: Code, holes: Sequence[cst.BaseExpression]) -> list[cst.SimpleStatementLine | cst.BaseCompoundStatement]:
+    def statements(
+        self, code: Code, holes: Sequence[cst.BaseExpression]
+    ) -> list[cst.SimpleStatementLine | cst.BaseCompoundStatement]:
         text = _with_placeholders(code).strip("\n") + "\n"
         module = self._fill(cst.parse_module(text, config=self._config), text, holes)
         statements = list(module.body)
@@ -75,19 +77,24 @@ class _Fill(cst.CSTTransformer):
         self._quote = quote
         self._holes = holes
 
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        hole = self._holes.get(updated_node.value)
-        if hole is None:
-            return updated_node
-        # The same expression may fill several places, and a tree must not hold one node twice.
-        hole = hole.deep_clone()
-        return parenthesized(hole, updated_node.lpar, updated_node.rpar) if updated_node.lpar else hole
+    def on_leave(  # type: ignore[override]  # one function for all node types
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode:
+        del original_node  # in a fragment every node is new
+        if isinstance(updated_node, cst.Name) and updated_node.value in self._holes:
+            # The same expression may fill several places, and a tree must not hold one node twice.
+            hole = self._holes[updated_node.value].deep_clone()
+            return parenthesized(hole, updated_node.lpar, updated_node.rpar) if updated_node.lpar else hole
+        if isinstance(updated_node, cst.SimpleString):
+            return self._quoted(updated_node)
+        return updated_node
 
-    def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.SimpleString:
-        value = updated_node.raw_value
-        if updated_node.quote == self._quote or len(updated_node.quote) > 1 or "\\" in value or self._quote in value:
-            return updated_node
-        return updated_node.with_changes(value=f"{updated_node.prefix}{self._quote}{value}{self._quote}")
+    def _quoted(self, string: cst.SimpleString) -> cst.SimpleString:
+        """A short string with the quotes that the file prefers."""
+        value = string.raw_value
+        if string.quote == self._quote or len(string.quote) > 1 or "\\" in value or self._quote in value:
+            return string
+        return string.with_changes(value=f"{string.prefix}{self._quote}{value}{self._quote}")
 
 
 def parenthesized(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from autoaccel.rewriting.finding import AddImport, Code, Finding, InsertAfter
 from autoaccel.rewriting.places import Places
-from autoaccel.rewriting.plan import touched
+from autoaccel.rewriting.plan import anchors
 
 _SETTINGS = ("sys.path.", "os.environ", "matplotlib.", "mpl.", "warnings.", "site.", "logging.")
 
@@ -38,7 +38,7 @@ def first_use(places: Places, findings: Iterable[Finding]) -> int:
         if not any(isinstance(edit, AddImport) for edit in finding.edits):
             continue
         after = {edit.statement for edit in finding.edits if isinstance(edit, InsertAfter)}
-        for node in touched(finding):
+        for node in (node for edit in finding.edits for node in anchors(edit)):
             for ancestor in (node, *places.ancestors(node)):
                 if ancestor in order:
                     assert isinstance(ancestor, ast.stmt)
@@ -47,7 +47,7 @@ def first_use(places: Places, findings: Iterable[Finding]) -> int:
 
 
 def anchor(tree: ast.Module, before: int) -> ast.stmt | None:
-    """The statement after which imports go: the last leading import, else the docstring; None for the top of the file."""
+    """The statement after which imports go: the last leading import, else the docstring; None for the top."""
     found: ast.stmt | None = None
     for index, statement in enumerate(tree.body[:before]):
         if _is_import(statement) or (index == 0 and _is_text(statement)):
@@ -77,7 +77,9 @@ def _is_import(statement: ast.stmt) -> bool:
         case ast.Import() | ast.ImportFrom():
             return True
         case ast.Try(body=body) | ast.If(body=body):
-            return any(_is_import(each) for each in body) and all(_is_import(each) or _is_preamble(each) for each in body)
+            return any(_is_import(each) for each in body) and all(
+                _is_import(each) or _is_preamble(each) for each in body
+            )
         case _:
             return False
 
@@ -100,4 +102,8 @@ def _is_preamble(statement: ast.stmt) -> bool:
 
 
 def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )

@@ -1,6 +1,6 @@
 """Where the nodes of a tree are in its text: positions in characters, parents, blocks, comments.
 
-`ast` gives columns in UTF-8 bytes and no parents; everything that edits text or talks about it wants characters and context.
+`ast` gives columns in UTF-8 bytes and no parents; what edits text or talks about it wants characters and context.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class Places:
         return self._characters(node.lineno, node.col_offset)
 
     def end(self, node: Located) -> Position:
-        assert node.end_lineno is not None and node.end_col_offset is not None
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
         return self._characters(node.end_lineno, node.end_col_offset)
 
     def span(self, node: Located) -> tuple[Position, Position]:

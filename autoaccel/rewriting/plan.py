@@ -1,7 +1,7 @@
-"""Which findings can be applied together: earlier findings win, a later one that contradicts them is skipped and says why.
+"""Which findings can be applied together: earlier ones win, a later one that contradicts them is skipped and told why.
 
-Edits compose wherever both can be carried out as they were meant: inside the holes of a replacement, inside a wrapped run, on the
-arguments of one call. They conflict where one would destroy or move what the other edits.
+Edits compose wherever both can be carried out as they were meant: inside the holes of a replacement, inside a wrapped
+run, on the arguments of one call. They conflict where one would destroy or move what the other edits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Plan:
 
 
 def plan(findings: Sequence[Finding], places: Places) -> Plan:
-    """Accept findings in their order; a finding is dropped when it cannot be carried out, contradicts one before it, or needs a dropped one."""
+    """Accept findings in order, but not those that cannot be done, contradict one before, or need a dropped one."""
     board = _Board(places)
     verdicts: dict[Finding, str | None] = {}
     known = set(findings)
@@ -86,8 +86,8 @@ def anchors(edit: Edit) -> tuple[ast.AST, ...]:
             return (argument,)
         case WrapStatements(first=first, last=last):
             return (first, last)
-        case InsertBefore(statement=statement) | InsertAfter(statement=statement) | RemoveStatement(statement=statement):
-            return (statement,)
+        case InsertBefore(statement=node) | InsertAfter(statement=node) | RemoveStatement(statement=node):
+            return (node,)
         case AddDecorator(function=function):
             return (function,)
         case AddImport():
@@ -96,9 +96,15 @@ def anchors(edit: Edit) -> tuple[ast.AST, ...]:
 
 def removed_argument_end(places: Places, call: ast.Call, argument: ast.expr | ast.keyword) -> Position:
     """Where the text that goes with an argument ends: at the next argument or at the closing parenthesis."""
-    starts = sorted(places.start(each) for each in (*call.args, *call.keywords))
-    later = [start for start in starts if start > places.start(argument)]
-    return later[0] if later else places.end(call)
+    every = arguments_of(places, call)
+    following = every[every.index(argument) + 1 :]
+    return places.start(following[0]) if following else places.end(call)
+
+
+def arguments_of(places: Places, call: ast.Call) -> list[ast.expr | ast.keyword]:
+    """The arguments of a call as they are written: `f(*a, k=1, *b)` mixes both kinds."""
+    every: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    return sorted(every, key=places.start)
 
 
 # -- what cannot be carried out at all
@@ -131,7 +137,8 @@ def _obstacle(edit: Edit, places: Places) -> str | None:
             return _loses_comment(places, (line, 0), places.end(statement), [])
         case WrapStatements(first=first, last=last):
             block = places.block(first)
-            assert last in block and block.index(first) <= block.index(last), "a run of siblings, in order"
+            if last not in block or block.index(last) < block.index(first):
+                return "it would wrap statements that are not one run"
             if any(_must_lead(places, statement) for statement in block[block.index(first) : block.index(last) + 1]):
                 return "it would move a docstring or a __future__ import"
             return "it would wrap an elif branch" if places.is_elif(first) else None
@@ -166,7 +173,9 @@ def _must_lead(places: Places, statement: ast.stmt) -> bool:
 
 def _is_bare_generator(places: Places, node: ast.expr | ast.keyword) -> bool:
     parent = places.parent(node)
-    return isinstance(node, ast.GeneratorExp) and isinstance(parent, ast.Call) and places.end(node) == places.end(parent)
+    if not isinstance(node, ast.GeneratorExp) or not isinstance(parent, ast.Call):
+        return False
+    return places.end(node) == places.end(parent)
 
 
 # -- what contradicts something
@@ -187,7 +196,7 @@ class _Board:
     def accept(self, finding: Finding) -> str | None:
         """Take a finding on, or say with what it conflicts."""
         trial = self._copy()
-        reason = trial._take(finding) or trial._destroyed(finding) or self._crossing(finding)
+        reason = trial.take(finding) or trial.destroyed(finding) or self.crossing(finding)
         if reason is None:
             self.gone, self.holes = trial.gone, trial.holes
             self.keywords, self.dropped_keywords = trial.keywords, trial.dropped_keywords
@@ -196,9 +205,11 @@ class _Board:
 
     def _copy(self) -> _Board:
         holes = {node: set(owners) for node, owners in self.holes.items()}
-        return _Board(self.places, self.accepted, dict(self.gone), holes, dict(self.keywords), set(self.dropped_keywords))
+        return _Board(
+            self.places, self.accepted, dict(self.gone), holes, dict(self.keywords), set(self.dropped_keywords)
+        )
 
-    def _take(self, finding: Finding) -> str | None:
+    def take(self, finding: Finding) -> str | None:
         """Enter a finding's edits; a reason when two edits want the same node."""
         for edit in finding.edits:
             for code in codes(edit):
@@ -224,7 +235,7 @@ class _Board:
                         return f"the call already passes {name}"
         return None
 
-    def _destroyed(self, finding: Finding) -> str | None:
+    def destroyed(self, finding: Finding) -> str | None:
         """A reason when what one of the findings edits is lost in what another replaces or removes."""
         for other in (*self.accepted, finding):
             for edit in other.edits:
@@ -256,7 +267,7 @@ class _Board:
                 return taker
         return None
 
-    def _crossing(self, finding: Finding) -> str | None:
+    def crossing(self, finding: Finding) -> str | None:
         """A reason when two wraps take the same run, or cross, or one loses an edge to a removal."""
         own_wraps = [edit for edit in finding.edits if isinstance(edit, WrapStatements)]
         for other in self.accepted:

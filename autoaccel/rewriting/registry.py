@@ -22,7 +22,9 @@ def rules() -> tuple[Rule, ...]:
     """All rules, in the order in which they are applied: an earlier rule wins over a later one. Raises `PackError`."""
     import autoaccel_codemods
 
-    found = [_rule(importlib.import_module(f"autoaccel_codemods.{name}")) for name in _present(autoaccel_codemods.MODULES)]
+    found = [
+        _rule(importlib.import_module(f"autoaccel_codemods.{name}")) for name in _present(autoaccel_codemods.MODULES)
+    ]
     for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         found.extend(_pack(entry))
     known: dict[str, Rule] = {}

@@ -19,9 +19,10 @@ Check = Callable[["Script"], Iterator[Finding | Skipped]]
 
 @dataclass(slots=True, eq=False)
 class Rule:
-    """Code, name and tier of a rewrite. `needles`: byte strings of which at least one occurs in every file with an opportunity.
+    """Code, name and tier of a rewrite. `needles`: byte strings; a file with an opportunity holds at least one of them.
 
-    The module docstring of the rule explains it, in this order: one line; why it is faster; when it must not fire; `Before:` / `After:`.
+    The module docstring of the rule explains it, in this order: one line; why it is faster; when it must not fire;
+    `Before:` / `After:`.
     """
 
     code: str

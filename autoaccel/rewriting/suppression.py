@@ -1,7 +1,8 @@
 """Comments that tell the tool to leave code alone.
 
 `# autoaccel: ignore[AA201] reason` on the line of a statement or above it; `# autoaccel: off` … `# autoaccel: on`;
-`# autoaccel: file-ignore[AA3]`; `# noqa: AA201`. Without codes they speak of every rule; codes may be prefixes or rule names.
+`# autoaccel: file-ignore[AA3]`; `# noqa: AA201`. Without codes they speak of every rule; codes may be prefixes or
+names.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _COMMENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """One comment: which rules it silences (empty: all) on which lines. `line` and `column` (from 1) are its own place."""
+    """One comment: which rules it silences (empty: all) on which lines. `line` and `column` (from 1) are its place."""
 
     line: int
     column: int
@@ -63,7 +64,9 @@ def suppressions(places: Places) -> tuple[Suppression, ...]:
                 found.append(Suppression(*place, selectors, 1, len(places.lines)))
             else:
                 above = word == "ignore" and not places.lines[line - 1][:column].strip()
-                found.append(Suppression(*place, selectors, line, _statement_below(places, line) if above else line, above))
+                found.append(
+                    Suppression(*place, selectors, line, _statement_below(places, line) if above else line, above)
+                )
     if switched is not None:
         found.append(Suppression(*switched[:2], switched[2], switched[0], len(places.lines)))
     return tuple(sorted(found, key=lambda each: (each.line, each.column)))

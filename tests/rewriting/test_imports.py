@@ -1,0 +1,85 @@
+"""Where an import goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.rewriting.finding import AddImport, Code, InsertBefore
+from tests.rewriting.subject import Subject
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "import os\nimport torch\n\nuse()\n", "import os\nimport torch\nimport accel\n\nuse()\n", id="last import"
+        ),
+        pytest.param("use()\n", "import accel\n\nuse()\n", id="no imports"),
+        pytest.param("", "import accel\n", id="empty"),
+        pytest.param('"""Doc."""\nuse()\n', '"""Doc."""\n\nimport accel\nuse()\n', id="docstring"),
+        pytest.param('"""Doc."""\n\nuse()\n', '"""Doc."""\n\nimport accel\n\nuse()\n', id="docstring and blank line"),
+        pytest.param('"""Doc."""', '"""Doc."""\n\nimport accel', id="only a docstring"),
+        pytest.param("# only a comment\n", "# only a comment\nimport accel\n", id="only a comment"),
+        pytest.param(
+            "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n# License\n\n# about use\nuse()\n",
+            "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n# License\n\nimport accel\n\n# about use\nuse()\n",
+            id="shebang",
+        ),
+        pytest.param(
+            '"""Doc."""\nfrom __future__ import annotations\nuse()\n',
+            '"""Doc."""\nfrom __future__ import annotations\nimport accel\nuse()\n',
+            id="future",
+        ),
+        pytest.param(
+            "import os\nos.environ['A'] = '1'\nimport torch  # why\nimport matplotlib\nmatplotlib.use('Agg')\n"
+            "import plt\n__version__ = '1'\nx = 1\nimport late\nuse()\n",
+            "import os\nos.environ['A'] = '1'\nimport torch  # why\nimport matplotlib\nmatplotlib.use('Agg')\n"
+            "import plt\nimport accel\n__version__ = '1'\nx = 1\nimport late\nuse()\n",
+            id="settings between imports",
+        ),
+        pytest.param(
+            "import a\ntry:\n    import b\nexcept ImportError:\n    b = None\n\nuse()\n",
+            "import a\ntry:\n    import b\nexcept ImportError:\n    b = None\nimport accel\n\nuse()\n",
+            id="tried import",
+        ),
+        pytest.param(
+            "import a\n\ndef f():\n    import b\n    use()\n",
+            "import a\nimport accel\n\ndef f():\n    import b\n    use()\n",
+            id="never in a function",
+        ),
+        pytest.param("import a\nuse()\nimport b\n", "import a\nimport accel\nuse()\nimport b\n", id="before its use"),
+        pytest.param("import accel\nuse()\n", "import accel\nuse()\n", id="made already"),
+        pytest.param(
+            "import accel as a\nuse()\n", "import accel as a\nimport accel\nuse()\n", id="made under another name"
+        ),
+        pytest.param("import a; import b\nuse()\n", "import a; import b\nimport accel\nuse()\n", id="two in a line"),
+        pytest.param("import a; x = 1\nuse()\n", "import a; import accel; x = 1\nuse()\n", id="more on the line"),
+        pytest.param(
+            "from a import (\n    b,\n    c,  # why\n)\nuse()\n",
+            "from a import (\n    b,\n    c,  # why\n)\nimport accel\nuse()\n",
+            id="over lines",
+        ),
+        pytest.param("import a\r\nuse()\r\n", "import a\r\nimport accel\r\nuse()\r\n", id="crlf"),
+        pytest.param("import a\n\f\nuse()\n", "import a\nimport accel\n\f\nuse()\n", id="form feed"),
+    ],
+)
+def test_place(before: str, after: str) -> None:
+    under = Subject(before)
+    edits = [AddImport("accel")]
+    assert under.rewritten(under.finding(*edits), under.finding(AddImport("accel"), code="AA002")) == after
+
+
+def test_an_import_precedes_its_first_use() -> None:
+    under = Subject("import a\nsys.path.append(f())\nimport b\nx = 1\n")
+    finding = under.finding(AddImport("accel"), InsertBefore(under.stmt("sys.path"), Code("accel.g()")))
+    assert under.rewritten(finding) == ("import a\nimport accel\naccel.g()\nsys.path.append(f())\nimport b\nx = 1\n")
+
+
+def test_several_imports() -> None:
+    under = Subject("x = 1\n")
+    finding = under.finding(
+        AddImport("torch"), AddImport("autoaccel", "runtime", "accel"), AddImport("numpy", None, "np")
+    )
+    assert under.rewritten(finding) == (
+        "import torch\nfrom autoaccel import runtime as accel\nimport numpy as np\n\nx = 1\n"
+    )
