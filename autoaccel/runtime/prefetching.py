@@ -43,7 +43,7 @@ _FORESEEABLE_SAMPLERS: Final = (
     data.RandomSampler,
     data.SubsetRandomSampler,
     data.WeightedRandomSampler,
-    data.distributed.DistributedSampler,
+    data.DistributedSampler,
 )
 
 

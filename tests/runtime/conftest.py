@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from autoaccel.runtime import environment, prefetching
+from autoaccel.runtime import devices, environment, prefetching
 from autoaccel.runtime.streams import Event
 
 
@@ -61,7 +61,7 @@ class RecordedEvent:
 class FakeLane:
     """A device that runs its work late and in any order that streams and events permit.
 
-    Memory is handed out again as soon as the host drops a tensor, whatever work is still pending, as a caching allocator
+    Memory is handed out again as soon as the host drops a tensor, whatever work is pending, as a caching allocator
     does. So a missing wait shows as a wrong checksum in some order of execution, and a source dropped too early as a
     failing copy.
     """
@@ -186,5 +186,5 @@ def cuda_lane(lane_of: Callable[[int], FakeLane], monkeypatch: pytest.MonkeyPatc
         return True
 
     monkeypatch.setattr(prefetching, "lane", lane)
-    monkeypatch.setattr(prefetching.devices, "available", available)
+    monkeypatch.setattr(devices, "available", available)
     return fake

@@ -133,7 +133,7 @@ def test_the_same_optimizers_get_the_same_scaler() -> None:
 
 def test_nothing_is_kept_alive(fp16: None) -> None:
     (_, a), (_, b) = model_and_optimizer(), model_and_optimizer()
-    gone = [weakref.ref(a), weakref.ref(b), weakref.ref(accel.grad_scaler(a, b))]
+    gone: list[weakref.ref[Any]] = [weakref.ref(a), weakref.ref(b), weakref.ref(accel.grad_scaler(a, b))]
     del a, b
     gc.collect()
     assert [ref() for ref in gone] == [None, None, None]
@@ -179,7 +179,7 @@ def train(scaled: bool, clip: bool, **options: Any) -> tuple[list[float], list[t
         if scaled:
             scaler.scale(loss).backward()
         else:
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
         if clip:
             if scaled:
                 scaler.unscale_(optimizer)
@@ -265,7 +265,7 @@ def test_steps_before_anything_was_scaled_pass_through(fp16: None) -> None:
 
 
 def test_two_updates_in_one_iteration(fp16: None) -> None:
-    """Adversarial: the discriminator steps, then the generator, whose backward leaves gradients in the discriminator."""
+    """Adversarial: the discriminator steps, then the generator, whose backward reaches the discriminator."""
     (generator, g), (discriminator, d) = model_and_optimizer(), model_and_optimizer()
     scaler = accel.grad_scaler(g, d)
     for _ in range(3):

@@ -75,7 +75,7 @@ def test_mappings_keep_type_order_and_attributes() -> None:
 
 
 def test_the_original_is_not_touched() -> None:
-    batch = {"x": X, "list": [Y]}
+    batch: dict[str, Any] = {"x": X, "list": [Y]}
     rebuild(batch, marked)
     assert batch["x"] is X
     assert batch["list"][0] is Y

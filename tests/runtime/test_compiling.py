@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import io
 import pickle
 import warnings
@@ -14,7 +15,7 @@ import torch
 from torch import nn
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import compiling
+from autoaccel.runtime import compiling, devices
 from autoaccel.runtime.environment import Decision
 
 
@@ -44,6 +45,8 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> Graphs:
 
 
 class Net(nn.Module):
+    calls: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.body = nn.Linear(4, 3)
@@ -230,8 +233,8 @@ def test_a_module_that_may_still_move_is_asked_again(graphs: Graphs, monkeypatch
 def test_what_cuda_needs(
     monkeypatch: pytest.MonkeyPatch, triton: bool, capability: tuple[int, int], expected: bool
 ) -> None:
-    monkeypatch.setattr(compiling.importlib.util, "find_spec", lambda name: object() if triton else None)
-    monkeypatch.setattr(compiling.devices, "capability", lambda place: capability)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if triton else None)
+    monkeypatch.setattr(devices, "capability", lambda place: capability)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):
@@ -365,7 +368,10 @@ def test_a_function_and_a_decorated_method(graphs: Graphs) -> None:
 
 
 def test_a_function_falls_back(broken: None) -> None:
-    function = accel.compile(lambda x: x * 2)
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    function = accel.compile(double)
     with pytest.warns(RuntimeWarning, match="not compiled"):
         assert float(function(torch.ones(()))) == 2.0
     assert float(function(torch.ones(()))) == 2.0

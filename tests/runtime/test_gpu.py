@@ -34,9 +34,15 @@ def loader(**options: Any) -> DataLoader[Any]:
     return DataLoader(Images(), batch_size=8, num_workers=2, pin_memory=True, **options)
 
 
+def busy(cycles: int) -> None:
+    """Hold up the current stream."""
+    sleep: Any = torch.cuda._sleep
+    sleep(cycles)
+
+
 def poison() -> None:
     """Overwrite memory that the allocator hands out again, late on the current stream."""
-    torch.cuda._sleep(2_000_000)
+    busy(2_000_000)
     scratch = torch.full((8, 3, 128, 128), float("nan"), device="cuda")
     del scratch
 
@@ -63,7 +69,7 @@ def test_leaving_early_leaves_memory_alone() -> None:
     for _ in range(20):
         for _x, _y in accel.prefetch(loader(), "cuda"):
             break
-        torch.cuda._sleep(1_000_000)
+        busy(1_000_000)
         mine = [torch.full((8, 3, 128, 128), 7.0, device="cuda") for _ in range(3)]
         assert all(bool((tensor == 7).all()) for tensor in mine)
 

@@ -15,13 +15,13 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import loading
+from autoaccel.runtime import devices, loading
 
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A machine with a GPU, 16 CPUs, fork and enough shared memory, to be spoiled by the test."""
-    monkeypatch.setattr(loading.devices, "accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(loading, "usable_cpus", lambda: 16.0)
     monkeypatch.setattr(loading, "start_method", lambda: "fork")
     monkeypatch.setattr(loading, "_shared_memory", lambda: math.inf)
@@ -55,7 +55,7 @@ def test_no_workers_where_they_would_hurt(machine: pytest.MonkeyPatch, name: str
 
 
 def test_no_workers_without_accelerator(machine: pytest.MonkeyPatch) -> None:
-    machine.setattr(loading.devices, "accelerator", lambda: None)
+    machine.setattr(devices, "accelerator", lambda: None)
     assert accel.num_workers() == 0
     assert accel.pin_memory() is False
 
@@ -76,7 +76,7 @@ def test_a_wrong_number_is_ignored_with_one_warning(machine: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(("kind", "expected"), [("cuda", True), ("xpu", True), ("mps", False)])
 def test_pinning_by_kind(machine: pytest.MonkeyPatch, kind: str, expected: bool) -> None:
-    machine.setattr(loading.devices, "accelerator", lambda: torch.device(kind))
+    machine.setattr(devices, "accelerator", lambda: torch.device(kind))
     assert accel.pin_memory() is expected
     for value in ("pin", "all"):
         machine.setenv("AUTOACCEL_DISABLE", value)

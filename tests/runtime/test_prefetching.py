@@ -100,7 +100,7 @@ def test_leaving_early_never_frees_memory_under_a_copy(lane_of: LaneOf, seed: in
 
 
 def test_the_protocol_of_one_step(lane_of: LaneOf) -> None:
-    """Allocate, then record on the consumer (rule 1), copy behind that, record the copy; the consumer waits on return."""
+    """Allocate, then record on the consumer (rule 1), copy behind that, record that; the consumer waits on return."""
     lane = lane_of(0)
     epoch = Epoch(iter(batches(1)), lane, (0,), 1)
     next(epoch)
@@ -403,7 +403,7 @@ def test_attributes_are_the_loaders(cuda_lane: Any) -> None:
 
 
 def test_set_epoch_reaches_the_sampler(cuda_lane: Any) -> None:
-    sampler = torch.utils.data.distributed.DistributedSampler(Numbers(), num_replicas=1, rank=0, shuffle=True)
+    sampler: Any = torch.utils.data.distributed.DistributedSampler(Numbers(), num_replicas=1, rank=0, shuffle=True)
     loader = DataLoader(Numbers(), sampler=sampler, num_workers=1, pin_memory=True)
     accel.prefetch(loader, "cuda").sampler.set_epoch(5)
     assert sampler.epoch == 5
