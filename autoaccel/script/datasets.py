@@ -236,7 +236,7 @@ def _outlives(script: Script, target: ast.AST, method: ast.FunctionDef) -> bool:
 
 def _is_global(script: Script, name: ast.Name) -> bool:
     definitions = script.definitions(name)
-    return bool(definitions) and all(each.scope is script.module_scope for each in definitions)
+    return bool(definitions) and all(each.scope is script.module_scope and each.how != "import" for each in definitions)
 
 
 def _is_own(target: ast.AST, method: ast.FunctionDef) -> bool:

@@ -58,6 +58,7 @@ def test_keeps_generator(init: str, item: str, kept: bool) -> None:
         ("Data.count += 1; return 1", True),
         ("LOADED[i] = 1; return 1", True),
         ("LOADED.append(i); return 1", True),
+        ("return torch.sort(self.x[i])", False),
         ("found = []; found.append(i); return found", False),
     ],
 )
