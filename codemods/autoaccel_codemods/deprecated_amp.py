@@ -60,7 +60,8 @@ class Use:
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
     uses = list(_uses(script))
-    for statement in (*script.find(ast.ImportFrom), *script.find(ast.Import)):
+    statements: list[ast.Import | ast.ImportFrom] = [*script.find(ast.ImportFrom), *script.find(ast.Import)]
+    for statement in statements:
         yield from _import(script, statement, uses)
     for use in uses:
         if not _by_import(script, use):
@@ -76,7 +77,8 @@ def _message(use: Use) -> str:
 
 
 def _uses(script: Script) -> Iterator[Use]:
-    for node in (*script.find(ast.Attribute), *script.find(ast.Name)):
+    nodes: list[ast.Name | ast.Attribute] = [*script.find(ast.Attribute), *script.find(ast.Name)]
+    for node in nodes:
         parts = (script.qualname(node) or "").split(".")
         if len(parts) == 4 and parts[0] == "torch" and parts[1] in ("cuda", "cpu") and parts[2] == "amp":
             root: ast.expr = node
@@ -120,7 +122,7 @@ def _import(script: Script, statement: ast.Import | ast.ImportFrom, uses: list[U
             edits.extend(found)
     if moved:
         message = f"{_old_module(statement, moved[0])} is deprecated"
-        yield RULE.finding(statement, message, *_new_import(script, statement, moved), *edits)
+        yield RULE.finding(statement, message, *_new_import(statement, moved), *edits)
 
 
 def _old_module(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str | None:
@@ -166,9 +168,7 @@ def _imported_elsewhere(script: Script, local: str) -> bool:
     return False
 
 
-def _new_import(
-    script: Script, statement: ast.Import | ast.ImportFrom, moved: list[ast.alias]
-) -> tuple[InsertBefore, RemoveStatement]:
+def _new_import(statement: ast.Import | ast.ImportFrom, moved: list[ast.alias]) -> tuple[InsertBefore, RemoveStatement]:
     kept = [alias for alias in statement.names if alias not in moved]
     lines: list[str] = []
     if isinstance(statement, ast.Import):
@@ -245,14 +245,17 @@ def _call(script: Script, call: ast.Call, use: Use, spelling: str) -> Code | str
         return Code(f"{spelling}({device}{_plain(text[opening:])}")
     # A function that is handed to `custom_fwd` must stay its first argument.
     last = use.name in _CUSTOM and bool(call.args)
-    start = min(_offset(text, call, each) for each in (*call.args, *call.keywords))
+    every: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    start = min(_offset(text, call, each) for each in every)
     pieces = [spelling, "(", _plain(text[opening:start]), "" if last else f"{device}, "]
     for index, value in enumerate(values):
         pieces.append(_plain(text[start : _offset(text, call, value)]))
         pieces.append(f"{names[index]}=" if index < len(call.args) and names[index] else "")
         pieces.append(f"{{{index}}}")
         start = _offset(text, call, value, end=True)
-    return Code("".join([*pieces, f", {device}" if last else "", _plain(text[start:])]), tuple(values))
+    pieces.extend([f", {device}" if last else "", _plain(text[start:])])
+    # New code is indented like the block in which it comes to stand.
+    return Code("".join(pieces).replace("\n" + " " * script.statement(call).col_offset, "\n"), tuple(values))
 
 
 def _plain(text: bytes) -> str:
