@@ -50,6 +50,8 @@ _BOOKKEEPING = frozenset(
     get_parameters init_hidden initHidden no_sync flatten_parameters cuda_is_available extra_repr tie_weights join""".split()
 )
 
+_FORWARDS = frozenset("forward encode decode sample generate predict compute_loss loss training_step reconstruct embed score".split())
+
 
 def effects(script: Script, node: ast.AST) -> Effect:
     """What a statement, expression or function does; bodies of functions defined inside it do not count."""
@@ -94,8 +96,10 @@ def call_effects(script: Script, call: ast.Call) -> Effect:
     if qualified in _SAVES:
         found |= Effect.SAVES
     for other, function in script.callees(call):
-        inner = effects(other, function)
-        found |= inner & ~Effect.YIELDS
+        inner = effects(other, function) & ~Effect.YIELDS
+        if function.name == "__init__":
+            inner &= ~Effect.FORWARD  # a constructor builds modules and may try them out
+        found |= inner
     return found
 
 
@@ -153,8 +157,11 @@ def is_forward(script: Script, call: ast.Call) -> bool:
         return False
     if script.qualname(function) is not None:
         return False
-    owners = {value.kind for value in script.values(function.value)}
-    return owners == {Kind.MODULE} and not function.attr.startswith(("set_", "load_", "save_", "get_", "freeze", "configure_", "print"))
+    if {value.kind for value in script.values(function.value)} != {Kind.MODULE}:
+        return False
+    if script.callees(call):  # what it does there is what counts
+        return function.attr in _FORWARDS
+    return not function.attr.startswith(("set_", "load_", "save_", "get_", "freeze", "configure_", "print", "make_"))
 
 
 _MODEL = re.compile(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from autoaccel.script.effects import Effect, effects
 from autoaccel.script.flow import Definition
 from autoaccel.script.tree import walk_scope
-from autoaccel.script.values import ClassRef, Kind
+from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
@@ -29,6 +29,7 @@ _LINEAR_ALGEBRA = re.compile(
     r"|triangular_solve|matrix_exp|matrix_power|stft|istft|complex|view_as_complex|polar)$"
 )
 _POLICY = re.compile(r"^(gym|gymnasium|procgen|dm_env|stable_baselines3|pettingzoo|minigrid|mujoco\w*)(\.|$)")
+_SPARSE = re.compile(r"^torch\.(sparse(\..*)?|sparse_\w+_tensor|spmm|smm|hspmm|sspaddmm)$|^torch_sparse(\..*)?$")
 _HOOKS = frozenset({"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"})
 _INDEXED = frozenset("scatter_ scatter_add_ index_add_ index_copy_ masked_scatter_ index_put_ scatter_reduce_".split())
 _HALF_LIMIT = 65504.0
@@ -46,9 +47,14 @@ def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
         if _SHARDED.match(qualified):
             yield node, "the model is sharded or remote"
             break
+        if _SPARSE.match(qualified):
+            yield node, "sparse matrices have no low-precision products everywhere"
+            break
         if qualified == "torch.autograd.detect_anomaly":
             yield node, "anomaly detection would report scaled gradients"
             break
+    if any("fsdp" in name.lower() for name in script.used_names):
+        yield place, "the model is sharded or remote"
     for imported in _imported(script):
         if _POLICY.match(imported):
             yield place, "policy gradients of small networks do not profit from low precision"
@@ -126,71 +132,44 @@ def _false(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is False
 
 
-# -- models
+# -- code under autocast
+
+Reached = list[tuple["Script", ast.AST]]
 
 
-def in_code(script: Script, nodes: Iterable[ast.AST]) -> Iterator[Problem]:
-    """Reasons in code that comes under autocast, in the models that it runs and in the functions that it calls."""
+def reached(script: Script, nodes: Iterable[ast.AST]) -> Reached:
+    """Some code, the project functions that it calls, and the methods of the models that it runs and of what these are built from."""
+    found: Reached = [(script, node) for node in nodes]
     seen: set[ast.AST] = set()
-    pending: list[ClassRef] = []
-    for node in nodes:
-        for part in walk_scope(node):
+    for at, node in found:  # grows while it is walked
+        for part in ast.walk(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
             if isinstance(part, ast.Call):
-                yield from _callee(part, script, seen, pending)
-            reason = _unsafe(script, part)
-            if reason is not None:
-                yield part, reason
-    yield from in_models(pending, seen)
+                for other, function in _entered(at, part, node):
+                    if function not in seen:
+                        seen.add(function)
+                        found.append((other, function))
+    return found
 
 
-def models(script: Script, nodes: Iterable[ast.AST]) -> list[ClassRef]:
-    """The project classes of the modules that some code runs, called functions included."""
-    seen: set[ast.AST] = set()
-    pending: list[ClassRef] = []
-    for node in nodes:
-        for part in walk_scope(node):
-            if isinstance(part, ast.Call):
-                for _ in _callee(part, script, seen, pending):
-                    pass
-    return pending
-
-
-def _callee(call: ast.Call, script: Script, seen: set[ast.AST], pending: list[ClassRef]) -> Iterator[Problem]:
+def _entered(script: Script, call: ast.Call, within: ast.AST) -> Iterator[tuple[Script, ast.FunctionDef]]:
+    """The functions that a call may enter now or, where it builds a module, later."""
     owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else frozenset()
     for value in (*script.values(call.func), *owners):
-        if value.kind in (Kind.MODULE, Kind.LOSS_FUNCTION) and value.cls is not None:
-            pending.append(value.cls)
-        elif value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
-            yield from _in_function(value.script, value.node, seen, pending)
-
-def in_models(pending: list[ClassRef], seen: set[ast.AST]) -> Iterator[Problem]:
-    """Reasons in the code of project models, of the modules they are built from and of the functions they call."""
-    while pending:
-        ref = pending.pop()
-        for each in ref.script.project.lineage(ref):
-            if each.node in seen:
-                continue
-            seen.add(each.node)
-            for method in each.node.body:
-                if isinstance(method, ast.FunctionDef):
-                    yield from _in_function(each.script, method, seen, pending)
+        if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
+            yield value.script, value.node
+        elif value.cls is not None and value.kind in (Kind.MODULE, Kind.LOSS_FUNCTION, Kind.CLASS):
+            for ref in value.cls.script.project.lineage(value.cls):
+                for part in ref.node.body:
+                    if isinstance(part, ast.FunctionDef):
+                        yield ref.script, part
 
 
-def _in_function(script: Script, function: ast.FunctionDef, seen: set[ast.AST], pending: list[ClassRef]) -> Iterator[Problem]:
-    if function in seen:
-        return
-    seen.add(function)
-    built = function.name in ("__init__", "__new__")
-    for part in ast.walk(function):
-        if isinstance(part, ast.Call):
-            for value in script.values(part.func):
-                if value.kind is Kind.CLASS and value.cls is not None:
-                    pending.append(value.cls)
-                elif value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None and not built:
-                    yield from _in_function(value.script, value.node, seen, pending)
-                elif value.kind is Kind.MODULE and value.cls is not None:
-                    pending.append(value.cls)
-        if not built:
+def in_code(code: Reached) -> Iterator[Problem]:
+    """Reasons in code that comes under autocast."""
+    for script, node in code:
+        if isinstance(node, ast.FunctionDef) and (node.name in ("__init__", "__new__") or node.name.startswith(("init_", "_init", "reset_"))):
+            continue
+        for part in ast.walk(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
             reason = _unsafe(script, part)
             if reason is not None:
                 yield part, reason
@@ -211,6 +190,8 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
                 return f"{node.func.attr} needs one precision for buffer and source"
             if isinstance(node.func, ast.Attribute) and node.func.attr in ("half", "double", "bfloat16") and not node.args:
                 return f"the model converts with .{node.func.attr}()"
+            if _log_of_complement(script, node):
+                return "log(1 - p) of rounded probabilities is infinite"
             if isinstance(node.func, ast.Attribute) and node.func.attr == "backward" and qualified is None and not script.callees(node):
                 return "the model runs a backward pass itself"
         case ast.Assign(targets=[ast.Subscript(slice=index) as target], value=value):
@@ -218,6 +199,20 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
                 if script.kind(target.value) not in (Kind.SEQUENCE, Kind.MAPPING, Kind.NUMBER):
                     return "a tensor is written by index, which needs one precision for both sides"
     return None
+
+
+def _log_of_complement(script: Script, call: ast.Call) -> bool:
+    """`torch.log(1 - p)`: in low precision p rounds to 1 much earlier. A term added inside the logarithm is no rescue."""
+    operand: ast.expr | None = None
+    if script.qualname(call.func) in ("torch.log", "torch.log2", "torch.log10") and call.args:
+        operand = call.args[0]
+    elif isinstance(call.func, ast.Attribute) and call.func.attr == "log" and not call.args:
+        operand = call.func.value
+    match operand:
+        case ast.BinOp(op=ast.Sub(), left=ast.Constant(), right=ast.expr()):
+            return True
+        case _:
+            return False
 
 
 def written_by_index(script: Script, index: ast.expr) -> bool:
@@ -233,7 +228,7 @@ def written_by_index(script: Script, index: ast.expr) -> bool:
             return written_by_index(script, left) or written_by_index(script, right)
         case _:
             kinds = {value.kind for value in script.values(index)}
-            return bool(kinds & {Kind.TENSOR, Kind.BATCH, Kind.ARRAY, Kind.SEQUENCE})
+            return bool(kinds & {Kind.TENSOR, Kind.BATCH, Kind.ARRAY, Kind.SEQUENCE, Kind.UNKNOWN})
 
 
 def low_precision(script: Script, expression: ast.expr, depth: int = 5) -> bool:
@@ -275,50 +270,51 @@ def _custom_function(script: Script, call: ast.Call) -> bool:
     return False
 
 
-def needs_range(script: Script, classes: list[ClassRef]) -> bool:
-    """Whether project models use constants that float16 cannot hold, such as `masked_fill(mask, -1e9)`."""
-    seen: set[ast.AST] = set()
-    pending = list(classes)
-    scripts: dict[Script, None] = {}
-    while pending:
-        ref = pending.pop()
-        if ref.node in seen:
-            continue
-        seen.add(ref.node)
-        scripts[ref.script] = None
-        for part in ast.walk(ref.node):
+def needs_range(code: Reached) -> bool:
+    """Whether code uses numbers that float16 cannot hold: `masked_fill(mask, -1e9)`, gram matrices of feature maps."""
+    for script, node in code:
+        for part in ast.walk(node):
             if isinstance(part, ast.Call):
-                for value in ref.script.values(part.func):
-                    if value.cls is not None and value.kind in (Kind.CLASS, Kind.MODULE):
-                        pending.append(value.cls)
-    for each in scripts:
-        for number in each.find(ast.Constant):
-            if isinstance(number.value, float | int) and not isinstance(number.value, bool) and abs(number.value) > _HALF_LIMIT:
-                parent = each.parent(number)
-                parent = each.parent(parent) if isinstance(parent, ast.UnaryOp) else parent
-                if isinstance(parent, ast.Call) and (_name(parent) in ("masked_fill", "masked_fill_", "where", "full_like", "fill_")):
+                if _name(part) in _FILLS and any(_large(argument) for argument in (*part.args, *(each.value for each in part.keywords))):
                     return True
-        for part in each.find(ast.Call):
-            if _name(part) in ("bmm", "mm", "matmul") and _gram(part):
+                if _name(part) in ("bmm", "mm", "matmul") and _gram(script, part):
+                    return True
+            elif isinstance(part, ast.BinOp) and isinstance(part.op, ast.MatMult) and _transposed(script, part.right, part.left):
                 return True
     return False
+
+
+_FILLS = frozenset({"masked_fill", "masked_fill_", "full_like", "fill_"})
+
+
+def _large(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        node = node.operand
+    return isinstance(node, ast.Constant) and isinstance(node.value, float | int) and abs(node.value) > _HALF_LIMIT
 
 
 def _name(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
 
 
-def _gram(call: ast.Call) -> bool:
-    """`f.bmm(f.transpose(1, 2))` and the like: sums over all positions overflow float16."""
+def _gram(script: Script, call: ast.Call) -> bool:
+    """`f.bmm(f.transpose(1, 2))`: its sums over all positions overflow float16."""
     operands = list(call.args)
     if isinstance(call.func, ast.Attribute) and len(operands) == 1:
         operands.insert(0, call.func.value)
-    if len(operands) != 2:
-        return False
-    first, second = (ast.unparse(each) for each in operands)
-    return second.startswith(f"{first}.t(") or second.startswith(f"{first}.transpose(") or second.startswith(f"{first}.T") or (
-        re.search(r"(_t|_T|T)$", second) is not None and second.startswith(first)
-    )
+    return len(operands) == 2 and _transposed(script, operands[1], operands[0])
 
 
-__all__ = ["Problem", "in_code", "in_file", "in_models", "in_step", "low_precision", "models", "needs_range", "written_by_index"]
+def _transposed(script: Script, second: ast.expr, first: ast.expr) -> bool:
+    if isinstance(second, ast.Name):
+        definitions = script.definitions(second)
+        if len(definitions) == 1 and definitions[0].value is not None and not definitions[0].path:
+            second = definitions[0].value
+    match second:
+        case ast.Call(func=ast.Attribute(value=value, attr="t" | "transpose" | "permute")) | ast.Attribute(value=value, attr="T" | "mT"):
+            return ast.unparse(value) == ast.unparse(first)
+        case _:
+            return False
+
+
+__all__ = ["Problem", "Reached", "in_code", "in_file", "in_step", "low_precision", "needs_range", "reached", "written_by_index"]

@@ -62,6 +62,7 @@ class Regions:
     loads: list[tuple[ast.stmt, ast.Call, str]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     reduced: set[str] = field(default_factory=set)
+    code: hazards.Reached = field(default_factory=list)
 
     def statements(self, script: Script) -> Iterator[ast.stmt]:
         """Every statement that stands in a region."""
@@ -98,7 +99,8 @@ class _Planner:
             self._block(block)
         self.found.regions.sort(key=lambda region: region.place.lineno)
         inside = [*self.found.statements(self.script), *(hoist.expression for each in self.found.regions for hoist in each.hoists)]
-        self.found.problems += hazards.in_code(self.script, inside)
+        self.found.code = hazards.reached(self.script, inside)
+        self.found.problems += hazards.in_code(self.found.code)
         return self.found
 
     # -- what may stand in a region

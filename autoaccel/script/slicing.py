@@ -141,10 +141,14 @@ class Slice:
             return False
         self._seen.add(key)
         found = False
+        loops = script.loops(statement)
+        repeated = True  # what runs once, before the loops, stays as it is
         current: ast.AST | None = statement
         while isinstance(current, ast.stmt):
+            if loops and current is loops[-1]:
+                repeated = False
             block = script.block(current)
-            found |= self._block(block[: block.index(current)], needed)
+            found |= self._block(block[: block.index(current)], needed, repeated)
             parent = script.parent(current)
             while parent is not None and not isinstance(parent, ast.stmt | ast.Module):
                 parent = script.parent(parent)
@@ -183,7 +187,7 @@ class Slice:
             found |= self._climb(script.statement(call), passed)
         return found
 
-    def _block(self, statements: list[ast.stmt], needed: set[str]) -> bool:
+    def _block(self, statements: list[ast.stmt], needed: set[str], repeated: bool = True) -> bool:
         """Walk a run of statements backwards, adding those that give a needed variable its value."""
         found = False
         for statement in reversed(statements):
@@ -192,12 +196,13 @@ class Slice:
                 continue
             if isinstance(statement, _COMPOUND) and self._unwrappable(statement):  # type: ignore[operator]
                 for block in blocks(statement):
-                    found |= self._block(block, needed)
+                    found |= self._block(block, needed, repeated)
                 if isinstance(statement, ast.For):
                     needed |= variables(statement.iter)
                 continue
-            self.statements.add(statement)
-            found |= Effect.FORWARD in effects(self.script, statement)
+            if repeated:
+                self.statements.add(statement)
+                found |= Effect.FORWARD in effects(self.script, statement)
             needed -= sets_everything(statement)
             needed |= variables(statement)
         return found

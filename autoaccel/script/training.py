@@ -170,6 +170,12 @@ def _connect(script: Script, groups: _Groups, steps: list[OptimizerStep]) -> dic
         foreign = _foreign(script, home)
         if foreign is not None:
             crossings[home] = foreign
+    for step in steps:
+        for part in (inner for argument in step.call.args for inner in ast.walk(argument)):
+            if isinstance(part, ast.Name):
+                for definition in script.definitions(part):
+                    if isinstance(definition.node, ast.FunctionDef):
+                        groups.join(step.home, definition.node)
     by_optimizer: dict[ast.AST, Home] = {}
     for step in steps:
         for value in script.values(step.optimizer):
@@ -186,7 +192,7 @@ def _calling(script: Script, home: Home) -> Iterator[tuple[Script, Home]]:
         at, function = pending.pop()
         if isinstance(function, ast.Module):
             continue
-        for other, call in other_callers(at, function):
+        for other, call in at.callers(function):
             caller = _home(other, call)
             if caller in seen:
                 continue
@@ -195,10 +201,6 @@ def _calling(script: Script, home: Home) -> Iterator[tuple[Script, Home]]:
                 yield other, caller
             else:
                 pending.append((other, caller))
-
-
-def other_callers(script: Script, function: ast.AST) -> tuple[tuple[Script, ast.Call], ...]:
-    return script.callers(function)
 
 
 def holds_sites(script: Script, home: Home) -> bool:
@@ -277,7 +279,25 @@ def _problems(
         yield from _step_problems(script, step)
     for home in homes:
         yield from hazards.in_step(script, home)
-    yield from hazards.in_file(script, place)
+    seen: set[Script] = set()
+    for other in (script, *(caller for home in homes for caller in _caller_scripts(script, home))):
+        if other not in seen:
+            seen.add(other)
+            yield from ((node if other is script else place, reason) for node, reason in hazards.in_file(other, place))
+
+
+def _caller_scripts(script: Script, home: Home) -> Iterator[Script]:
+    """The files that call a home, however far away."""
+    pending: list[tuple[Script, Home]] = [(script, home)]
+    seen: set[Home] = {home}
+    while pending:
+        at, function = pending.pop()
+        for other, call in () if isinstance(function, ast.Module) else at.callers(function):
+            yield other
+            caller = _home(other, call)
+            if caller not in seen:
+                seen.add(caller)
+                pending.append((other, caller))
 
 
 def _calling_wrapped(script: Script, home: Home) -> Iterator[ast.Call]:
@@ -334,6 +354,15 @@ def _step_problems(script: Script, step: OptimizerStep) -> Iterator[Problem]:
 def _creation_problems(script: Script, creation: ast.Call, place: ast.AST) -> Iterator[Problem]:
     parameters = creation.args[0] if creation.args else None
     if isinstance(parameters, ast.List | ast.Tuple):
-        tensors = [each for each in parameters.elts if script.kind(each) in (Kind.TENSOR, Kind.BATCH)]
+        tensors = [each for each in parameters.elts if _is_tensor(script, each)]
         if tensors and len(tensors) == len(parameters.elts):
             yield place, "it optimizes tensors, not a model"
+
+
+def _is_tensor(script: Script, expression: ast.expr) -> bool:
+    if script.kind(expression) in (Kind.TENSOR, Kind.BATCH):
+        return True
+    if not isinstance(expression, ast.Name):
+        return False
+    made = [definition.value for definition in script.definitions(expression)]
+    return any(value is not None and "requires_grad" in script.source(value) for value in made)

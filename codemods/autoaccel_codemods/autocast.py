@@ -108,8 +108,9 @@ def _edits(script: Script, step: TrainingStep, found: Regions, scaled: Scaling, 
             yield InsertBefore(creation.statement, Code(_literal(f"{name} = {made}")))
         for home in creation.homes:
             scalers[home] = name if creation.owner is None else f"self.{name}"
+    half = "fp16=False" if hazards.needs_range(found.code) else ""
     for region in found.regions:
-        yield from _region(script, region, found)
+        yield from _region(script, region, found, half)
     for statement, call, name in found.loads:
         yield InsertBefore(statement, Code(f"{name} = {{0}}", (call,)))
         yield Replace(call, Code(name))
@@ -143,12 +144,14 @@ def _backward(backward: Backward, scaler: str, found: Regions) -> Edit:
     name = found.losses.get(backward)
     if name is not None:
         return Replace(backward.loss, Code(f"{scaler}.scale({name})"))
-    return Replace(backward.loss, Code(f"{scaler}.scale({{0}})", (backward.loss,)))
+    call, loss = backward.call, backward.loss
+    if isinstance(loss, ast.Name | ast.Attribute | ast.Call) or call.args or call.keywords:
+        return Replace(loss, Code(f"{scaler}.scale({{0}})", (loss,)))
+    return Replace(call, Code(f"{scaler}.scale({{0}}).backward()", (loss,)))  # leaves the parentheses of `(a + b).backward()`
 
 
-def _region(script: Script, region: Region, found: Regions) -> Iterator[Edit]:
+def _region(script: Script, region: Region, found: Regions, half: str) -> Iterator[Edit]:
     device = devices.visible(script, region.place)
-    half = "" if not hazards.needs_range(script, region_models(script, region)) else "fp16=False"
     arguments = ", ".join(each for each in (device, half) if each)
     header = f"with {script.accel}.autocast({_literal(arguments)})"
     tail = _tail(region.hoists)
@@ -160,14 +163,6 @@ def _region(script: Script, region: Region, found: Regions) -> Iterator[Edit]:
     for hoist in region.hoists:
         if all(hoist.expression is not backward.loss for backward in found.losses):
             yield Replace(hoist.expression, Code(f"{hoist.name}.float()" if hoist.single else hoist.name))
-
-
-def region_models(script: Script, region: Region) -> list[hazards.ClassRef]:
-    nodes: list[ast.AST] = [hoist.expression for hoist in region.hoists]
-    if region.first is not None and region.last is not None:
-        block = script.block(region.first)
-        nodes += block[block.index(region.first) : block.index(region.last) + 1]
-    return hazards.models(script, nodes)
 
 
 def _tail(hoists: list[Hoist]) -> Code | None:
