@@ -80,10 +80,11 @@ def write(path: Path, source: Source, text: str) -> None:
         temporary.chmod(mode if mode is not None else 0o666 & ~_umask())
         temporary.replace(target)
     except OSError as error:
+        raise SourceError(f"{path}: cannot write: {_reason(error)}") from error
+    finally:
         if temporary is not None:
             with contextlib.suppress(OSError):
-                temporary.unlink()
-        raise SourceError(f"{path}: cannot write: {_reason(error)}") from error
+                temporary.unlink()  # there only where something went wrong, an interruption included
 
 
 def replace(path: Path, source: Source, text: str) -> None:
@@ -109,20 +110,20 @@ def find(
 
     `exclude` are gitignore patterns relative to `root` (the working directory if it is None).
     """
-    files: dict[Path, Path] = {}
+    files: dict[str, Path] = {}  # by what they are, so that a link and its target are one file
     barren = []
     problems = []
     for path in paths:
         if path.is_dir():
             within = list(_walk(path, exclude, root or Path.cwd(), respect_gitignore))
             for each in within:
-                files.setdefault(Path(os.path.abspath(each)), each)
+                files.setdefault(os.path.realpath(each), each)
             if not within:
                 barren.append(path)
         elif path.suffix == ".ipynb":
             problems.append(f"{path}: notebooks are not supported")
         elif path.exists():
-            files.setdefault(Path(os.path.abspath(path)), path)
+            files.setdefault(os.path.realpath(path), path)
         else:
             problems.append(f"{path}: no such file or folder")
     return Found(tuple(files.values()), tuple(barren), tuple(problems))

@@ -161,6 +161,12 @@ def test_gitignore(tmp_path: Path) -> None:
     assert len(found(tmp_path, respect_gitignore=False)) == 5
 
 
+def test_a_link_and_its_target_are_one_file(tmp_path: Path) -> None:
+    tree(tmp_path, "a.py")
+    (tmp_path / "b.py").symlink_to(tmp_path / "a.py")
+    assert found(tmp_path) == ["a.py"]
+
+
 def test_links_to_folders_are_not_followed(tmp_path: Path) -> None:
     tree(tmp_path, "a/x.py")
     (tmp_path / "a" / "loop").symlink_to(tmp_path / "a", target_is_directory=True)

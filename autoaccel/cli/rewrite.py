@@ -307,12 +307,14 @@ def _show(done: Done, terminal: Terminal) -> None:
     label = absolute.relative_to(Path.cwd() if absolute.is_relative_to(Path.cwd()) else absolute.anchor).as_posix()
     mark = done.source.mark
     patch = diffs.unified(mark + done.source.text, mark + done.result.after, label)
-    terminal.product((colour_diff(patch) if terminal.colour_out else patch).encode(done.source.encoding))
+    terminal.product(diffs.encoded(colour_diff(patch) if terminal.colour_out else patch, done.source.encoding))
 
 
 def _summarise(done: Sequence[Done], failures: int, run: Run) -> None:
     for line in full.summary([each.result for each in done], preview=run.mode.previews, failed=failures):
         run.terminal.say(line)
+    if run.mode.output not in (None, STDIN) and done:
+        run.terminal.say(f"Written to {run.mode.output}; the original is as it was.")
     in_place = [each for each in done if each.result.changed and each.task.path == each.task.destination]
     if in_place and not run.mode.previews:
         run.terminal.say(undo.hint([undo.Change(each.task.path, each.source, each.result.after) for each in in_place]))

@@ -28,7 +28,7 @@ class Change:
         """The change as a patch whose file name is relative to `root`."""
         name = Path(os.path.abspath(self.path)).relative_to(root).as_posix()
         before, after = self.source.mark + self.source.text, self.source.mark + self.after
-        return diff.unified(before, after, name).encode(self.source.encoding)
+        return diff.encoded(diff.unified(before, after, name), self.source.encoding)
 
 
 def hint(changes: Sequence[Change]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterator
 
 _ESCAPES = {
@@ -22,6 +23,12 @@ _NO_NEWLINE = "\n\\ No newline at end of file\n"
 def unified(before: str, after: str, name: str) -> str:
     """The unified diff of one file, empty when nothing changed. `name` is relative and uses forward slashes."""
     return "".join(_lines(before, after, name))
+
+
+def encoded(patch: str, encoding: str) -> bytes:
+    """The bytes of a patch: what it changes in the file's own encoding, file names in the file system's."""
+    head = "".join(line + "\n" for line in patch.split("\n", 2)[:2])
+    return os.fsencode(head) + patch[len(head) :].encode(encoding) if patch else b""
 
 
 def _lines(before: str, after: str, name: str) -> Iterator[str]:

@@ -146,9 +146,9 @@ def test_diff(run: Run, train: Path) -> None:
     ],
 )
 def test_git_applies_the_diff(run: Run, folder: Path, content: bytes) -> None:
-    path = folder / "my train.py"
+    path = folder / "my \u540d train.py"
     path.write_bytes(content)
-    result = run("rewrite", "--diff", "my train.py")
+    result = run("rewrite", "--diff", path.name)
     assert path.read_bytes() == content
     subprocess.run(["git", "apply", "-"], input=result.stdout_bytes, check=True, cwd=folder)
     assert path.read_bytes() == content.replace(b"slow", b"fast")
@@ -364,6 +364,26 @@ def test_file_that_cannot_be_written(run: Run, folder: Path, train: Path, monkey
     assert "error: full.py: cannot write: no space left on device\n" in result.stderr
     assert ((folder / "full.py").read_text(), train.read_text()) == (SLOW, FAST)
     assert sorted(path.name for path in folder.iterdir()) == ["full.py", "train.py"]
+
+
+def test_interrupted(run: Run, folder: Path, train: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written before Ctrl-C is told, and can be undone."""
+    (folder / "zoo.py").write_text(SLOW)
+    real = Path.replace
+
+    def replace(self: Path, target: Path) -> Path:
+        if target.name == "zoo.py":
+            raise KeyboardInterrupt
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    result = run("rewrite", "train.py", "zoo.py")
+    assert result.exit_code == 130
+    assert (train.read_text(), (folder / "zoo.py").read_text()) == (FAST, SLOW)
+    assert "1 file rewritten" in result.stderr
+    assert "Undo: git apply -R" in result.stderr
+    assert "interrupted" in result.stderr
+    assert sorted(path.name for path in folder.iterdir()) == ["train.py", "zoo.py"]
 
 
 def test_vendor(run: Run, folder: Path, repository: Path) -> None:
