@@ -1,0 +1,347 @@
+"""Models that are trained: where they are made, where they are ready, and what in them can not be compiled."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autoaccel.script.evaluation import is_forward
+from autoaccel.script.gradients import backward_calls
+from autoaccel.script.loader_calls import related
+from autoaccel.script.tree import walk_scope
+from autoaccel.script.values import Kind, Value
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+
+_SETUP = frozenset(
+    """to cuda cpu xpu float half double bfloat16 train eval apply load_state_dict requires_grad_ initialize init_weights
+    reset_parameters zero_grad parameters named_parameters""".split()
+)
+_WRAPPERS = {
+    "torch.nn.DataParallel": "DataParallel copies the model to every device at every step",
+    "torch.distributed.fsdp.FullyShardedDataParallel": "the model is sharded",
+}
+_DDP = "torch.nn.parallel.DistributedDataParallel"
+_RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
+_BREAKS = {
+    "item": "its forward pass reads values on the host",
+    "tolist": "its forward pass reads values on the host",
+    "numpy": "its forward pass leaves torch",
+    "cpu": "its forward pass leaves the device",
+    "backward": "its forward pass trains",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedModel:
+    """A model under the name that it has where it is made.
+
+    `made` is the assignment, `target` its left side as the script writes it, `ready` the last statement of its set-up in the same block,
+    `wrapped` the statement that puts it into DistributedDataParallel, if any. `values` are its possible constructors.
+    """
+
+    made: ast.Assign | ast.AnnAssign
+    target: ast.expr
+    ready: ast.stmt
+    wrapped: ast.stmt | None
+    values: tuple[Value, ...]
+    problem: str | None
+
+
+def trained_models(script: Script) -> Iterator[TrainedModel]:
+    """Models made in this file that a training step of the project calls, in source order."""
+    groups: dict[tuple[ast.AST | None, str], list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]] = {}
+    for home, assign, target in dict.fromkeys(_origins(script)):
+        if home is script:
+            groups.setdefault((script.function(assign), script.source(target)), []).append((assign, target))
+    for origins in groups.values():
+        origins.sort(key=lambda origin: origin[0].lineno)
+        yield _trained(script, origins)
+
+
+def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]) -> TrainedModel:
+    made, target = origins[-1]
+    values = tuple(value for value in script.values(target) if value.kind is Kind.MODULE)
+    anchor = _common_statement(script, [assign for assign, _ in origins])
+    if anchor is None:
+        return TrainedModel(made, target, made, None, values, "it is made in several places")
+    ready, wrapped, problem = _set_up(script, anchor, script.source(target))
+    if problem is None and script.loops(made):
+        problem = "a new model is made in every turn of a loop"
+    return TrainedModel(made, target, ready, wrapped, values, problem)
+
+
+Origin = tuple["Script", ast.Assign | ast.AnnAssign, ast.expr]
+
+
+def _origins(script: Script) -> Iterator[Origin]:
+    """The assignments that make the models which training steps of this file and of its neighbours call."""
+    for other in related(script):
+        for call in _training_forwards(other):
+            yield from _made_at(other, call.func, set())
+
+
+def _training_forwards(script: Script) -> Iterator[ast.Call]:
+    """Calls of models in scopes with a backward pass, and in what these scopes call; not the calls inside models."""
+    pending: list[tuple[Script, ast.AST]] = []
+    for step in script.training:
+        pending.extend((script, home) for home in step.homes)
+    seen: set[ast.AST] = set()
+    while pending:
+        other, home = pending.pop()
+        if home in seen or _in_model(other, home):
+            continue
+        seen.add(home)
+        for part in walk_scope(home):
+            if not isinstance(part, ast.Call):
+                continue
+            if other.kind(part.func) is Kind.MODULE:
+                yield part
+            elif not any(True for _ in backward_calls(other, part)):
+                pending.extend((callee_script, callee) for callee_script, callee in other.callees(part))
+
+
+def _in_model(script: Script, home: ast.AST) -> bool:
+    cls = script.parent(home)
+    return isinstance(cls, ast.ClassDef) and script.project.instance_kind(script.class_ref(cls)) in (
+        Kind.MODULE,
+        Kind.LOSS_FUNCTION,
+    )
+
+
+def _made_at(script: Script, expression: ast.expr, seen: set[object]) -> Iterator[Origin]:
+    """Follow a model back through parameters and attributes to the assignments that made it."""
+    if isinstance(expression, ast.Name):
+        for definition in script.definitions(expression):
+            if definition in seen:
+                continue
+            seen.add(definition)
+            if definition.how == "param":
+                function = definition.scope.node
+                for other, argument in script.project.arguments(script, function, definition.name):
+                    yield from _made_at(other, argument, seen)
+            elif definition.how in ("assign", "global") and definition.value is not None:
+                yield from _assigned(script, definition.node, definition.value, definition.name, seen)
+    elif isinstance(expression, ast.Attribute):
+        for owner in script.values(expression.value):
+            if owner.cls is None:
+                continue
+            for each in script.project.lineage(owner.cls):
+                for value, _ in script.project.class_info(each).attributes.get(expression.attr, ()):
+                    if isinstance(value, ast.expr) and value not in seen:
+                        seen.add(value)
+                        statement = each.script.statement(value)
+                        yield from _assigned(each.script, statement, value, expression.attr, seen)
+
+
+def _assigned(script: Script, statement: ast.AST, value: ast.expr, name: str, seen: set[object]) -> Iterator[Origin]:
+    if not isinstance(statement, ast.Assign | ast.AnnAssign):
+        return
+    if isinstance(value, ast.Name | ast.Attribute):  # another name of a model made elsewhere
+        yield from _made_at(script, value, seen)
+        return
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _SETUP:
+        receiver = value.func.value
+        if isinstance(receiver, ast.Name | ast.Attribute) and script.qualname(receiver) is None:
+            yield from _made_at(script, receiver, seen)
+            return
+    if isinstance(value, ast.Call) and script.qualname(value.func) in (*_WRAPPERS, _DDP) and value.args:
+        if isinstance(value.args[0], ast.Name | ast.Attribute):
+            yield from _made_at(script, value.args[0], seen)
+            return
+    for target in _targets(statement):
+        spelled = (
+            target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else None
+        )
+        if spelled == name and not _in_model(script, script.function(statement) or statement):
+            yield script, statement, target
+
+
+def _targets(statement: ast.Assign | ast.AnnAssign) -> Iterator[ast.expr]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    for target in targets:
+        if isinstance(target, ast.Tuple | ast.List):
+            yield from target.elts
+        else:
+            yield target
+
+
+def _common_statement(script: Script, made: list[ast.Assign | ast.AnnAssign]) -> ast.stmt | None:
+    """The statement that holds all assignments: one of them, or the `if` whose branches they are."""
+    chains = [[each, *(above for above in script.ancestors(each) if isinstance(above, ast.stmt))] for each in made]
+    first = chains[0]
+    for candidate in first:
+        if all(any(candidate is each for each in chain) for chain in chains):
+            return candidate if isinstance(candidate, ast.If | ast.Assign | ast.AnnAssign | ast.Try) else None
+    blocks = [script.block(chain[-1]) for chain in chains]
+    if all(block is blocks[0] for block in blocks):  # one after the other: the last one stands
+        return max((chain[-1] for chain in chains), key=lambda statement: statement.lineno)
+    return None
+
+
+def _set_up(script: Script, anchor: ast.stmt, target: str) -> tuple[ast.stmt, ast.stmt | None, str | None]:
+    """The last statement of the same block that prepares the model, and where it is wrapped for several processes."""
+    block = script.block(anchor)
+    ready = anchor
+    for statement in [anchor, *block[block.index(anchor) + 1 :]]:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            continue
+        if isinstance(statement, ast.For | ast.While) and _runs_models(script, statement):
+            break
+        for call in (part for part in walk_scope(statement) if isinstance(part, ast.Call)):
+            name = script.qualname(call.func)
+            if name in (*_WRAPPERS, _DDP) and any(script.source(each) == target for each in call.args):
+                if name != _DDP:
+                    return ready, None, _WRAPPERS[name]
+                return ready, statement, None
+        if statement is not anchor and _prepares(script, statement, target):
+            ready = statement
+    return ready, None, None
+
+
+def _runs_models(script: Script, statement: ast.stmt) -> bool:
+    return any(isinstance(part, ast.Call) and is_forward(script, part) for part in walk_scope(statement))
+
+
+def _prepares(script: Script, statement: ast.stmt, target: str) -> bool:
+    """Whether a statement moves, loads, initialises or extends the model."""
+    for part in walk_scope(statement):
+        if (
+            isinstance(part, ast.Call)
+            and isinstance(part.func, ast.Attribute)
+            and script.source(part.func.value) == target
+        ):
+            if part.func.attr in _SETUP - {"parameters", "named_parameters", "zero_grad", "train", "eval"}:
+                return True
+        if (
+            isinstance(part, ast.Attribute)
+            and isinstance(part.ctx, ast.Store)
+            and script.source(part).startswith(target + ".")
+        ):
+            return True
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part.id == target:
+            return True
+    return False
+
+
+# -- what a compiler can not take
+
+
+def unfit(script: Script, model: TrainedModel) -> str | None:
+    """Why a model must not, or need not, be compiled; None when nothing speaks against it."""
+    for value in model.values:
+        if value.name is not None:
+            if value.name in _RECURRENT:
+                return "recurrent layers are fused already"
+            if value.name.startswith("torchvision.models.detection."):
+                return "its shapes depend on what it detects"
+            if value.name.startswith("torch.nn.Lazy"):
+                return "its parameters are made at the first call"
+        if value.cls is None:
+            continue
+        for ref in value.cls.script.project.lineage(value.cls):
+            reason = _class_reason(ref.script, ref.node)
+            if reason is not None:
+                return reason
+    return None
+
+
+def _class_reason(script: Script, cls: ast.ClassDef) -> str | None:
+    for part in ast.walk(cls):
+        if isinstance(part, ast.Call):
+            name = script.qualname(part.func)
+            if name in _RECURRENT:
+                return "recurrent layers are fused already"
+            if name is not None and name.startswith("torch.nn.Lazy"):
+                return "its parameters are made at the first call"
+            if name == "torch.nn.utils.spectral_norm":
+                return "spectral norm works through hooks"
+    for method in cls.body:
+        if isinstance(method, ast.FunctionDef) and method.name != "__init__":
+            reason = _forward_reason(script, method)
+            if reason is not None and (method.name == "forward" or _called_by_forward(cls, method.name)):
+                return reason
+    return None
+
+
+def _called_by_forward(cls: ast.ClassDef, name: str) -> bool:
+    forward = next((each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "forward"), None)
+    return forward is not None and any(
+        isinstance(part, ast.Attribute) and part.attr == name for part in ast.walk(forward)
+    )
+
+
+def _forward_reason(script: Script, method: ast.FunctionDef, nested: bool = True) -> str | None:
+    """What breaks the graph, compiles anew at every call, or unrolls a loop over the data."""
+    for part in ast.walk(method):
+        if nested and isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
+            for other, function in script.callees(part):
+                if function.name != "forward":
+                    reason = _forward_reason(other, function, nested=False)
+                    if reason is not None:
+                        return reason
+        match part:
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _BREAKS and script.qualname(part.func) is None:
+                return _BREAKS[name]
+            case ast.Call(func=ast.Name(id="print")):
+                return "its forward pass prints"
+            case ast.Call() if (script.qualname(part.func) or "").startswith(("random.", "numpy.random.")):
+                return "its forward pass draws random numbers in Python"
+            case ast.Call() if script.qualname(part.func) in ("torch.autograd.grad",):
+                return "its forward pass differentiates"
+            case ast.Call() if script.qualname(part.func) == "torch.nn.utils.rnn.pack_padded_sequence":
+                return "recurrent layers are fused already"
+            case ast.AugAssign(target=ast.Attribute(value=ast.Name(id="self")), value=ast.Constant()):
+                return "its forward pass counts its own calls, so it would be compiled anew each time"
+            case ast.While():
+                return "its forward pass loops while a condition on the data holds"
+            case ast.For(iter=iterable) if _over_data(script, iterable):
+                return "its forward pass loops over the data"
+    return None
+
+
+def _over_data(script: Script, iterable: ast.expr) -> bool:
+    """`range(x.size(1))`, `range(len(x))` of a tensor, or a tensor itself."""
+    if isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id == "range":
+        for part in ast.walk(iterable):
+            if isinstance(part, ast.Attribute) and part.attr in ("size", "shape"):
+                return True
+            if isinstance(part, ast.Name) and any(each.how == "param" for each in script.definitions(part)):
+                return True
+            if isinstance(part, ast.Name) and any(_from_shape(each.value) for each in script.definitions(part)):
+                return True
+        return False
+    return script.kind(iterable) in (Kind.TENSOR, Kind.BATCH)
+
+
+def _from_shape(value: ast.expr | None) -> bool:
+    return value is not None and any(
+        isinstance(part, ast.Attribute) and part.attr in ("size", "shape") for part in ast.walk(value)
+    )
+
+
+def differentiated_twice(script: Script) -> frozenset[ast.AST] | None:
+    """Constructors of the models that code with `torch.autograd.grad` or `create_graph=True` runs; None when they can not be told."""
+    found: set[ast.AST] = set()
+    for call in script.find(ast.Call):
+        twice = any(
+            keyword.arg == "create_graph" and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
+            for keyword in call.keywords
+        )
+        if not twice and script.qualname(call.func) != "torch.autograd.grad":
+            continue
+        home = script.function(call) or script.tree
+        nodes = [
+            value.node
+            for part in walk_scope(home)
+            if isinstance(part, ast.Call)
+            for value in script.values(part.func)
+            if value.kind is Kind.MODULE
+        ]
+        if not nodes or any(node is None for node in nodes):
+            return None
+        found.update(node for node in nodes if node is not None)
+    return frozenset(found)

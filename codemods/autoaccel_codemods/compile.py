@@ -1,0 +1,117 @@
+"""Compile the models that are trained, in place.
+
+`torch.compile` fuses the small kernels of a forward and backward pass, which saves launches and memory traffic. Compiled in place
+a model stays the same object: its type, its `state_dict` keys, its copies and checkpoints are what they were. Whether compiling
+is possible and pays is decided when the script runs.
+
+It must not fire where gradients are differentiated again (gradient penalties, forces, meta-learning), on models with hooks, on
+recurrent ones, which are fused already, where the forward pass leaves the graph (`.item()`, printing, Python's random numbers)
+or loops over its data, under DataParallel, for exported, scripted or shared models, and where the script compiles itself.
+
+Before:
+    model = Net().to(device)
+After:
+    model = Net().to(device)
+    accel.compile(model)
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.rewriting.finding import Code, Finding, InsertAfter, InsertBefore, Skipped, Tier
+from autoaccel.rewriting.rule import Rule
+from autoaccel.script.loader_calls import related
+from autoaccel.script.models import TrainedModel, differentiated_twice, trained_models, unfit
+
+if TYPE_CHECKING:
+    from autoaccel.script import Script
+
+RULE = Rule(
+    code="AA401",
+    name="compile",
+    tier=Tier.NUMERICS,
+    needles=(b"torch", b"nn."),
+    references=(
+        "https://docs.pytorch.org/docs/stable/torch.compiler.html",
+        "https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
+    ),
+)
+_HOOKS = frozenset(
+    """register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook
+    register_backward_hook register_module_forward_hook""".split()
+)
+_WHOLE_FILE = {
+    "torch.compile": "the script compiles already",
+    "torch.jit.script": "the script uses TorchScript",
+    "torch.jit.trace": "the script uses TorchScript",
+    "torch.onnx.export": "the script exports its model",
+    "torch.export.export": "the script exports its model",
+    "torch.autograd.set_detect_anomaly": "anomaly detection does not see into compiled code",
+    "torch.autograd.detect_anomaly": "anomaly detection does not see into compiled code",
+    "torch.fx.symbolic_trace": "the script traces its model",
+}
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    models = list(trained_models(script))
+    if not models:
+        return
+    whole = _whole_file(script)
+    twice: set[ast.AST] = set()
+    unclear = False
+    for each in related(script):
+        nodes = differentiated_twice(each)
+        unclear = unclear or nodes is None
+        twice.update(nodes or ())
+    compiled = {script.source(call.args[0]) for call in script.find(ast.Call) if _compiles(script, call)}
+    for model in models:
+        name = script.source(model.target)
+        if name in compiled:
+            continue
+        reason = whole or model.problem or _differentiated(model, twice, unclear) or unfit(script, model)
+        if reason is not None:
+            yield RULE.skip(model.made, f"`{name}`: {reason}")
+        else:
+            yield _finding(script, model, name)
+
+
+def _finding(script: Script, model: TrainedModel, name: str) -> Finding:
+    code = Code(f"{script.accel}.compile({name})")
+    edit = InsertAfter(model.ready, code) if model.wrapped is None else InsertBefore(model.wrapped, code)
+    return RULE.finding(model.made, f"`{name}` runs kernel by kernel", edit, *script.import_runtime)
+
+
+def _compiles(script: Script, call: ast.Call) -> bool:
+    return script.runtime_name(call.func) == "compile" and len(call.args) == 1
+
+
+def _differentiated(model: TrainedModel, twice: set[ast.AST], unclear: bool) -> str | None:
+    if unclear or any(value.node in twice for value in model.values):
+        return "its gradients are differentiated again"
+    return None
+
+
+def _whole_file(script: Script) -> str | None:
+    """What the file does that forbids compiling any of its models."""
+    if script.frameworks:
+        return f"{', '.join(sorted(script.frameworks))} compiles models in its own way"
+    for call in script.find(ast.Call):
+        name = script.qualname(call.func)
+        if name in _WHOLE_FILE:
+            return _WHOLE_FILE[name]
+        if name is not None and name.startswith(
+            ("torch.distributed.rpc.", "torch.distributed.fsdp.", "torch.quantization.")
+        ):
+            return "the model is sharded, remote or quantized"
+        if isinstance(call.func, ast.Attribute) and name is None:
+            if call.func.attr in _HOOKS:
+                return "hooks do not run inside compiled code"
+            if call.func.attr == "compile":
+                return "the script compiles already"
+            if call.func.attr == "share_memory":
+                return "several processes train it, and each would compile it"
+    return None
