@@ -15,23 +15,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from autoaccel import sources
-from autoaccel.cli import undo, vendoring
+from autoaccel.cli import inputs, undo, vendoring
+from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.interactive import Chooser
 from autoaccel.cli.options import file_options, output_options, rule_options
 from autoaccel.cli.terminal import Terminal, colour_diff, describe, terminal
-from autoaccel.config import known_rules, select_rules, settings
 from autoaccel.reports import diff as diffs
 from autoaccel.reports import full
 
 if TYPE_CHECKING:
     from autoaccel.rewriting.engine import Result
-    from autoaccel.rewriting.finding import Finding, Tier
-    from autoaccel.rewriting.rule import Rule
+    from autoaccel.rewriting.finding import Finding
     from autoaccel.script import Project
 
 DONE, PENDING, FAILED = 0, 1, 2
-
-STDIN = Path("-")
 
 T = TypeVar("T")
 
@@ -77,8 +74,7 @@ class Run:
     """What all files of one run share."""
 
     mode: Mode
-    rules: Sequence[Rule]
-    tier: Tier
+    job: inputs.Job
     project: Project
     terminal: Terminal
     chooser: Chooser | None
@@ -92,7 +88,7 @@ class Run:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
     metavar="PATH",
     help="Write there instead: a file for one script, a folder for several.",
 )
@@ -105,7 +101,7 @@ def rewrite(
     diff: bool,
     check: bool,
     interactive: bool,
-    output: Path | None,
+    output: str | None,
     vendor: bool,
     stdin_filename: Path | None,
     config: Path | None,
@@ -119,51 +115,28 @@ def rewrite(
 
     PATHS are files and folders; `-` reads a script from stdin and prints the result. Scripts are never executed.
     """
-    mode = Mode(diff, check, interactive, output, vendor)
-    _check_usage(paths, mode, stdin_filename)
-    anchors = [stdin_filename or Path("stdin.py")] if paths == (STDIN,) else paths
-    chosen = settings(_common_folder(anchors), config=config, isolated=isolated, overrides=overrides)
+    mode = Mode(diff, check, interactive, None if output is None else Path(output), vendor)
+    _check_usage(paths, mode)
+    job = inputs.job(paths, stdin_filename=stdin_filename, config=config, isolated=isolated, overrides=overrides)
+    speaker = terminal(color, quiet=quiet, verbose=verbose)
+    run = partial(Run, mode, job, terminal=speaker, chooser=Chooser(speaker) if interactive else None)
 
-    from autoaccel.rewriting.finding import Tier
     from autoaccel.script import Project
 
-    speaker = terminal(color, quiet=quiet, verbose=verbose)
-    run = partial(
-        Run,
-        mode,
-        select_rules(known_rules(), chosen),
-        Tier[chosen.tier.upper()],
-        terminal=speaker,
-        chooser=Chooser(speaker) if interactive else None,
-    )
     if paths == (STDIN,):
         return _rewrite_stdin(stdin_filename, run(project=Project()))
-
-    found = sources.find(
-        paths,
-        exclude=chosen.excluded,
-        root=chosen.origin.parent if chosen.origin else None,
-        respect_gitignore=chosen.respect_gitignore,
-    )
-    for problem in found.problems:
-        speaker.fail(problem)
-    for path in found.barren:
-        speaker.warn(f"{path}: no Python files found")
+    found = inputs.find(paths, job.settings, speaker)
     tasks = [Task(path, path if output is None else _destination(path, paths, output)) for path in found.files]
     _check_collisions(tasks)
     status = _rewrite_files(tasks, run(project=Project(found.files)))
     return FAILED if found.problems else status
 
 
-def _check_usage(paths: tuple[Path, ...], mode: Mode, stdin_filename: Path | None) -> None:
-    if STDIN in paths and len(paths) > 1:
-        raise click.UsageError("`-` (stdin) cannot be combined with paths")
+def _check_usage(paths: tuple[Path, ...], mode: Mode) -> None:
     if STDIN in paths and mode.interactive:
         raise click.UsageError("--interactive asks on stdin, which `-` already reads")
     if STDIN in paths and mode.vendor:
         raise click.UsageError("--vendor needs a script on disk to put the runtime beside")
-    if stdin_filename is not None and STDIN not in paths:
-        raise click.UsageError("--stdin-filename is the name of what `-` reads; there is no `-`")
     if mode.previews and mode.interactive:
         raise click.UsageError("--interactive asks before it writes; --diff and --check write nothing")
     if mode.previews and mode.output is not None:
@@ -178,40 +151,31 @@ def _check_collisions(tasks: Sequence[Task]) -> None:
             raise click.UsageError(f"{other} and {task.path} would both be written to {task.destination}")
 
 
-def _common_folder(paths: Sequence[Path]) -> Path:
-    """The folder whose configuration governs a run: the nearest one that holds all paths."""
-    folders = [path if path.is_dir() else path.parent for path in (Path(os.path.abspath(path)) for path in paths)]
-    try:
-        return Path(os.path.commonpath(folders))
-    except ValueError:  # different drives
-        return folders[0]
-
-
-def _destination(path: Path, paths: tuple[Path, ...], output: Path) -> Path:
-    """Where the result of `path` goes below `--output`: the tree below each given folder is mirrored."""
-    single = len(paths) == 1 and not paths[0].is_dir()
-    if single and not output.is_dir() and not str(output).endswith(("/", os.sep)):
-        return output
+def _destination(path: Path, paths: tuple[Path, ...], output: str) -> Path:
+    """Where the result of `path` goes: a single script into the file `output`, else the tree below each path is mirrored."""
+    target = Path(output)
+    if len(paths) == 1 and not paths[0].is_dir() and not target.is_dir() and not output.endswith(("/", os.sep)):
+        return target
     for given in paths:
         if given.is_dir() and path.is_relative_to(given):
-            return output / path.relative_to(given)
-    return output / path.name
+            return target / path.relative_to(given)
+    return target / path.name
 
 
 def _rewrite_files(tasks: Sequence[Task], run: Run) -> int:
     """Rewrite everything, then write: files are judged by what the others are, not by what they are about to become."""
     attempts = [_attempt(task.path, run.terminal, partial(_rewrite, task, run)) for task in tasks]
     delivered = []
+    if (
+        run.mode.vendor
+        and not run.mode.previews
+        and any(done and vendoring.is_vendored(done.result.after) for done in attempts)
+    ):
+        vendoring.copy_runtime(inputs.common_folder([task.destination for task in tasks]))
     try:
         for done in attempts:
             if done is not None and _attempt(done.task.path, run.terminal, partial(_deliver, done, run)):
                 delivered.append(done)
-        if (
-            run.mode.vendor
-            and not run.mode.previews
-            and any(vendoring.is_vendored(each.result.after) for each in delivered)
-        ):
-            vendoring.copy_runtime(_common_folder([task.destination for task in tasks]))
     finally:
         # Also when interrupted: what was written must be told, and how to take it back.
         _summarise(delivered, len(tasks) - len(delivered), run)
@@ -221,7 +185,7 @@ def _rewrite_files(tasks: Sequence[Task], run: Run) -> int:
 def _rewrite_stdin(name: Path | None, run: Run) -> int:
     """The filter: whatever happens, what came in goes out, rewritten where that was possible."""
     data = sys.stdin.buffer.read()
-    task = Task(name or Path("<stdin>"), run.mode.output or STDIN)
+    task = Task(name or UNNAMED, run.mode.output or STDIN)
     done = _attempt(task.path, run.terminal, lambda: _rewritten(task, sources.decode(data, task.path), run))
     if done is None:
         if task.destination == STDIN and not run.mode.previews:
@@ -241,7 +205,9 @@ def _rewritten(task: Task, source: sources.Source, run: Run) -> Done:
     from autoaccel.rewriting import engine
 
     accept = _ask(task, source, run.chooser, run) if run.chooser else None
-    result = engine.rewrite(source.text, task.path, run.rules, tier=run.tier, project=run.project, accept=accept)
+    result = engine.rewrite(
+        source.text, task.path, run.job.rules, tier=run.job.tier, project=run.project, accept=accept
+    )
     if result.errors:
         raise Refused(*result.errors)
     if run.mode.vendor:
@@ -253,9 +219,9 @@ def _ask(task: Task, source: sources.Source, chooser: Chooser, run: Run) -> Call
     """The user's word on each finding, for the engine, which meets the same findings in the same order."""
     from autoaccel.rewriting import engine
 
-    concerned = engine.concerned(source.text, run.rules)
+    concerned = engine.concerned(source.text, run.job.rules)
     try:
-        analysis = engine.analyse(source.text, task.path, concerned, tier=run.tier, project=run.project)
+        analysis = engine.analyse(source.text, task.path, concerned, tier=run.job.tier, project=run.project)
     except engine.RewriteError:
         return None  # `rewrite` will say the same
     accepted = chooser.choose(analysis, task.path)
@@ -302,7 +268,7 @@ def _attempt(path: Path, terminal: Terminal, action: Callable[[], T]) -> T | Non
 
 def _show(done: Done, terminal: Terminal) -> None:
     """The patch on stdout, in the file's own encoding."""
-    path = Path("stdin") if done.task.path == Path("<stdin>") else done.task.path
+    path = Path("stdin") if done.task.path == UNNAMED else done.task.path
     absolute = Path(os.path.abspath(path))
     label = absolute.relative_to(Path.cwd() if absolute.is_relative_to(Path.cwd()) else absolute.anchor).as_posix()
     mark = done.source.mark

@@ -7,6 +7,8 @@ import shutil
 from importlib import resources
 from pathlib import Path
 
+from autoaccel.sources import SourceError
+
 FOLDER = "autoaccel_runtime"
 
 _IMPORT = re.compile(r"^from autoaccel import runtime as (\w+)(?=[ \t]*(?:#|\r|\n|$))", re.MULTILINE)
@@ -23,8 +25,11 @@ def is_vendored(text: str) -> bool:
 
 
 def copy_runtime(folder: Path) -> Path:
-    """Put the runtime into `folder`, over an older copy. Raises `OSError`."""
+    """Put the runtime into `folder`, over an older copy. Raises `SourceError`."""
     target = folder / FOLDER
-    with resources.as_file(resources.files("autoaccel") / "runtime") as source:
-        shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    try:
+        with resources.as_file(resources.files("autoaccel") / "runtime") as source:
+            shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    except OSError as error:
+        raise SourceError(f"{target}: cannot copy the runtime: {error}") from error
     return target

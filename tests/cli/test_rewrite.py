@@ -219,6 +219,14 @@ def test_output_file(run: Run, folder: Path, train: Path) -> None:
     assert "Undo" not in result.stderr
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_output_folder_for_one_file(run: Run, folder: Path, train: Path, exists: bool) -> None:
+    if exists:
+        (folder / "out").mkdir()
+    assert run("rewrite", "train.py", "-o", "out" if exists else "out/").exit_code == 0
+    assert ((folder / "out/train.py").read_text(), train.read_text()) == (FAST, SLOW)
+
+
 def test_output_file_of_an_unchanged_script(run: Run, folder: Path) -> None:
     (folder / "clean.py").write_text(CLEAN)
     assert run("rewrite", "clean.py", "-o", "copy.py").exit_code == 0
@@ -397,6 +405,16 @@ def test_vendor(run: Run, folder: Path, repository: Path) -> None:
     assert copied >= {path.name for path in (repository / "autoaccel/runtime").glob("*.py")}
     for path in (folder / "autoaccel_runtime").glob("*.py"):
         assert "from autoaccel" not in path.read_text().replace("`from autoaccel import runtime as accel`", "")
+
+
+def test_vendor_that_cannot_be_copied_changes_nothing(run: Run, folder: Path) -> None:
+    text = "import torch\nfrom autoaccel import runtime as accel\nx = slow(accel.autocast)\n"
+    (folder / "train.py").write_text(text)
+    (folder / "autoaccel_runtime").write_text("in the way")
+    result = run("rewrite", "--vendor", "train.py")
+    assert result.exit_code == 2
+    assert "autoaccel_runtime: cannot copy the runtime" in result.stderr
+    assert (folder / "train.py").read_text() == text
 
 
 def test_vendor_preview_copies_nothing(run: Run, folder: Path, train: Path) -> None:
