@@ -25,24 +25,28 @@ _OF_ONE = (
     "tanh", "sign", "floor", "ceil", "logical_not", "isnan", "isfinite", "round", "cumsum", "cumprod",
 )  # fmt: skip
 _OF_TWO = (
-    "stack", "concatenate", "outer", "matmul", "maximum", "minimum", "power", "add", "subtract", "multiply",
-    "divide", "mod", "logical_and", "logical_or", "take",
+    "outer", "matmul", "maximum", "minimum", "power", "add", "subtract", "multiply", "divide", "mod", "logical_and",
+    "logical_or", "take",
 )  # fmt: skip
 _MOST_ARGUMENTS = {
     **{f"numpy.{name}": 99 for name in _CONSTRUCTORS},
+    "numpy.stack": 2,
+    "numpy.concatenate": 2,
+    "numpy.load": 1,
+}
+_MOST_OPERANDS = {
     **{f"numpy.{name}": 1 for name in _OF_ONE},
     **{f"numpy.{name}": 2 for name in _OF_TWO},
     "numpy.clip": 3,
-    "numpy.load": 1,
 }
-_FRESH_METHODS = frozenset({
-    "cumsum", "cumprod", "clip", "round", "repeat", "sum", "mean", "std", "var", "min", "max", "argmax",
-    "argmin", "argsort", "take", "dot", "prod", "any", "all",
-})  # fmt: skip
+_FRESH_METHODS = frozenset({"cumsum", "cumprod", "clip", "round", "repeat", "argsort", "take", "dot"})
+_REDUCTIONS = frozenset({"sum", "mean", "std", "var", "min", "max", "argmax", "argmin", "prod", "any", "all"})
 _SAME_MEMORY = frozenset({"reshape", "transpose", "squeeze", "swapaxes", "flatten", "ravel"})
 _READ_ONLY = frozenset({"numpy.memmap", "numpy.frombuffer", "numpy.broadcast_to", "numpy.load"})
 _NUMBERS_OF_ARRAY = frozenset({"shape", "ndim", "size", "dtype", "mean", "std", "max", "min", "sum", "any", "all"})
-_ARRAY_METHODS = _FRESH_METHODS | _SAME_MEMORY | {"astype", "copy", "view", "arithmetic", "nonzero", "numpy"}
+_ARRAY_METHODS = (
+    _FRESH_METHODS | _REDUCTIONS | _SAME_MEMORY | {"astype", "copy", "view", "arithmetic", "nonzero", "numpy"}
+)
 _SHAPED_DRAWS = frozenset(
     f"numpy.random.{name}" for name in ("rand", "randn", "random", "random_sample", "standard_normal", "permutation")
 )
@@ -50,18 +54,12 @@ _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp |
 
 
 def is_fresh(script: Script, expression: ast.expr) -> bool:
-    """Whether an expression makes memory that nothing else refers to, so that a tensor may take it over."""
+    """Whether an expression makes an array that nothing else refers to, so that a tensor may take its memory over."""
     match expression:
         case ast.Call(func=function) if (name := script.qualname(function)) is not None:
-            most = 99 if name.startswith("numpy.random.") else _MOST_ARGUMENTS.get(name, -1)
-            return len(expression.args) <= most and not _shares(expression)
+            return _is_fresh_result(script, expression, name)
         case ast.Call(func=ast.Attribute(value=receiver, attr=method)):
-            if method in _SAME_MEMORY:
-                return is_fresh(script, receiver)
-            if method in ("copy", "astype"):
-                return len(expression.args) < 2 and not _shares(expression)
-            few = len(expression.args) < (3 if method == "clip" else 2)
-            return few and method in _FRESH_METHODS and script.kind(receiver) is Kind.ARRAY and not _shares(expression)
+            return _is_fresh_method(script, expression, receiver, method)
         case ast.Attribute(value=base, attr="T"):
             return is_fresh(script, base)
         case ast.BinOp() | ast.Compare() | ast.UnaryOp(op=ast.USub() | ast.Invert()):
@@ -72,6 +70,35 @@ def is_fresh(script: Script, expression: ast.expr) -> bool:
             return _is_last_use(script, expression)
         case _:
             return False
+
+
+def _is_fresh_result(script: Script, call: ast.Call, name: str) -> bool:
+    if _shares(call):
+        return False
+    if name.startswith("numpy.random."):
+        return _is_shaped_draw(call, name)
+    if name in _MOST_OPERANDS:  # of numbers they make numbers
+        arrays = any(script.kind(each) is Kind.ARRAY for each in call.args)
+        return arrays and len(call.args) <= _MOST_OPERANDS[name]
+    return len(call.args) <= _MOST_ARGUMENTS.get(name, -1)
+
+
+def _is_fresh_method(script: Script, call: ast.Call, receiver: ast.expr, method: str) -> bool:
+    if method in _SAME_MEMORY:
+        return is_fresh(script, receiver)
+    if _shares(call) or len(call.args) > (2 if method == "clip" else 1):
+        return False
+    if method in _REDUCTIONS and not (call.args or any(each.arg == "axis" for each in call.keywords)):
+        return False
+    if method in _FRESH_METHODS | _REDUCTIONS:
+        return script.kind(receiver) is Kind.ARRAY
+    return method in ("copy", "astype")
+
+
+def _is_shaped_draw(call: ast.Call, name: str) -> bool:
+    """Whether a draw has a shape; without one it is a Python number."""
+    shaped = name in _SHAPED_DRAWS and bool(call.args)
+    return shaped or len(call.args) > 2 or any(keyword.arg == "size" for keyword in call.keywords)
 
 
 def _shares(call: ast.Call) -> bool:
@@ -223,8 +250,7 @@ def _surely_array(script: Script, value: Value, depth: int = 0) -> bool:
         case ast.Subscript(value=base):
             return _all_arrays(home, base, depth)
         case ast.Call() as call if name.startswith("numpy.random."):
-            shaped = name in _SHAPED_DRAWS and bool(call.args)
-            return shaped or len(call.args) > 2 or any(keyword.arg == "size" for keyword in call.keywords)
+            return _is_shaped_draw(call, name)
         case _:
             return name.startswith("numpy.") or name in _ARRAY_METHODS
 

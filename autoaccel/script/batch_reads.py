@@ -45,8 +45,8 @@ class BatchReads:
         self.script = script
         self.loop = loop
         self.transfers = {transfer.call: transfer for transfer in script.transfers_of(loop)}
-        self.functions: dict[Function | None, int] = {script.function(loop.node): 1}
-        """The functions that see the batch, with how many calls hand it over; those in inner loops count twice."""
+        self.functions: dict[Function | None, list[ast.Call]] = {script.function(loop.node): []}
+        """The functions that see the batch, with the calls that hand it over."""
         self.single = sum(each.node is loop.node for each in script.loader_loops) == 1
         self.reads: tuple[Read, ...] = tuple(self._collect())
 
@@ -136,6 +136,8 @@ class BatchReads:
                     return
                 case ast.Delete() | ast.Expr():
                     return
+                case ast.Call(func=ast.Name(id="map"), args=[ast.Lambda(), *iterables]) if node in iterables:
+                    return
                 case ast.Call() | ast.keyword() if self._hands_over(node, parent):
                     return
                 case _:
@@ -153,12 +155,20 @@ class BatchReads:
             for home, function in callees
         ):
             return False
-        repeated = any(
-            self.script.inside(each, self.loop.node) for each in self.script.loops(call) if each is not self.loop.node
-        )
         for _, function in callees:
-            self.functions[function] = self.functions.get(function, 0) + (2 if repeated else 1)
+            handing = self.functions.setdefault(function, [])
+            if call not in handing:
+                handing.append(call)
         return True
+
+    def passed(self, name: ast.Name) -> ast.expr | None:
+        """What the loop passes for a parameter of the one function that it hands the batch to in a single call."""
+        for function, calls in self.functions.items():
+            if len(calls) == 1 and self.script.function(name) is function is not None:
+                bound = self.script.project.is_bound(self.script, function, self.script, calls[0])
+                found = bind_argument(function, calls[0], name.id, bound=bound)
+                return found if self.script.function(calls[0]) is self.script.function(self.loop.node) else None
+        return None
 
     def _follows_parameter(self, call: ast.Call, argument: ast.expr, function: ast.FunctionDef) -> bool:
         """Whether every use of the parameter that gets `argument` is known to be this loop's batch."""
@@ -184,13 +194,19 @@ class BatchReads:
         seen: set[Path] = set()
         several: set[Path] = set()
         for transfer in self.transfers.values():
-            loops = [each for each in self.script.loops(transfer.call) if each is not self.loop.node]
-            inner = any(self.script.inside(each, self.loop.node) for each in loops)
-            again = self.functions.get(self.script.function(transfer.call), 1) > 1
+            inner = self._in_inner_loop(transfer.call)
+            handing = self.functions.get(self.script.function(transfer.call), [])
+            again = len(handing) > 1 or any(self._in_inner_loop(call) for call in handing)
             if transfer.path[:1] in seen or again or (inner and not _key_loop(self.script, transfer)):
                 several.add(transfer.path[:1])
             seen.add(transfer.path[:1])
         return frozenset(several)
+
+    def _in_inner_loop(self, node: ast.AST) -> bool:
+        """Whether code runs several times for one batch."""
+        home = self.script.function(node) is self.script.function(self.loop.node)
+        loops = [each for each in self.script.loops(node) if each is not self.loop.node]
+        return any(not home or self.script.inside(each, self.loop.node) for each in loops)
 
     def _changes_copies(self) -> bool:
         """Whether a moved part of the batch may be changed in place, or asked for its gradient."""

@@ -37,6 +37,9 @@ _PURE_TRANSFORMS = frozenset(
     for name in """Compose ToTensor PILToTensor ConvertImageDtype Normalize Resize CenterCrop Grayscale Pad ToPILImage
     FiveCrop""".split()
 )
+_HUB = frozenset(
+    "datasets.load_dataset datasets.load_from_disk datasets.Dataset.from_dict datasets.Dataset.from_pandas".split()
+)
 _ON_CPU = "cpu"
 
 
@@ -65,6 +68,13 @@ def _wrapped(value: Value) -> list[ast.expr]:
     if first is None:
         return []
     return list(first.elts) if isinstance(first, ast.List | ast.Tuple) else [first]
+
+
+def from_hub(script: Script, expression: ast.expr) -> bool:
+    """Whether a dataset comes from the Hugging Face library as a table in memory or on disk, not as a stream."""
+    calls = [(home, node) for home, node in reachable(script, expression) if isinstance(node, ast.Call)]
+    loaded = any(home.qualname(call.func) in _HUB for home, call in calls)
+    return loaded and not any(keyword.arg == "streaming" for _, call in calls for keyword in call.keywords)
 
 
 def is_iterable(script: Script, value: Value) -> bool:

@@ -151,8 +151,10 @@ def is_forward(script: Script, call: ast.Call) -> bool:
     if Kind.MODULE in kinds and Kind.CLASS not in kinds:
         return True
     function = call.func
-    if kinds == {Kind.UNKNOWN} and call.args and _called_model(function):
-        return True
+    if kinds == {Kind.UNKNOWN} and call.args and script.qualname(function) is None:
+        own = function.attr if isinstance(function, ast.Attribute) else None
+        if own is None or own in _FORWARDS or _MODEL.search(own):
+            return _called_model(function)
     if not isinstance(function, ast.Attribute) or function.attr.startswith("_") or function.attr in _BOOKKEEPING:
         return False
     if script.qualname(function) is not None:
@@ -165,18 +167,23 @@ def is_forward(script: Script, call: ast.Call) -> bool:
 
 
 _MODEL = re.compile(
-    r"(^|_)(model|net|network|encoder|decoder|generator|discriminator|classifier|backbone|transformer|autoencoder|critic|student|teacher)"
-    r"(_?[a-z]?\d*|_.*|[A-Z]\w{0,3})$"
+    r"(^|_)(model|net|network|encoder|decoder|generator|discriminator|classifier|backbone|transformer|autoencoder|critic|student|teacher"
+    r"|gen|dis|disc|enc|dec|unet|vae|gpt|bert|resnet|vgg)(_?[a-z]?\d*|_.*|[A-Z]\w{0,3})$|^net[A-Z]|^[A-Z]{1,2}(_[A-Z]+)?$"
 )
 
 
 def _called_model(function: ast.expr) -> bool:
-    """A callable of unknown origin that the script calls a model."""
-    match function:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return _MODEL.search(name.removesuffix("_ddp")) is not None or (name.startswith("net") and name[3:4].isupper())
-        case _:
-            return False
+    """A callable of unknown origin that the script calls a model, or a part of one: `net(x)`, `self.model.gen(x)`."""
+    while True:
+        match function:
+            case ast.Name(id=name):
+                return _MODEL.search(name) is not None
+            case ast.Attribute(value=value, attr=name):
+                if _MODEL.search(name):
+                    return True
+                function = value
+            case _:
+                return False
 
 
 def reads_gradient(script: Script, node: ast.Attribute) -> bool:

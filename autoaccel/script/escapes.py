@@ -191,8 +191,10 @@ class _Search:
             parent = script.parent(parent)
         match parent:
             case ast.Call() if parent.func is not expression:
-                if self._refused(parent, expression):
-                    self._single(expression)
+                if script.callees(parent) and Effect.FORWARD not in call_effects(script, parent):
+                    self._handed_on(parent, expression)
+                elif self._refused(parent):
+                    self._single(expression, foreign=not (script.qualname(parent.func) or "").startswith(("numpy.", "sklearn.", "scipy.")))
             case ast.Return():
                 self._returned(expression)
             case ast.Tuple() if isinstance(script.parent(parent), ast.Return) and isinstance(parent.ctx, ast.Load):
@@ -205,6 +207,23 @@ class _Search:
             case ast.Yield():
                 self._single(expression)
 
+    def _handed_on(self, call: ast.Call, argument: ast.expr) -> None:
+        """A project function that makes arrays of its parameter gets float32; of a structure's parts, at the place where it does."""
+        for other, function in self.script.callees(call):
+            sites = list(array_sites(other, function, self.script, call, argument))
+            if not sites:
+                continue
+            kind = self.script.kind(argument)
+            if kind not in (Kind.SEQUENCE, Kind.MAPPING) and not self._structured(argument):
+                self._single(argument)
+            elif other is self.script:
+                for site in sites:
+                    if id(site) not in self.taken:
+                        self.taken.add(id(site))
+                        self.result.single.append(site)
+            else:
+                self.result.problems.append((argument, f"{function.name} makes arrays of a structure of tensors"))
+
     def _returned(self, expression: ast.expr) -> None:
         """Callers get float32, as before."""
         home = self.script.function(expression)
@@ -212,7 +231,7 @@ class _Search:
             if self.script.kind(expression) not in (Kind.SEQUENCE, Kind.MAPPING):
                 self._single(expression)
 
-    def _refused(self, call: ast.Call, argument: ast.expr) -> bool:
+    def _refused(self, call: ast.Call) -> bool:
         """Whether the callee may not take what is not float32."""
         script = self.script
         qualified = script.qualname(call.func)
@@ -222,9 +241,6 @@ class _Search:
             return not qualified.startswith(_TENSOR_LIBRARIES)
         if isinstance(call.func, ast.Name) and not script.definitions(call.func) and call.func.id in external.BUILTINS:
             return False
-        callees = script.callees(call)
-        if callees and Effect.FORWARD not in call_effects(script, call):
-            return any(_takes_arrays(other, function, script, call, argument) for other, function in callees)
         if call in self.inside:
             return False
         if Effect.FORWARD in call_effects(script, call) or is_sensitive(script, call):
@@ -238,7 +254,20 @@ class _Search:
             return kinds <= {Kind.UNKNOWN, Kind.OBJECT} and call.func.attr not in _ENDS and not self._low(call.func.value)
         return False
 
-    def _single(self, expression: ast.expr) -> None:
+    def _structured(self, expression: ast.expr) -> bool:
+        """Whether other uses treat a value as a mapping or sequence of tensors."""
+        if not isinstance(expression, ast.Name):
+            return False
+        for definition in self.script.definitions(expression):
+            for use in self.script.uses(definition):
+                match self.script.parent(use):
+                    case ast.Attribute(attr="items" | "values" | "keys" | "get" | "update"):
+                        return True
+                    case ast.Subscript(slice=ast.Constant(value=str())) | ast.For() | ast.comprehension():
+                        return True
+        return False
+
+    def _single(self, expression: ast.expr, foreign: bool = False) -> None:
         if id(expression) in self.taken or any(expression is hoist.expression for region in self.found.regions for hoist in region.hoists):
             return
         if isinstance(expression, ast.Call) and _terminal(expression) == "float":
@@ -246,7 +275,9 @@ class _Search:
         kind = self.script.kind(expression)
         if kind in (Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.NONE, Kind.ARRAY):
             return
-        if kind in (Kind.SEQUENCE, Kind.MAPPING) or _state(expression):
+        if kind in (Kind.SEQUENCE, Kind.MAPPING) or _state(expression) or self._structured(expression):
+            if foreign:  # code that is not seen takes what it gets; it took structures of tensors before
+                return
             self.result.problems.append((expression, "a structure of tensors leaves the mixed-precision region for code that needs float32"))
             return
         self.taken.add(id(expression))
@@ -270,15 +301,16 @@ def _is_dtype(script: Script, node: ast.expr) -> bool:
     return script.kind(node) is Kind.DTYPE
 
 
-def _takes_arrays(other: Script, function: ast.FunctionDef, script: Script, call: ast.Call, argument: ast.expr) -> bool:
-    """Whether a project function turns the parameter that receives `argument` into an array, or hands it to foreign code."""
+def array_sites(other: Script, function: ast.FunctionDef, script: Script, call: ast.Call, argument: ast.expr) -> Iterator[ast.expr]:
+    """Where a project function turns what it receives for `argument` into an array, or hands it to foreign code."""
     for parameter in _parameters(function):
         if script.argument(call, function, parameter, other) is not argument:
             continue
         for part in walk_scope(function):
-            if isinstance(part, ast.Name) and part.id == parameter and isinstance(part.ctx, ast.Load) and _becomes_array(other, part):
-                return True
-    return False
+            if isinstance(part, ast.Name) and part.id == parameter and isinstance(part.ctx, ast.Load):
+                site = _array_site(other, part)
+                if site is not None:
+                    yield site
 
 
 def _parameters(function: ast.FunctionDef) -> Iterator[str]:
@@ -286,23 +318,24 @@ def _parameters(function: ast.FunctionDef) -> Iterator[str]:
         yield argument.arg
 
 
-def _becomes_array(script: Script, name: ast.Name) -> bool:
-    expression: ast.AST = name
+def _array_site(script: Script, name: ast.Name) -> ast.expr | None:
+    """The expression that a chain from `name` makes an array of; None when it does not."""
+    expression: ast.expr = name
     while True:
         parent = script.parent(expression)
         if isinstance(parent, ast.Attribute):
             if parent.attr == "numpy":
-                return True
+                return expression
             if parent.attr in _ENDS or parent.attr in _INFORMATION:
-                return False
-            expression = script.parent(parent) if isinstance(script.parent(parent), ast.Call) else parent  # type: ignore[assignment]
+                return None
+            call = script.parent(parent)
+            expression = call if isinstance(call, ast.Call) and call.func is parent else parent
         elif isinstance(parent, ast.Subscript) and parent.value is expression:
             expression = parent
         else:
             break
     if isinstance(parent, ast.Call) and parent.func is not expression:
         qualified = script.qualname(parent.func)
-        return qualified is not None and not script.is_project_name(parent.func) and not qualified.startswith(_TENSOR_LIBRARIES)
-    return False
-
-
+        if qualified is not None and not script.is_project_name(parent.func) and not qualified.startswith(_TENSOR_LIBRARIES):
+            return expression
+    return None

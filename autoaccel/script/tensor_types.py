@@ -59,18 +59,43 @@ def chosen_type(script: Script, name: ast.expr) -> ChosenType | None:
     if not isinstance(name, ast.Name):
         return None
     definitions = script.definitions(name)
-    if len(definitions) != 1 or not isinstance(definitions[0].value, ast.IfExp) or definitions[0].path:
+    choice = _choice(script, definitions)
+    if choice is None:
         return None
-    choice = definitions[0].value
-    on_gpu, on_cpu = tensor_type(script, choice.body), tensor_type(script, choice.orelse)
+    test, body, orelse = choice
+    on_gpu, on_cpu = tensor_type(script, body), tensor_type(script, orelse)
     if on_gpu is None or on_cpu is None or not on_gpu.cuda or on_cpu.cuda or on_gpu.dtype != on_cpu.dtype:
         return None
-    if not _repeatable(script, choice.test, name):
+    if not _repeatable(script, test, name):
         return None
-    device = _same_choice(script, choice.test, definitions[0], name)
+    device = _same_choice(script, test, definitions[0], name)
     if device is None:
-        device = Code(f"{script.quote}cuda{script.quote} if {{0}} else {script.quote}cpu{script.quote}", (choice.test,))
-    return ChosenType(on_gpu.dtype, device, choice.orelse)
+        device = Code(f"{script.quote}cuda{script.quote} if {{0}} else {script.quote}cpu{script.quote}", (test,))
+    return ChosenType(on_gpu.dtype, device, orelse)
+
+
+def _choice(script: Script, definitions: tuple[Definition, ...]) -> tuple[ast.expr, ast.expr, ast.expr] | None:
+    """Test and both values of `T = a if test else b`, or of an `if` statement that binds T in either branch."""
+    values = [each.value for each in definitions if each.how == "assign" and not each.path and each.value is not None]
+    if len(values) != len(definitions):
+        return None
+    match values:
+        case [ast.IfExp(test=test, body=body, orelse=orelse)]:
+            return test, body, orelse
+        case [_, _]:
+            pass
+        case _:
+            return None
+    branches = script.parent(definitions[0].node)
+    if not isinstance(branches, ast.If):
+        return None
+    by_block = {
+        name: value
+        for name, block in (("body", branches.body), ("orelse", branches.orelse))
+        for each, value in zip(definitions, values, strict=True)
+        if each.node in block
+    }
+    return (branches.test, by_block["body"], by_block["orelse"]) if len(by_block) == 2 else None
 
 
 def _repeatable(script: Script, test: ast.expr, use: ast.AST) -> bool:
@@ -125,19 +150,56 @@ def _visible(script: Script, expression: ast.expr, use: ast.AST) -> bool:
 
 
 def _same_choice(script: Script, test: ast.expr, before: Definition, use: ast.Name) -> Code | None:
-    """The name of a `torch.device("cuda" if test else "cpu")` that the script has made with the very same test."""
+    """The name of a `torch.device("cuda" if test else "cpu")` that the script has made by then with the same test."""
+    wanted = ast.dump(_meaning(script, test))
     for definitions in before.scope.definitions.values():
         if len(definitions) != 1 or definitions[0].path:
             continue
         match definitions[0].value:
-            case ast.Call(
-                func=function,
-                args=[ast.IfExp(body=ast.Constant(value="cuda"), orelse=ast.Constant(value="cpu"), test=other)],
-                keywords=[],
-            ) if script.qualname(function) == "torch.device" and ast.dump(other) == ast.dump(test):
-                node = definitions[0].node
-                target = node.targets[0] if isinstance(node, ast.Assign) else None
-                later = getattr(node, "lineno", 0) > use.lineno and script.function(use) is script.function(node)
-                if isinstance(target, ast.Name) and not later and _visible(script, target, use):
+            case (
+                ast.Call(
+                    func=function,
+                    args=[ast.IfExp(body=ast.Constant(value="cuda"), orelse=ast.Constant(value="cpu"), test=other)],
+                    keywords=[],
+                ) as made
+            ) if (
+                script.qualname(function) == "torch.device"
+                and _repeatable(script, other, use)
+                and ast.dump(_meaning(script, other)) == wanted
+            ):
+                target = script.tree_index.bound_name(made)
+                if (
+                    target is not None
+                    and _made_by_then(script, made, before.node, use)
+                    and _visible(script, target, use)
+                ):
                     return Code(target.id)
     return None
+
+
+def _meaning(script: Script, test: ast.expr) -> ast.expr:
+    """A test without the names that it was given: `cuda = True if torch.cuda.is_available() else False`."""
+    for _ in range(4):
+        match test:
+            case ast.IfExp(test=inner, body=ast.Constant(value=True), orelse=ast.Constant(value=False)):
+                test = inner
+            case ast.Name():
+                definitions = script.definitions(test)
+                if len(definitions) != 1 or definitions[0].value is None or definitions[0].how != "assign":
+                    return test
+                if definitions[0].path:
+                    return test
+                test = definitions[0].value
+            case _:
+                return test
+    return test
+
+
+def _made_by_then(script: Script, made: ast.expr, before: ast.AST, use: ast.Name) -> bool:
+    """Whether a statement has run wherever `use` is reached: it stands before, beside the one that `use` leans on."""
+    statement = script.statement(made)
+    if script.parent(statement) is not script.parent(before):
+        return False
+    if statement.lineno < getattr(before, "lineno", 0):
+        return True
+    return statement.lineno < use.lineno and script.function(use) is script.function(statement)

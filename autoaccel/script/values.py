@@ -327,7 +327,7 @@ class Inference:
         own = self._receiver(function, argument)
         if own is not None:
             return own
-        found: Values = NOTHING
+        found: Values = self._mapped(function, argument)
         for script, expression in self.script.project.arguments(self.script, function, argument.arg):
             found |= script.inference._infer(expression)
         if not found:
@@ -339,6 +339,14 @@ class Inference:
             if used and not any(value.kind not in (Kind.UNKNOWN, Kind.NONE) for value in found):
                 return used
         return found
+
+    def _mapped(self, function: ast.AST, argument: ast.arg) -> Values:
+        """What `map(lambda t: …, xs)` passes to its lambda."""
+        match self.script.parent(function):
+            case ast.Call(func=ast.Name(id="map"), args=[ast.Lambda(args=parameters) as first, *iterables]) as call:
+                if first is function and argument in parameters.args[: len(iterables)]:
+                    return self._element(self._infer(iterables[parameters.args.index(argument)]), call)
+        return NOTHING
 
     def _passed(self, function: ast.AST, argument: ast.arg, annotated: Values) -> Values:
         """What call sites pass for an annotated parameter: it says which loader or model, where the annotation says only that it is one."""
