@@ -118,10 +118,11 @@ TAKEN_OVER = [
     "torch.tensor(np.stack(rows).astype(np.float32))",
     "torch.tensor(np.stack(rows).transpose(1, 0, 2) / 255)",
     "torch.tensor(np.ones((2, 2), dtype=bool), requires_grad=False)",
-    "torch.tensor(np.zeros(3).sum())",
     "torch.tensor(np.broadcast_to(np.ones(3), (4, 3)).copy())",
-    "torch.tensor(np.random.randint(5))",
-    "torch.tensor(np.random.normal(0, 1))",
+    "torch.tensor(np.random.randint(5, size=3))",
+    "torch.tensor(np.zeros((2, 3)).sum(axis=1))",
+    "torch.tensor(np.exp(np.stack(rows)))",
+    "torch.tensor(np.stack(rows) > 0.5)",
 ]
 STACKED = [
     "torch.tensor([np.zeros(3) + i for i in range(4)])",

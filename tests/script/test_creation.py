@@ -209,6 +209,29 @@ CHOICE = "Tensor = torch.cuda.FloatTensor if {test} else torch.FloatTensor\n"
         ("cuda = torch.cuda.is_available()\n" + CHOICE.format(test="cuda") + "Tensor", "'cuda' if {0} else 'cpu'"),
         (CHOICE.format(test="torch.cuda.is_available()") + "Tensor", "'cuda' if {0} else 'cpu'"),
         ("cuda = True\nd = torch.device('cuda' if cuda else 'cpu')\n" + CHOICE.format(test="cuda") + "Tensor", "d"),
+        (
+            "cuda = True if torch.cuda.is_available() else False\n"
+            "d = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"
+            + CHOICE.format(test="cuda")
+            + "Tensor",
+            "d",
+        ),
+        (
+            "cuda = True\n"
+            + CHOICE.format(test="cuda")
+            + "Tensor\nd = torch.device('cuda' if cuda else 'cpu')\nTensor",
+            "d",
+        ),
+        (
+            "cuda = True\nif cuda:\n    Tensor = torch.cuda.FloatTensor\nelse:\n    Tensor = torch.FloatTensor\nTensor",
+            "'cuda' if {0} else 'cpu'",
+        ),
+        (
+            "cuda = True\nif n:\n    d = torch.device('cuda' if cuda else 'cpu')\n"
+            + CHOICE.format(test="cuda")
+            + "Tensor",
+            "'cuda' if {0} else 'cpu'",
+        ),
     ],
 )
 def test_chosen_types(source: str, device: str) -> None:
@@ -228,6 +251,8 @@ def test_chosen_types(source: str, device: str) -> None:
         "Tensor = torch.FloatTensor if cuda else torch.cuda.FloatTensor\nTensor",
         "Tensor = torch.FloatTensor\nTensor",
         CHOICE.format(test="True") + CHOICE.format(test="False") + "Tensor(3)",
+        "if cuda:\n    Tensor = torch.cuda.FloatTensor\nTensor",
+        "cuda = 1\nif cuda:\n    Tensor = torch.FloatTensor\nelse:\n    Tensor = torch.cuda.FloatTensor\nTensor",
     ],
 )
 def test_no_chosen_types(source: str) -> None:
