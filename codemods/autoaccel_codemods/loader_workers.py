@@ -166,8 +166,9 @@ def _no_workers(
         return "no workers: the script asks for none, and its workers would serve a single pass"
     if in_daemon(script, made.call):
         return "no workers: it runs in a daemon process, which may not start others"
+    hub = datasets.from_hub(script, made.settings["dataset"])
     for source in sources:
-        reason = _unsafe(script, source)
+        reason = None if _unknown(source) and hub else _unsafe(script, source)
         if reason is not None:
             return f"no workers: {reason}"
     if datasets.keeps_gradients(script, made.settings["dataset"]):

@@ -23,7 +23,7 @@ from autoaccel.rewriting.finding import Code, Finding, Replace, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script
 from autoaccel.script.batch_reads import BatchReads, moves_whole_part
-from autoaccel.script.batches import device_of, own_to_method
+from autoaccel.script.batches import Target, device_of, own_to_method
 from autoaccel.script.flow import STAR, Definition
 from autoaccel.script.loaders import LoaderLoop, Transfer
 from autoaccel.script.values import Kind
@@ -47,7 +47,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         batch = BatchReads(script, loop)
         moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in transfers))
         problem = _unfit(script, loop) or next((p for each in moves if (p := own_to_method(script, each))), None)
-        device, trouble = _device(script, loop, moves)
+        device, trouble = _device(batch, moves)
         parts = _parts(batch, moves)
         if problem or trouble or not parts:
             yield RULE.skip(loop.node, problem or trouble or _kept(batch))
@@ -78,11 +78,15 @@ def _unfit(script: Script, loop: LoaderLoop) -> str | None:
     return None
 
 
-def _device(script: Script, loop: LoaderLoop, moves: list[Transfer]) -> tuple[str | None, str | None]:
+def _device(batch: BatchReads, moves: list[Transfer]) -> tuple[str | None, str | None]:
     """The device as source text for the loop's header, or why there is none."""
+    script, loop = batch.script, batch.loop
     spelled: set[str] = set()
     for transfer in moves:
         target = device_of(script, transfer)
+        passed = batch.passed(transfer.device) if isinstance(transfer.device, ast.Name) else None
+        if passed is not None and isinstance(passed, ast.Name | ast.Attribute | ast.Constant):
+            target = Target(script.source(passed), True, tuple(_names(passed)))
         condition = _condition(script, loop, transfer)
         if target.text is None or not _settled(script, loop, target.names):
             return None, "its device is only known inside the loop"

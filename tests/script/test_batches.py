@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from autoaccel.script import Script, batches, load
@@ -101,3 +103,28 @@ def test_shared_copies(lines: list[str], shared: bool) -> None:
     script = looped("x, y", *lines)
     (loop,) = script.loader_loops
     assert bool(BatchReads(script, loop).shared_copies()) is shared
+
+
+def test_reads_follow_calls_and_what_they_pass() -> None:
+    helper = "def step(batch, where):\n    x, y = batch\n    return x.to(where), y\n"
+    script = load(f"{HEAD}{helper}for b in loader:\n    step(b, device)\n")
+    (loop,) = script.loader_loops
+    batch = BatchReads(script, loop)
+    assert [(read.path, read.transfer is not None) for read in batch.reads] == [((0,), True), ((1,), False)]
+    (transfer,) = script.transfers
+    assert isinstance(transfer.device, ast.Name)
+    passed = batch.passed(transfer.device)
+    assert passed is not None
+    assert script.source(passed) == "device"
+
+
+def test_a_call_that_cannot_be_followed_reads_the_whole_batch() -> None:
+    script = looped("b", "log(b)", "x = b[0].to(device)")
+    (loop,) = script.loader_loops
+    assert [read.path for read in BatchReads(script, loop).reads if read.transfer is None] == [()]
+
+
+def test_a_lambda_in_map_gets_the_elements() -> None:
+    script = looped("b", "x, y = map(lambda t: t.to(device), b)")
+    (transfer,) = script.transfers
+    assert transfer.path == ("*",)

@@ -146,3 +146,17 @@ def test_is_pure_vision(transform: str, pure: bool) -> None:
         "torchvision.datasets.MNIST('x', transform=t)",
     )
     assert datasets.is_pure_vision(script, value) is pure
+
+
+@pytest.mark.parametrize(
+    ("expression", "hub"),
+    [
+        ("load_dataset('x')['train']", True),
+        ("load_dataset('x', streaming=True)['train']", False),
+        ("other()['train']", False),
+    ],
+)
+def test_from_hub(expression: str, hub: bool) -> None:
+    script = load(f"{IMPORTS}from datasets import load_dataset\nDataLoader({expression})\n")
+    (made,) = loader_calls(script)
+    assert datasets.from_hub(script, made.settings["dataset"]) is hub
