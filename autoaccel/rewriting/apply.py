@@ -74,18 +74,18 @@ def _plain(line: str) -> str:
 def _with_original_lines(text: str, plain: list[str], edited: list[str]) -> str:
     """`edited`, with the lines of `text` wherever `plain` was not changed, their ends included."""
     newline = newline_of(text)
+    lines: list[str] = []
     original = raw_lines(text)
-    pieces: list[str] = []
-    for tag, low, high, start, stop in difflib.SequenceMatcher(None, plain, edited, autojunk=False).get_opcodes():
-        if tag == "equal":
-            pieces.extend(original[low:high])
-        else:
-            if pieces and not pieces[-1].endswith(("\n", "\r")):
-                pieces[-1] += newline
-            pieces.extend(line + newline for line in edited[start:stop])
-    if edited[-1] != plain[-1]:
-        pieces[-1] = pieces[-1].removesuffix(newline)
-    return "".join(pieces)
+    same = 0
+    # The matcher may align repeated lines anyhow; what is common at both ends is beyond doubt.
+    while same < min(len(plain), len(edited)) and plain[-1 - same] == edited[-1 - same]:
+        same += 1
+    matcher = difflib.SequenceMatcher(None, plain[: len(plain) - same], edited[: len(edited) - same], autojunk=False)
+    for tag, low, high, start, stop in matcher.get_opcodes():
+        lines.extend(original[low:high] if tag == "equal" else edited[start:stop])
+    lines.extend(original[len(original) - same :])
+    ended = [line if line.endswith(("\n", "\r")) else line + newline for line in lines[:-1]]
+    return "".join([*ended, lines[-1].rstrip("\r\n")])
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from autoaccel.rewriting.finding import (
     RemoveStatement,
     WrapStatements,
 )
-from autoaccel.rewriting.places import Places, raw_lines
+from autoaccel.rewriting.places import Places, newline_of, raw_lines
 from autoaccel.rewriting.plan import anchors
 
 
@@ -31,6 +31,9 @@ def problem(places: Places, findings: Sequence[Finding], after: str) -> str | No
 def _changed_outside(places: Places, edits: Sequence[Edit], after: str) -> str | None:
     """Lines that no edit speaks of must be there still, byte for byte and in order, with nothing new between them."""
     before, rest = raw_lines(places.text), raw_lines(after)
+    if before[-1] and rest[-1]:
+        # A file without a final line end stays without one, whichever line is the last.
+        before[-1], rest[-1] = before[-1] + newline_of(places.text), rest[-1] + newline_of(places.text)
     edited = {line for edit in edits for line in _edited_lines(places, edit)}
     gaps = {line for edit in edits for line in _gaps(places, edit)}
     position = 0
@@ -53,16 +56,10 @@ def _runs(count: int, edited: set[int], gaps: set[int]) -> Iterator[range]:
 
 
 def _find(lines: list[str], wanted: list[str], position: int) -> int | None:
-    last = len(wanted) - 1
-    for start in range(position, len(lines) - last):
-        if all(_same(lines[start + offset], line) for offset, line in enumerate(wanted)):
+    for start in range(position, len(lines) - len(wanted) + 1):
+        if lines[start : start + len(wanted)] == wanted:
             return start
     return None
-
-
-def _same(line: str, original: str) -> bool:
-    # The last line of a file has no end until something is put below it.
-    return line == original or (not original.endswith(("\n", "\r")) and line.rstrip("\r\n") == original)
 
 
 def _edited_lines(places: Places, edit: Edit) -> Iterator[int]:

@@ -125,6 +125,7 @@ def analyse(
     except (ValueError, RecursionError, MemoryError) as error:
         raise RewriteError(f"{name}: cannot parse: {error}") from error
     places = Places(text, script.tree)
+    rules = concerned(text, rules)
     found: list[Finding] = []
     skipped: list[Skipped] = []
     for rule in rules:
@@ -166,8 +167,7 @@ def rewrite(
 
     Whatever goes wrong, the text is either rewritten and checked or returned as it was, with the reason among `errors`.
     """
-    rules = concerned(text, rules)
-    if not rules:
+    if not concerned(text, rules):
         return Result(path, text, text)
     try:
         return _rewrite(text, path, rules, tier, project, accept)

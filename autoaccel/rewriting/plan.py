@@ -118,6 +118,8 @@ def obstacle(finding: Finding, places: Places) -> str | None:
                 return "it would edit inside an f-string"
             if isinstance(node, ast.expr | ast.keyword) and _is_bare_generator(places, node):
                 return "it would edit a generator expression that shares the parentheses of a call"
+            if _is_subscript_list(places, node):
+                return "it would edit the list of a subscript as a whole"
         reason = _obstacle(edit, places)
         if reason is not None:
             return reason
@@ -169,6 +171,14 @@ def _must_lead(places: Places, statement: ast.stmt) -> bool:
             documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
             return isinstance(owner, documented) and owner.body[0] is statement
     return False
+
+
+def _is_subscript_list(places: Places, node: ast.AST) -> bool:
+    """Whether a node is `a, b` of `x[a, b]` or `a:b`: no expression of its own."""
+    if isinstance(node, ast.Slice):
+        return True
+    bare = isinstance(node, ast.Tuple) and not places.slice(*places.span(node)).startswith("(")
+    return bare and isinstance(places.parent(node), ast.Subscript)
 
 
 def _is_bare_generator(places: Places, node: ast.expr | ast.keyword) -> bool:
