@@ -67,9 +67,11 @@ class Commands(click.Group):
         except (click.ClickException, click.Abort, click.exceptions.Exit, KeyboardInterrupt):
             raise
         except Exception as error:
-            if ctx.meta.get("autoaccel.verbose"):
+            verbose = ctx.meta.get("autoaccel.verbose")
+            if verbose:
                 raise
-            raise click.ClickException(f"internal error: {describe(error)} (run with -v for the traceback)") from error
+            hint = "" if verbose is None else " (-v shows the traceback)"
+            raise click.ClickException(f"internal error: {describe(error)}{hint}") from error
         return int(status or 0)
 
     def main(  # type: ignore[override]  # this command always ends the process

@@ -152,7 +152,7 @@ def _check_collisions(tasks: Sequence[Task]) -> None:
 
 
 def _destination(path: Path, paths: tuple[Path, ...], output: str) -> Path:
-    """Where the result of `path` goes: a single script into the file `output`, else the tree below each path is mirrored."""
+    """Where the result of `path` goes: of a single script into the file `output`, else into the mirrored tree."""
     target = Path(output)
     if len(paths) == 1 and not paths[0].is_dir() and not target.is_dir() and not output.endswith(("/", os.sep)):
         return target

@@ -90,3 +90,26 @@ finally:
 def test_what_is_imported(repository: Path, arguments: list[str], expected: list[str]) -> None:
     done = python(IMPORTED.format(arguments=arguments, heavy=HEAVY), cwd=repository)
     assert done.stdout.splitlines()[-1] == str(expected), done.stderr
+
+
+def test_an_unexpected_error_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise RuntimeError("out of\nluck")
+
+    monkeypatch.setattr("autoaccel.rewriting.registry.rules", fails)
+    result = run("rules")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "error: internal error: RuntimeError: out of\n"
+    assert "(-v shows the traceback)" in run("rewrite", ".").stderr
+    assert isinstance(run("rewrite", "-v", ".").exception, RuntimeError)
+
+
+def test_a_rule_pack_that_cannot_be_used(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autoaccel.rewriting import registry
+
+    def fails() -> None:
+        raise registry.PackError("rule pack 'mine' cannot be imported")
+
+    monkeypatch.setattr(registry, "rules", fails)
+    result = run("rules")
+    assert (result.exit_code, result.stderr) == (2, "error: rule pack 'mine' cannot be imported\n")
