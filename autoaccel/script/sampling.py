@@ -1,0 +1,140 @@
+"""Forward passes amid training whose results are only looked at: samples of a generator, predictions for a plot."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.script.evaluation import EvaluationPass
+from autoaccel.script.gradients import asks_for_gradients, gradients_off, trains
+from autoaccel.script.tree import walk_scope
+from autoaccel.script.values import Kind
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+
+# What takes a tensor and hands on no graph; all of torchvision's run under no_grad themselves.
+_SHOWN_BY = frozenset("torchvision.utils.save_image torchvision.utils.make_grid builtins.print builtins.len".split())
+_SHOWN_BY_METHOD = frozenset("add_image add_images add_scalar add_histogram".split())
+_WITHOUT_GRAPH = frozenset(
+    "detach numpy item tolist argmax size dim numel eq ne gt lt ge le any all data shape dtype device".split()
+)
+
+
+def samples(script: Script) -> Iterator[EvaluationPass]:
+    """Single statements that run a model and whose results go only where no gradient can come back from."""
+    known = {node for each in script.evaluations for node in _covered_by(script, each)}
+    for call in script.find(ast.Call):
+        if script.kind(call.func) is not Kind.MODULE or not isinstance(script.parent(call), ast.expr | ast.Assign):
+            continue
+        statement = script.statement(call)
+        if not isinstance(statement, ast.Assign | ast.Expr) or any(each in known for each in script.ancestors(call)):
+            continue
+        if gradients_off(script, call) or not _is_shown(script, call) or _keeps_state(script, call):
+            continue
+        others = (part for part in walk_scope(statement) if isinstance(part, ast.Call) and part is not call)
+        if any(script.kind(each.func) is Kind.MODULE and not _is_shown(script, each) for each in others):
+            continue
+        if asks_for_gradients(script, statement) is None and not _before_training(script, statement):
+            yield EvaluationPass(statement, None, statement, statement, (call,), False, None)
+
+
+def _covered_by(script: Script, found: EvaluationPass) -> Iterator[ast.AST]:
+    if found.function is not None:
+        yield found.function
+    elif found.first is not None and found.last is not None:
+        block = script.block(found.first)
+        yield from block[block.index(found.first) : block.index(found.last) + 1]
+
+
+def _is_shown(script: Script, call: ast.Call) -> bool:
+    """Whether every use of a result loses its graph, and there is a use."""
+    pending: list[ast.expr] = [call]
+    seen: set[ast.AST] = set()
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        following = _uses(script, node)
+        if following is None:
+            return False
+        pending.extend(following)
+    return True
+
+
+def _uses(script: Script, node: ast.expr) -> list[ast.expr] | None:
+    """The names that hand a value on; none where its graph ends, None where it may live on."""
+    child: ast.AST = node
+    for ancestor in script.ancestors(node):
+        match ancestor:
+            case ast.Attribute(attr=name) if name in _WITHOUT_GRAPH:
+                return []
+            case ast.Compare():
+                return []
+            case ast.Call(func=function) if child is not function and _shows(script, function):
+                return []
+            case ast.Call(func=function) if child is not function:
+                return None
+            case ast.Attribute() | ast.Subscript() | ast.BinOp() | ast.UnaryOp() | ast.Call():
+                pass
+            case ast.Assign(targets=targets):
+                return _reads(script, targets)
+            case _:
+                return None
+        child = ancestor
+    return None
+
+
+def _shows(script: Script, function: ast.expr) -> bool:
+    if isinstance(function, ast.Name) and not script.definitions(function):
+        return f"builtins.{function.id}" in _SHOWN_BY
+    qualified = script.qualname(function)
+    if qualified is None:
+        return isinstance(function, ast.Attribute) and function.attr in _SHOWN_BY_METHOD
+    return qualified in _SHOWN_BY
+
+
+def _reads(script: Script, targets: list[ast.expr]) -> list[ast.expr] | None:
+    found: list[ast.expr] = []
+    for target in targets:
+        for part in target.elts if isinstance(target, ast.Tuple) else [target]:
+            if not isinstance(part, ast.Name):
+                return None
+            for definition in script.definitions(part):
+                found.extend(script.uses(definition))
+    return found or None
+
+
+def _keeps_state(script: Script, call: ast.Call) -> bool:
+    """Whether the forward of the model stores something on it, which training may use."""
+    for _, function in script.callees(call):
+        for part in walk_scope(function):
+            if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
+                return True
+    return False
+
+
+def _before_training(script: Script, statement: ast.stmt) -> bool:
+    """Whether a backward pass follows in the same round of the loop: its region must not hold another grad mode."""
+    current: ast.AST = statement
+    for ancestor in script.ancestors(statement):
+        if isinstance(current, ast.stmt):
+            block = script.block(current)
+            for following in block[block.index(current) + 1 :]:
+                if asks_for_gradients(script, following) is not None or _calls_training(script, following):
+                    return True
+        if isinstance(ancestor, ast.For | ast.While | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            return False
+        current = ancestor
+    return False
+
+
+def _calls_training(script: Script, statement: ast.stmt) -> bool:
+    return any(
+        trains(other, function)
+        for part in walk_scope(statement)
+        if isinstance(part, ast.Call)
+        for other, function in script.callees(part)
+    )

@@ -1,0 +1,128 @@
+"""Run evaluation without recording gradients.
+
+Outside training nobody calls `backward`, and yet autograd keeps every intermediate result of every forward pass for it.
+Under `torch.no_grad()` memory is freed as soon as it is used, and no graph is built.
+
+A function that only evaluates gets the decorator; where training and evaluation share a function, the loop or the
+statements that evaluate are wrapped. Left alone: code that needs gradients in evaluation mode (adversarial examples,
+saliency, forces, a frozen network in a loss), results that may reach a backward pass, functions whose callers are not
+known, generators that would switch gradients off for their consumer.
+
+Before:
+    def test(model, loader):
+        model.eval()
+        for x, y in loader:
+            correct += (model(x).argmax(1) == y).sum().item()
+After:
+    @torch.no_grad()
+    def test(model, loader):
+        model.eval()
+        for x, y in loader:
+            correct += (model(x).argmax(1) == y).sum().item()
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from autoaccel.rewriting.finding import (
+    AddDecorator,
+    Code,
+    Edit,
+    Finding,
+    RemoveArgument,
+    Skipped,
+    Tier,
+    WrapStatements,
+)
+from autoaccel.rewriting.rule import Rule
+from autoaccel.script import Script
+from autoaccel.script.evaluation import EvaluationPass
+from autoaccel.script.sampling import samples
+from autoaccel.script.tree import walk_scope
+
+RULE = Rule(
+    code="AA501",
+    name="no-grad-eval",
+    tier=Tier.EXACT,
+    needles=(b"eval", b"valid", b"test", b"predict", b"infer", b".backward("),
+    references=("https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",),
+)
+# In evaluation mode these take another path when no gradient is recorded: rounding and padded positions differ.
+_FAST_PATH = ("torch.nn.TransformerEncoder", "torch.nn.TransformerEncoderLayer", "torch.nn.Transformer")
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    for found in (*script.evaluations, *samples(script)):
+        problem = found.problem or _framework(script, found) or _leak(script, found)
+        if found.covered:
+            continue
+        if problem is not None:
+            yield RULE.skip(found.node, problem)
+            continue
+        spelling, imports = script.spell("torch.no_grad")
+        tier = Tier.NUMERICS if _has_fast_path(script, found) else Tier.EXACT
+        yield RULE.finding(
+            found.node,
+            "this evaluation records gradients",
+            _guard(found, spelling),
+            *_volatile(script, found),
+            *imports,
+            tier=tier,
+        )
+
+
+def _guard(found: EvaluationPass, spelling: str) -> Edit:
+    if found.function is not None:
+        return AddDecorator(found.function, Code(f"{spelling}()"))
+    assert found.first is not None
+    assert found.last is not None
+    return WrapStatements(found.first, found.last, Code(f"with {spelling}()"))
+
+
+def _parts(script: Script, found: EvaluationPass) -> Iterator[ast.AST]:
+    if found.function is not None:
+        yield from walk_scope(found.function)
+        return
+    assert found.first is not None
+    assert found.last is not None
+    block = script.block(found.first)
+    for statement in block[block.index(found.first) : block.index(found.last) + 1]:
+        yield from walk_scope(statement)
+
+
+def _framework(script: Script, found: EvaluationPass) -> str | None:
+    """Methods that a framework calls, which has set the grad mode by then."""
+    owner = None if found.function is None else script.parent(found.function)
+    if not isinstance(owner, ast.ClassDef):
+        return None
+    bases = script.project.external_lineage(script.class_ref(owner))
+    own = any(name.split(".")[0] in ("lightning", "pytorch_lightning", "ignite", "fastai") for name in bases)
+    return "its framework switches gradients off" if own else None
+
+
+def _leak(script: Script, found: EvaluationPass) -> str | None:
+    """A `with` block in a generator stays open while its consumer runs; the decorator does not."""
+    if found.function is None and any(isinstance(part, ast.Yield | ast.YieldFrom) for part in _parts(script, found)):
+        return "no_grad would leak to whoever consumes this generator"
+    return None
+
+
+def _has_fast_path(script: Script, found: EvaluationPass) -> bool:
+    """Whether a model that is run here may contain a Transformer encoder."""
+    files = {script}
+    for call in found.forwards:
+        files.update(value.script for value in script.values(call.func) if value.script is not None)
+        files.update(other for other, _ in script.callees(call))
+    return any(True for each in files for _ in each.calls(*_FAST_PATH))
+
+
+def _volatile(script: Script, found: EvaluationPass) -> Iterator[RemoveArgument]:
+    """`Variable(x, volatile=True)` said the same before torch 0.4, and says nothing today."""
+    for part in _parts(script, found):
+        if isinstance(part, ast.Call) and script.qualname(part.func) == "torch.autograd.Variable":
+            for keyword in part.keywords:
+                if keyword.arg == "volatile" and isinstance(keyword.value, ast.Constant):
+                    yield RemoveArgument(part, keyword)
