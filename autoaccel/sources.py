@@ -122,8 +122,10 @@ def find(
                 barren.append(path)
         elif path.suffix == ".ipynb":
             problems.append(f"{path}: notebooks are not supported")
-        elif path.exists():
+        elif path.is_file():
             files.setdefault(os.path.realpath(path), path)
+        elif path.exists():
+            problems.append(f"{path}: not a regular file; `-` reads stdin")
         else:
             problems.append(f"{path}: no such file or folder")
     return Found(tuple(files.values()), tuple(barren), tuple(problems))
@@ -146,7 +148,9 @@ def _walk(folder: Path, exclude: Sequence[str], root: Path, respect_gitignore: b
         folders[:] = sorted(each for each in folders if not _ignored(here / each, True, (*rules, excluded)))
         ignores.update({here / each: rules for each in folders})
         for name in sorted(names):
-            if name.endswith(".py") and not _ignored(here / name, False, (*rules, excluded)):
+            if not name.endswith(".py") or _ignored(here / name, False, (*rules, excluded)):
+                continue
+            if (here / name).is_file():  # not a pipe, whose end may never come, nor a link to nowhere
                 yield folder / (here / name).relative_to(base)
 
 

@@ -161,6 +161,16 @@ def test_gitignore(tmp_path: Path) -> None:
     assert len(found(tmp_path, respect_gitignore=False)) == 5
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_pipes_and_links_to_nowhere_are_not_read(tmp_path: Path) -> None:
+    tree(tmp_path, "a.py")
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "dangling.py").symlink_to(tmp_path / "none")
+    assert found(tmp_path) == ["a.py"]
+    (problem,) = sources.find([tmp_path / "pipe.py"]).problems
+    assert problem == f"{tmp_path / 'pipe.py'}: not a regular file; `-` reads stdin"
+
+
 def test_a_link_and_its_target_are_one_file(tmp_path: Path) -> None:
     tree(tmp_path, "a.py")
     (tmp_path / "b.py").symlink_to(tmp_path / "a.py")
