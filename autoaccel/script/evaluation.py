@@ -15,16 +15,18 @@ from autoaccel.script.values import Kind
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
-_NAMED = re.compile(r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test|tester|testing|predict|prediction|infer|inference)(_|$|\d)")
+_NAMED = re.compile(
+    r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test|tester|testing|predict|prediction|infer|inference)(_|$|\d)"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvaluationPass:
     """Code that runs a model without training it.
 
-    Either `function` is the whole of it (gradients are switched off by a decorator), or `first` … `last` is a run of sibling statements.
-    `forwards` are the model calls that still record a graph; none left means `covered`. `problem` says why it must be left alone.
-    """
+    Either `function` is the whole of it (gradients are switched off by a decorator), or `first` … `last` is a run of
+    sibling statements. `forwards` are the model calls that still record a graph; none left means `covered`. `problem`
+    says why it must be left alone."""
 
     node: ast.stmt
     function: ast.FunctionDef | ast.AsyncFunctionDef | None
@@ -122,12 +124,16 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
     open_forwards = tuple(call for call in forwards if not gradients_off(script, call, function))
     if not open_forwards:
         return EvaluationPass(function, function, None, None, (), True, None)
-    return EvaluationPass(function, function, None, None, open_forwards, False, _function_problem(script, function, bool(evals)))
+    return EvaluationPass(
+        function, function, None, None, open_forwards, False, _function_problem(script, function, bool(evals))
+    )
 
 
 def _only_asks(node: ast.AST) -> bool:
     """Gradients are asked for without a training step: saliency, adversarial examples, forces."""
-    return not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("step", "backward"))
+    return not (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("step", "backward")
+    )
 
 
 def _is_module_method(script: Script, function: ast.AST) -> bool:
@@ -166,13 +172,14 @@ def _returns_no_graph(script: Script, function: ast.AST) -> bool:
 
 
 def _runs(script: Script, scope: ast.AST) -> Iterator[EvaluationPass]:
-    """In scopes that also train: what follows `model.eval()` in the same block up to `.train()`, and what follows the last training."""
+    """In scopes that also train: what follows `model.eval()` in the same block up to `.train()`, and what follows the
+    last training."""
     seen: set[ast.stmt] = set()
     for start in (*_eval_statements(script, scope), *_last_training(script, scope)):
         block = script.block(start)
         following: list[ast.stmt] = []
         for each in block[block.index(start) + 1 :]:
-            if each in seen or _switches_to_train(script, each):
+            if each in seen or _switches_to_train(each):
                 break
             following.append(each)
         seen.update(following)
@@ -208,7 +215,7 @@ def _is_main_guard(statement: ast.If) -> bool:
     return any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(statement.test))
 
 
-def _switches_to_train(script: Script, statement: ast.stmt) -> bool:
+def _switches_to_train(statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return False
     function = statement.value.func
@@ -258,13 +265,17 @@ def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]
     if all(_ends_without_forward_of_its_own(script, call) for call in open_calls):
         yield EvaluationPass(first, None, first, last, (), True, None)
         return
-    problem = "its result may reach a backward pass" if any(reaches_backward(script, call) for call in open_calls) else None
+    problem = (
+        "its result may reach a backward pass" if any(reaches_backward(script, call) for call in open_calls) else None
+    )
     yield EvaluationPass(first, None, first, last, open_calls, False, problem)
 
 
 def _ends_without_forward_of_its_own(script: Script, call: ast.Call) -> bool:
     """A call of a project function which itself is an evaluation pass, reported there."""
     callees = script.callees(call)
-    return bool(callees) and script.kind(call.func) is not Kind.MODULE and all(
-        _NAMED.search(function.name.lower()) or _eval_calls(other, function) for other, function in callees
+    return (
+        bool(callees)
+        and script.kind(call.func) is not Kind.MODULE
+        and all(_NAMED.search(function.name.lower()) or _eval_calls(other, function) for other, function in callees)
     )

@@ -1,4 +1,5 @@
-"""What libraries give: kinds of the objects that torch, torchvision, numpy and the builtins construct, by qualified name."""
+"""What libraries give: kinds of the objects that torch, torchvision, numpy and the builtins construct, by qualified
+name."""
 
 from __future__ import annotations
 
@@ -35,22 +36,24 @@ LOADER_CLASSES = frozenset({"torch.utils.data.DataLoader", "torchdata.stateful_d
 TRANSPARENT = frozenset(
     """torch.autograd.Variable torch.compile torch.jit.script copy.deepcopy copy.copy torch.nn.DataParallel
     torch.nn.parallel.DistributedDataParallel torch.nn.SyncBatchNorm.convert_sync_batchnorm torch.nn.utils.weight_norm
-    torch.nn.utils.spectral_norm torch.nn.utils.parametrizations.spectral_norm torch.nn.utils.parametrizations.weight_norm
-    autoaccel.runtime.prefetch autoaccel.runtime.compile autoaccel_runtime.prefetch autoaccel_runtime.compile
-    torch.fx.symbolic_trace torch.nn.init.xavier_uniform_ torch.nn.init.normal_ torch.distributed.fsdp.FullyShardedDataParallel""".split()
+    torch.nn.utils.spectral_norm torch.nn.utils.parametrizations.spectral_norm
+    torch.nn.utils.parametrizations.weight_norm autoaccel.runtime.prefetch autoaccel.runtime.compile
+    autoaccel_runtime.prefetch autoaccel_runtime.compile torch.fx.symbolic_trace torch.nn.init.xavier_uniform_
+    torch.nn.init.normal_ torch.distributed.fsdp.FullyShardedDataParallel""".split()
 )
 
 # Iterables that yield the items of their first argument, one for one.
 LOOP_WRAPPERS = frozenset(
-    """tqdm.tqdm tqdm.auto.tqdm tqdm.notebook.tqdm tqdm.tqdm_notebook tqdm.asyncio.tqdm tqdm.std.tqdm tqdm.rich.tqdm rich.progress.track
-    itertools.islice itertools.cycle alive_progress.alive_it progressbar.progressbar fastprogress.progress_bar
-    fastprogress.fastprogress.progress_bar""".split()
+    """tqdm.tqdm tqdm.auto.tqdm tqdm.notebook.tqdm tqdm.tqdm_notebook tqdm.asyncio.tqdm tqdm.std.tqdm tqdm.rich.tqdm
+    rich.progress.track itertools.islice itertools.cycle alive_progress.alive_it progressbar.progressbar
+    fastprogress.progress_bar fastprogress.fastprogress.progress_bar""".split()
 )
 
 _TENSOR_FACTORIES = frozenset(
-    """zeros ones empty full eye arange linspace logspace rand randn randint randperm normal tensor as_tensor from_numpy zeros_like
-    ones_like empty_like full_like rand_like randn_like randint_like tril_indices triu_indices hann_window hamming_window
-    bartlett_window blackman_window Tensor FloatTensor LongTensor DoubleTensor IntTensor ByteTensor BoolTensor HalfTensor""".split()
+    """zeros ones empty full eye arange linspace logspace rand randn randint randperm normal tensor as_tensor
+    from_numpy zeros_like ones_like empty_like full_like rand_like randn_like randint_like tril_indices triu_indices
+    hann_window hamming_window bartlett_window blackman_window Tensor FloatTensor LongTensor DoubleTensor IntTensor
+    ByteTensor BoolTensor HalfTensor""".split()
 )
 _NOT_TENSORS: dict[str, str] = {
     "device": "DEVICE",
@@ -75,11 +78,12 @@ _NOT_TENSORS: dict[str, str] = {
     "hub": "UNKNOWN",
 }
 _DTYPES = frozenset(
-    """float16 float32 float64 bfloat16 half float double int8 int16 int32 int64 uint8 short int long bool complex64 complex128
-    cfloat cdouble""".split()
+    """float16 float32 float64 bfloat16 half float double int8 int16 int32 int64 uint8 short int long bool complex64
+    complex128 cfloat cdouble""".split()
 )
 _NUMPY_NUMBERS = frozenset(
-    "float32 float64 float16 int32 int64 int8 int16 uint8 bool_ sqrt exp log sum mean std var min max prod argmax argmin dot size pi inf".split()
+    """float32 float64 float16 int32 int64 int8 int16 uint8 bool_ sqrt exp log sum mean std var min max prod argmax
+    argmin dot size pi inf""".split()
 )
 _SAMPLERS = re.compile(r"^torch\.utils\.data\.\w*Sampler$")
 _RECURRENT = re.compile(r"^torch\.nn\.(LSTM|GRU|RNN)$")
@@ -97,7 +101,7 @@ def class_kind(name: str) -> str | None:
     """The `Kind` name of instances of an external class, or of a project class that derives from it."""
     if name.startswith("torch.nn."):
         last = name.rsplit(".", 1)[-1]
-        if last in ("Parameter",):
+        if last == "Parameter":
             return "PARAMETER"
         if name.count(".") == 2 and last[:1].isupper():
             return "LOSS_FUNCTION" if last.endswith("Loss") or last == "LogSoftmaxLoss" else "MODULE"
@@ -118,9 +122,14 @@ def class_kind(name: str) -> str | None:
         return "DATASET"
     if name.startswith("torchvision.models.") and name.rsplit(".", 1)[-1][:1].islower():
         return "MODULE"
-    if name in ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "autoaccel.runtime.grad_scaler", "autoaccel_runtime.grad_scaler"):
+    if name in (
+        "torch.amp.GradScaler",
+        "torch.cuda.amp.GradScaler",
+        "autoaccel.runtime.grad_scaler",
+        "autoaccel_runtime.grad_scaler",
+    ):
         return "SCALER"
-    if name in ("torch.Tensor",):
+    if name == "torch.Tensor":
         return "TENSOR"
     if name == "torch.device":
         return "DEVICE"
@@ -135,18 +144,23 @@ def class_kind(name: str) -> str | None:
     return None
 
 
+_ANNOTATIONS = {
+    **dict.fromkeys(("int", "float", "builtins.int", "builtins.float"), "NUMBER"),
+    **dict.fromkeys(("str", "builtins.str"), "STRING"),
+    **dict.fromkeys(("bool", "builtins.bool"), "BOOL"),
+    **dict.fromkeys(("Optimizer", "torch.optim.Optimizer"), "OPTIMIZER"),
+    **dict.fromkeys(("Module", "torch.nn.Module"), "MODULE"),
+    "Tensor": "TENSOR",
+    "DataLoader": "LOADER",
+}
+
+
 def annotated(name: str) -> Values:
     """Values of something annotated with an external name; empty when the annotation says nothing."""
     from autoaccel.script.values import NOTHING, Kind, Value
 
-    simple = {
-        "int": Kind.NUMBER, "float": Kind.NUMBER, "str": Kind.STRING, "bool": Kind.BOOL,
-        "builtins.int": Kind.NUMBER, "builtins.float": Kind.NUMBER, "builtins.str": Kind.STRING, "builtins.bool": Kind.BOOL,
-        "Tensor": Kind.TENSOR, "DataLoader": Kind.LOADER, "Optimizer": Kind.OPTIMIZER, "torch.optim.optimizer.Optimizer": Kind.OPTIMIZER,
-        "torch.optim.Optimizer": Kind.OPTIMIZER, "torch.nn.Module": Kind.MODULE, "Module": Kind.MODULE,
-    }  # fmt: skip
-    if name in simple:
-        return frozenset({Value(simple[name])})
+    if canonical(name) in _ANNOTATIONS:
+        return frozenset({Value(Kind[_ANNOTATIONS[canonical(name)]])})
     kind = class_kind(canonical(name))
     return frozenset({Value(Kind[kind], name=canonical(name))}) if kind else NOTHING
 
@@ -194,7 +208,7 @@ def called(name: str, node: ast.Call, script: Script) -> Values:
         return value(Kind.TENSOR)
     if name in ("torch.cuda.is_available", "torch.backends.mps.is_available", "torch.xpu.is_available"):
         return value(Kind.BOOL)
-    if name in ("torch.accelerator.current_accelerator",):
+    if name == "torch.accelerator.current_accelerator":
         return value(Kind.DEVICE)
     if name in ("torch.cuda.device_count", "torch.cuda.current_device", "os.cpu_count"):
         return value(Kind.NUMBER)

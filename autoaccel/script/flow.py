@@ -1,9 +1,9 @@
 """Reaching definitions: which bindings a name may refer to where it is read.
 
-One structured pass over each scope. Branches join, loops run twice (enough for definitions carried round), `break`, `continue`,
-`return` and `raise` end a path. Names read from an outer scope get every definition that scope gives them, since the time
-of the call is unknown. A name with no definition here comes from builtins, a star import, or nowhere: it has none.
-"""
+One structured pass over each scope. Branches join, loops run twice (enough for definitions carried round), `break`,
+`continue`, `return` and `raise` end a path. Names read from an outer scope get every definition that scope gives
+them, since the time of the call is unknown. A name with no definition here comes from builtins, a star import, or
+nowhere: it has none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-How = Literal["assign", "for", "with", "param", "import", "def", "class", "aug", "walrus", "except", "del", "global", "match"]
+How = Literal[
+    "assign", "for", "with", "param", "import", "def", "class", "aug", "walrus", "except", "del", "global", "match"
+]
 Path = tuple[int | str, ...]
 ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
@@ -23,10 +25,9 @@ STAR = "*"
 class Definition:
     """One binding of a name.
 
-    `node` is the binding statement (or `ast.arg`, comprehension, handler), `value` the bound expression, or the iterated one for
-    `for`, or the context manager for `with`; `path` says which part of the value an unpacking target takes.
-    For imports `value` is None and `target` is the qualified name.
-    """
+    `node` is the binding statement (or `ast.arg`, comprehension, handler), `value` the bound expression, or the
+    iterated one for `for`, or the context manager for `with`; `path` says which part of the value an unpacking target
+    takes. For imports `value` is None and `target` is the qualified name."""
 
     name: str
     node: ast.AST
@@ -66,7 +67,11 @@ class Scope:
             return self.module
         scope = self.parent
         while scope is not None:
-            if name in scope.definitions and not isinstance(scope.node, ast.ClassDef) and name not in scope.global_names:
+            if (
+                name in scope.definitions
+                and not isinstance(scope.node, ast.ClassDef)
+                and name not in scope.global_names
+            ):
                 return scope
             scope = scope.parent
         return None
@@ -119,7 +124,9 @@ class Flow:
                 # A definition that was overwritten before the function was made can not be seen by it.
                 child = scope.child_on_path(outer)
                 entry = child.entry.get(name.id, ())
-                found = [each for each in found if each in entry or self._order[each] > child.born or each.how == "global"]
+                found = [
+                    each for each in found if each in entry or self._order[each] > child.born or each.how == "global"
+                ]
             self._reach[name] = _union(self._reach.get(name, ()), found)
         # A module-level name that some function rebinds through `global` may hold that value wherever it is read.
         rebound = {
@@ -237,12 +244,12 @@ class _ScopePass:
         self.block(orelse)
         self.state = _merge([self.state, *broken])
 
-    def visit_Break(self, node: ast.Break) -> None:
+    def visit_Break(self, _: ast.Break) -> None:
         if self.breaks:
             self.breaks[-1].append(self.state)
         self.state = None
 
-    def visit_Continue(self, node: ast.Continue) -> None:
+    def visit_Continue(self, _: ast.Continue) -> None:
         if self.continues:
             self.continues[-1].append(self.state)
         self.state = None
@@ -455,7 +462,13 @@ class _ScopePass:
         self.flow._outer.append((name, self.scope))
 
     def bind(
-        self, target: ast.expr, node: ast.AST, how: How, value: ast.expr | None, path: Path = (), transient: bool = False
+        self,
+        target: ast.expr,
+        node: ast.AST,
+        how: How,
+        value: ast.expr | None,
+        path: Path = (),
+        transient: bool = False,
     ) -> None:
         match target:
             case ast.Name():
@@ -507,7 +520,13 @@ def _bound_names(node: ScopeNode, scope: Scope) -> Iterator[str]:
     """Names bound anywhere in a scope's own body; collects `global` and `nonlocal` on the way."""
     arguments = getattr(node, "args", None)
     if isinstance(arguments, ast.arguments):
-        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg):
+        for argument in (
+            *arguments.posonlyargs,
+            *arguments.args,
+            *arguments.kwonlyargs,
+            arguments.vararg,
+            arguments.kwarg,
+        ):
             if argument is not None:
                 yield argument.arg
     pending: list[ast.AST] = list(node.body) if isinstance(node.body, list) else [node.body]

@@ -1,4 +1,5 @@
-"""Where gradients are computed, asked for or switched off: what makes code training, and what may never lose its graph."""
+"""Where gradients are computed, asked for or switched off: what makes code training, and what may never lose its
+graph."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 GRAD_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
 _GRAD_ASKED = frozenset(
     """torch.autograd.grad torch.autograd.backward torch.enable_grad torch.func.grad torch.func.vjp torch.func.jacrev
-    torch.autograd.functional.jacobian torch.autograd.functional.hessian torch.autograd.functional.vjp torch.distributed.autograd.backward""".split()
+    torch.autograd.functional.jacobian torch.autograd.functional.hessian torch.autograd.functional.vjp
+    torch.distributed.autograd.backward""".split()
 )
 
 
@@ -46,7 +48,8 @@ def is_optimizer_step(script: Script, call: ast.Call) -> bool:
 
 
 def asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
-    """The first node within `outer` (nested functions included) that trains or needs a graph; None when there is none."""
+    """The first node within `outer` (nested functions included) that trains or needs a graph; None when there is
+    none."""
     if outer not in script.project.gradient_asks:
         script.project.gradient_asks[outer] = _asks_for_gradients(script, outer)
     return script.project.gradient_asks[outer]
@@ -105,7 +108,8 @@ def _trains(script: Script, function: ast.AST, seen: set[ast.AST]) -> bool:
 
 
 def gradients_off(script: Script, node: ast.AST, within: ast.AST | None = None) -> bool:
-    """Whether `node` runs with the grad mode set by an enclosing `with` or decorator (no_grad, inference_mode, set_grad_enabled)."""
+    """Whether `node` runs with the grad mode set by an enclosing `with` or decorator (no_grad, inference_mode,
+    set_grad_enabled)."""
     for ancestor in script.ancestors(node):
         if isinstance(ancestor, ast.With | ast.AsyncWith):
             if any(sets_grad_mode(script, item.context_expr) for item in ancestor.items):
@@ -123,7 +127,8 @@ def sets_grad_mode(script: Script, expression: ast.expr) -> bool:
 
 
 def reaches_backward(script: Script, call: ast.Call) -> bool:
-    """Whether the result of a call flows, through names of its own scope, into the receiver of a `.backward()` or a return value."""
+    """Whether the result of a call flows, through names of its own scope, into the receiver of a `.backward()` or a
+    return value."""
     pending: list[ast.AST] = [call]
     seen: set[ast.AST] = set()
     while pending:
@@ -131,26 +136,24 @@ def reaches_backward(script: Script, call: ast.Call) -> bool:
         if node in seen:
             continue
         seen.add(node)
-        child: ast.AST = node
         for ancestor in script.ancestors(node):
             if isinstance(ancestor, ast.Call):
                 if is_backward(script, ancestor):
                     return True
-                if _ends_graph(ancestor, child):
+                if _ends_graph(ancestor):
                     break
             if isinstance(ancestor, ast.stmt):
                 if isinstance(ancestor, ast.Return):
                     return True
                 pending.extend(_bound_uses(script, ancestor))
                 break
-            child = ancestor
     return False
 
 
 _GRAPH_ENDS = frozenset("item tolist numpy detach argmax print format append write float int str len round".split())
 
 
-def _ends_graph(call: ast.Call, child: ast.AST) -> bool:
+def _ends_graph(call: ast.Call) -> bool:
     """Calls whose result carries no graph: `x.item()`, `print(x)`, `float(x)`."""
     match call.func:
         case ast.Attribute(attr=name):

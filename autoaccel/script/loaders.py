@@ -22,10 +22,10 @@ _WIDENING = frozenset({"to", "cuda", "type"})
 class LoaderLoop:
     """A `for` over a data loader.
 
-    `loader` is the expression of the loader itself, inside `enumerate`, `tqdm`, `zip` and the like, also when the wrapped iterable was
-    given a name first (`bar = tqdm(loader)`). `target` is the part of the loop's target that receives the batch. `prefetched` says that the
-    loader already is in the runtime's `prefetch`. `known` is False when only use speaks for a loader. `zip(a, b)` gives two.
-    """
+    `loader` is the expression of the loader itself, inside `enumerate`, `tqdm`, `zip` and the like, also when the
+    wrapped iterable was given a name first (`bar = tqdm(loader)`). `target` is the part of the loop's target that
+    receives the batch. `prefetched` says that the loader already is in the runtime's `prefetch`. `known` is False
+    when only use speaks for a loader. `zip(a, b)` gives two."""
 
     node: ast.For
     loader: ast.expr
@@ -38,10 +38,10 @@ class LoaderLoop:
 class Transfer:
     """A call that moves batch data: `x.to(device)`, `x.cuda()`, `x.type(Tensor)`.
 
-    `path` is the part of the batch: () the whole, (0,) or ("input_ids",) an element, with "*" for any. `derived` tells how the moved value
-    came from the batch: None as it is, "view" of the same memory, "copy" converted on the host first. `site` is the loop (or the `next()`
-    call) that yields the batch, possibly in another file (`site_script`).
-    """
+    `path` is the part of the batch: () the whole, (0,) or ("input_ids",) an element, with "*" for any. `derived`
+    tells how the moved value came from the batch: None as it is, "view" of the same memory, "copy" converted on the
+    host first. `site` is the loop (or the `next()` call) that yields the batch, possibly in another file
+    (`site_script`)."""
 
     call: ast.Call
     method: Method
@@ -137,7 +137,8 @@ def transfers(script: Script) -> Iterator[Transfer]:
         paths = {value.path for value in batches}
         path = first.path if len(paths) == 1 else (STAR,)
         derived = first.name if all(value.name == first.name for value in batches) else "copy"
-        assert first.node is not None and first.script is not None
+        assert first.node is not None
+        assert first.script is not None
         yield Transfer(call, function.attr, device, path, derived, first.node, first.script)  # type: ignore[arg-type]
 
 

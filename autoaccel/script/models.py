@@ -16,10 +16,11 @@ from autoaccel.script.values import Kind, Value
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
-_SETUP = frozenset(
-    """to cuda cpu xpu float half double bfloat16 train eval apply load_state_dict requires_grad_ initialize init_weights
-    reset_parameters zero_grad parameters named_parameters""".split()
+_PREPARES = frozenset(
+    """to cuda cpu xpu float half double bfloat16 apply load_state_dict requires_grad_ initialize init_weights
+    reset_parameters""".split()
 )
+_RETURNS_MODEL = frozenset("to cuda cpu xpu float half double bfloat16 train eval apply requires_grad_".split())
 _WRAPPERS = {
     "torch.nn.DataParallel": "DataParallel copies the model to every device at every step",
     "torch.distributed.fsdp.FullyShardedDataParallel": "the model is sharded",
@@ -39,8 +40,9 @@ _BREAKS = {
 class TrainedModel:
     """A model under the name that it has where it is made.
 
-    `made` is the assignment, `target` its left side as the script writes it, `ready` the last statement of its set-up in the same block,
-    `wrapped` the statement that puts it into DistributedDataParallel, if any. `values` are its possible constructors.
+    `made` is the assignment, `target` its left side as the script writes it, `ready` the last statement of its set-up
+    in the same block, `wrapped` the statement that puts it into DistributedDataParallel, if any. `values` are its
+    possible constructors.
     """
 
     made: ast.Assign | ast.AnnAssign
@@ -143,7 +145,7 @@ def _assigned(script: Script, statement: ast.AST, value: ast.expr, name: str, se
     if isinstance(value, ast.Name | ast.Attribute):  # another name of a model made elsewhere
         yield from _made_at(script, value, seen)
         return
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _SETUP:
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _RETURNS_MODEL:
         receiver = value.func.value
         if isinstance(receiver, ast.Name | ast.Attribute) and script.qualname(receiver) is None:
             yield from _made_at(script, receiver, seen)
@@ -209,28 +211,29 @@ def _runs_models(script: Script, statement: ast.stmt) -> bool:
 def _prepares(script: Script, statement: ast.stmt, target: str) -> bool:
     """Whether a statement moves, loads, initialises or extends the model."""
     for part in walk_scope(statement):
-        if (
-            isinstance(part, ast.Call)
-            and isinstance(part.func, ast.Attribute)
-            and script.source(part.func.value) == target
-        ):
-            if part.func.attr in _SETUP - {"parameters", "named_parameters", "zero_grad", "train", "eval"}:
+        match part:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _PREPARES:
+                if script.source(owner) == target:
+                    return True
+            case ast.Attribute(ctx=ast.Store()) if script.source(part).startswith(target + "."):
                 return True
-        if (
-            isinstance(part, ast.Attribute)
-            and isinstance(part.ctx, ast.Store)
-            and script.source(part).startswith(target + ".")
-        ):
-            return True
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part.id == target:
-            return True
+            case ast.Name(id=name, ctx=ast.Store()) if name == target:
+                return True
     return False
+
+
+def _terminal(target: ast.expr) -> str | None:
+    match target:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return None
 
 
 # -- what a compiler can not take
 
 
-def unfit(script: Script, model: TrainedModel) -> str | None:
+def unfit(model: TrainedModel) -> str | None:
     """Why a model must not, or need not, be compiled; None when nothing speaks against it."""
     for value in model.values:
         if value.name is not None:
@@ -290,7 +293,7 @@ def _forward_reason(script: Script, method: ast.FunctionDef, nested: bool = True
                 return "its forward pass prints"
             case ast.Call() if (script.qualname(part.func) or "").startswith(("random.", "numpy.random.")):
                 return "its forward pass draws random numbers in Python"
-            case ast.Call() if script.qualname(part.func) in ("torch.autograd.grad",):
+            case ast.Call() if script.qualname(part.func) == "torch.autograd.grad":
                 return "its forward pass differentiates"
             case ast.Call() if script.qualname(part.func) == "torch.nn.utils.rnn.pack_padded_sequence":
                 return "recurrent layers are fused already"
@@ -324,7 +327,7 @@ def _from_shape(value: ast.expr | None) -> bool:
 
 
 def differentiated_twice(script: Script) -> frozenset[ast.AST] | None:
-    """Constructors of the models that code with `torch.autograd.grad` or `create_graph=True` runs; None when they can not be told."""
+    """Constructors of the models that are run where gradients are differentiated; None when they can not be told."""
     found: set[ast.AST] = set()
     for call in script.find(ast.Call):
         twice = any(

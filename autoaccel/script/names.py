@@ -34,7 +34,8 @@ _MOVED = (
 
 
 def canonical(name: str) -> str:
-    """The public spelling of a qualified name: `torch.utils.data.dataloader.DataLoader` is `torch.utils.data.DataLoader`."""
+    """The public spelling of a qualified name: `torch.utils.data.dataloader.DataLoader` is
+    `torch.utils.data.DataLoader`."""
     if name in _EXACT:
         return _EXACT[name]
     for pattern, replacement in _MOVED:

@@ -1,4 +1,5 @@
-"""The project around a script: the files that it imports and that import it, and calls that cross from one to another."""
+"""The project around a script: the files that it imports and that import it, and calls that cross from one to
+another."""
 
 from __future__ import annotations
 
@@ -157,7 +158,8 @@ class Project:
                 yield path.parent
 
     def neighbours(self, script: Script) -> tuple[Script, ...]:
-        """The script itself and the project files whose calls may reach it: those that mention its module name near by."""
+        """The script itself and the project files whose calls may reach it: those that mention its module name near
+        by."""
         if script.path is None:
             return (script,)
         path = script.path
@@ -285,7 +287,7 @@ class Project:
                             continue
                     elif terminal not in wanted and terminal not in aliases:
                         continue
-                    if self._enters(other, call, script, function, cls):
+                    if self._enters(other, call, function, cls):
                         found.append((other, call))
         finally:
             del self._opened[function]
@@ -297,7 +299,8 @@ class Project:
         return result
 
     def _may_hold_instance(self, other: Script, function: ast.expr) -> bool:
-        """Whether a callee can be an object that was stored under a name: not a builtin, a library function or a plain method."""
+        """Whether a callee can be an object that was stored under a name: not a builtin, a library function or a
+        plain method."""
         match function:
             case ast.Name(id=name):
                 return name not in other.plain_callees
@@ -306,21 +309,27 @@ class Project:
             case _:
                 return True
 
-    def _enters(self, other: Script, call: ast.Call, script: Script, function: ast.AST, cls: ast.AST | None) -> bool:
-        for value in other.inference._infer(call.func):
+    def _enters(self, other: Script, call: ast.Call, function: ast.AST, cls: ast.AST | None) -> bool:
+        """Whether a call may enter a function: itself, or as constructor or `forward` of what is called."""
+        name = getattr(function, "name", "")
+        for value in other.inference.possible(call.func):
             if value.node is function:
                 return True
-            if isinstance(cls, ast.ClassDef) and value.cls is not None:
-                name = getattr(function, "name", "")
-                entry = "__init__" if value.node is value.cls.node and name == "__init__" else name
-                if entry not in ("__init__", "forward", "__call__"):
-                    continue
-                for each in self.lineage(value.cls):
-                    if any(isinstance(part, ast.FunctionDef) and part.name == entry for part in each.node.body):
-                        if each.node is cls:
-                            return True
-                        break
+            if value.cls is None or not isinstance(cls, ast.ClassDef):
+                continue
+            constructs = value.kind.name == "CLASS"
+            if constructs != (name == "__init__") or name not in ("__init__", "forward", "__call__"):
+                continue
+            if self._defining(value.cls, name) is cls:
+                return True
         return False
+
+    def _defining(self, ref: ClassRef, method: str) -> ast.ClassDef | None:
+        """The class of a lineage that gives a method its body."""
+        for each in self.lineage(ref):
+            if any(isinstance(part, ast.FunctionDef) and part.name == method for part in each.node.body):
+                return each.node
+        return None
 
     def arguments(self, script: Script, function: ast.AST, parameter: str) -> Iterator[tuple[Script, ast.expr]]:
         """The expressions that call sites pass for a parameter."""
@@ -356,7 +365,7 @@ class Project:
         if "staticmethod" in decorators:
             return False
         if isinstance(call.func, ast.Attribute) and getattr(function, "name", "") != "__init__":
-            owner = other.inference._infer(call.func.value)
+            owner = other.inference.possible(call.func.value)
             return not any(value.node is cls for value in owner if value.kind.name == "CLASS")
         return True
 

@@ -35,7 +35,8 @@ _FRAMEWORKS = {
 
 
 class Script:
-    """One file, seen through its project. Every question may be asked of any node of `tree`; unknown answers are None or empty."""
+    """One file, seen through its project. Every question may be asked of any node of `tree`; unknown answers are None
+    or empty."""
 
     def __init__(self, text: str, path: Path | None = None, project: Project | None = None) -> None:
         self.text = text
@@ -158,7 +159,8 @@ class Script:
 
     @cached_property
     def plain_callees(self) -> frozenset[str]:
-        """Names that are builtins or imports from libraries wherever they are called: never an instance of a project class."""
+        """Names that are builtins or imports from libraries wherever they are called: never an instance of a project
+        class."""
         verdicts: dict[str, bool] = {}
         for call in self.find(ast.Call):
             function = call.func
@@ -300,7 +302,8 @@ class Script:
         return self._class_refs[node]
 
     def is_device(self, expression: ast.expr) -> bool:
-        """Whether an expression is surely a device: by value, or by the name `device` when nothing speaks against it."""
+        """Whether an expression is surely a device: by value, or by the name `device` when nothing speaks against
+        it."""
         match expression:
             case ast.Constant(value=str() as text):
                 return text.split(":")[0] in ("cuda", "cpu", "mps", "xpu")
@@ -329,14 +332,19 @@ class Script:
             elif value.cls is not None:
                 names = ("__init__",) if value.kind is Kind.CLASS else ("forward", "__call__")
                 for each in self.project.lineage(value.cls):
-                    methods = [part for part in each.node.body if isinstance(part, ast.FunctionDef) and part.name in names]
+                    methods = [
+                        part for part in each.node.body if isinstance(part, ast.FunctionDef) and part.name in names
+                    ]
                     if methods:
                         found.append((each.script, methods[0]))
                         break
         return tuple(found)
 
-    def argument(self, call: ast.Call, function: ast.AST, parameter: str, owner: Script | None = None) -> ast.expr | None:
-        """The expression that a call in this file passes for a parameter of a project function (of `owner`, default this file)."""
+    def argument(
+        self, call: ast.Call, function: ast.AST, parameter: str, owner: Script | None = None
+    ) -> ast.expr | None:
+        """The expression that a call in this file passes for a parameter of a project function (of `owner`, default
+        this file)."""
         home = owner or self
         return bind_argument(function, call, parameter, bound=self.project.is_bound(home, function, self, call))
 
@@ -363,7 +371,8 @@ class Script:
 
     @cached_property
     def training(self) -> tuple[training.TrainingStep, ...]:
-        """Training steps: what is connected with each backward pass and optimizer step, and why it must be left alone."""
+        """Training steps: what is connected with each backward pass and optimizer step, and why it must be left
+        alone."""
         return training.find(self)
 
     # -- the whole file

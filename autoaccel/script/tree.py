@@ -131,7 +131,8 @@ class Tree:
         if self._lines is None:
             self._lines = _split_lines(self.text)
         assert isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias | ast.excepthandler)
-        assert node.end_lineno is not None and node.end_col_offset is not None
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
         first, last = node.lineno - 1, node.end_lineno - 1
         start, end = node.col_offset, node.end_col_offset
         if first == last:

@@ -1,9 +1,8 @@
 """Kinds of values: what an expression may evaluate to, as far as the project's own files tell.
 
-Kinds come from constructors, from annotations, from the arguments at call sites, from what functions return, and where none of
-these speak from use (`x.zero_grad()` with `x.step()` makes an optimizer). Several possible values are kept as a set; a set with
-`UNKNOWN` in it proves nothing. No guess is better than a wrong one.
-"""
+Kinds come from constructors, from annotations, from the arguments at call sites, from what functions return, and
+where none of these speak from use (`x.zero_grad()` with `x.step()` makes an optimizer). Several possible values are
+kept as a set; a set with `UNKNOWN` in it proves nothing. No guess is better than a wrong one."""
 
 from __future__ import annotations
 
@@ -67,11 +66,11 @@ Items = tuple[tuple[int | str | None, Values], ...]
 class Value:
     """One possible value.
 
-    `node` is what made it: the constructor call, the class or function definition, for a batch the loop that yields it. `script` is the
-    file of `node`. `name` is the qualified name of an external constructor, or says how a batch was derived: None as the loader
-    gives it, "view" for the same memory, "copy" for a converted one. `path` is the part of a batch. `cls` is the project class of an
-    instance. `items` are known elements of a sequence or mapping; the key None stands for any.
-    """
+    `node` is what made it: the constructor call, the class or function definition, for a batch the loop that yields
+    it. `script` is the file of `node`. `name` is the qualified name of an external constructor, or says how a batch
+    was derived: None as the loader gives it, "view" for the same memory, "copy" for a converted one. `path` is the
+    part of a batch. `cls` is the project class of an instance. `items` are known elements of a sequence or mapping;
+    the key None stands for any."""
 
     kind: Kind
     node: ast.AST | None = None
@@ -95,18 +94,20 @@ _QUERY_BUDGET = 6_000
 _BUDGET = 400_000
 _DEPTH = 60
 _RETURNS_SELF = frozenset(
-    "to cuda cpu xpu float double half bfloat16 train eval apply requires_grad_ share_memory type zero_ to_empty ipu".split()
+    """to cuda cpu xpu float double half bfloat16 train eval apply requires_grad_ share_memory type zero_ to_empty
+    ipu""".split()
 )
 _VIEW_METHODS = frozenset(
-    """view reshape squeeze unsqueeze transpose permute t flatten expand expand_as narrow select detach contiguous view_as
-    unfold swapaxes movedim unflatten data T mT""".split()
+    """view reshape squeeze unsqueeze transpose permute t flatten expand expand_as narrow select detach contiguous
+    view_as unfold swapaxes movedim unflatten data T mT""".split()
 )
 _NUMBER_METHODS = frozenset("item numel size dim nelement".split())
 _STRING_METHODS = frozenset("format join lower upper strip replace read decode".split())
 
 
 class Inference:
-    """Evaluates expressions of one script to sets of values; memoised, with a guard for definitions that go round in circles."""
+    """Evaluates expressions of one script to sets of values; memoised, with a guard for definitions that go round in
+    circles."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -155,7 +156,8 @@ class Inference:
             project.evaluations = 0
         return result
 
-    def _infer(self, expression: ast.expr) -> Values:
+    def possible(self, expression: ast.expr) -> Values:
+        """`values`, asked from within an evaluation: empty while a value goes round in a circle."""
         return self._guarded(expression, lambda: self._evaluate(expression))
 
     # -- expressions
@@ -173,31 +175,34 @@ class Inference:
             case ast.Subscript():
                 return self._subscript(node)
             case ast.IfExp(body=body, orelse=orelse):
-                return self._infer(body) | self._infer(orelse)
+                return self.possible(body) | self.possible(orelse)
             case ast.BoolOp(values=values):
-                return _union(self._infer(value) for value in values)
+                return _union(self.possible(value) for value in values)
             case ast.NamedExpr(value=value) | ast.Starred(value=value):
-                return self._infer(value)
+                return self.possible(value)
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
                 return frozenset({self._sequence(node, elements)})
             case ast.Dict(keys=keys, values=values):
                 items = tuple(
-                    (key.value if isinstance(key, ast.Constant) and isinstance(key.value, int | str) else None, self._infer(value))
+                    (
+                        key.value if isinstance(key, ast.Constant) and isinstance(key.value, int | str) else None,
+                        self.possible(value),
+                    )
                     for key, value in zip(keys, values, strict=True)
                 )
                 return frozenset({Value(Kind.MAPPING, node, self.script, items=items)})
             case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.SetComp(elt=element):
-                return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, self._infer(element)),))})
+                return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, self.possible(element)),))})
             case ast.DictComp(value=value):
-                return frozenset({Value(Kind.MAPPING, node, self.script, items=((None, self._infer(value)),))})
+                return frozenset({Value(Kind.MAPPING, node, self.script, items=((None, self.possible(value)),))})
             case ast.BinOp(left=left, right=right):
-                return _arithmetic(self._infer(left), self._infer(right), node, self.script)
+                return _arithmetic(self.possible(left), self.possible(right), node, self.script)
             case ast.UnaryOp(op=ast.Not()):
                 return frozenset({BOOL})
             case ast.UnaryOp(operand=operand):
-                return _arithmetic(self._infer(operand), frozenset({NUMBER}), node, self.script)
+                return _arithmetic(self.possible(operand), frozenset({NUMBER}), node, self.script)
             case ast.Compare(left=left, ops=[operator], comparators=[right]):
-                kinds = {value.kind for value in self._infer(left) | self._infer(right)}
+                kinds = {value.kind for value in self.possible(left) | self.possible(right)}
                 if Kind.TENSOR in kinds or Kind.BATCH in kinds:
                     return frozenset({Value(Kind.TENSOR, node, self.script)})
                 elementwise = not isinstance(operator, ast.Is | ast.IsNot | ast.In | ast.NotIn)
@@ -213,9 +218,13 @@ class Inference:
 
     def _sequence(self, node: ast.expr, elements: list[ast.expr]) -> Value:
         if any(isinstance(element, ast.Starred) for element in elements):
-            merged = _union(self._infer(each.value) if isinstance(each, ast.Starred) else self._infer(each) for each in elements)
+            merged = _union(
+                self.possible(each.value) if isinstance(each, ast.Starred) else self.possible(each) for each in elements
+            )
             return Value(Kind.SEQUENCE, node, self.script, items=((None, merged),))
-        items: list[tuple[int | str | None, Values]] = [(index, self._infer(each)) for index, each in enumerate(elements)]
+        items: list[tuple[int | str | None, Values]] = [
+            (index, self.possible(each)) for index, each in enumerate(elements)
+        ]
         appended = self._appended(node) if isinstance(node, ast.List) and len(elements) < 2 else NOTHING
         if appended:
             return Value(Kind.SEQUENCE, node, self.script, items=((None, _union([*(v for _, v in items), appended])),))
@@ -231,8 +240,13 @@ class Inference:
             for use in self.script.uses(definition):
                 attribute = self.script.parent(use)
                 call = self.script.parent(attribute) if isinstance(attribute, ast.Attribute) else None
-                if isinstance(call, ast.Call) and isinstance(attribute, ast.Attribute) and attribute.attr == "append" and call.args:
-                    found |= self._infer(call.args[0])
+                if (
+                    isinstance(call, ast.Call)
+                    and isinstance(attribute, ast.Attribute)
+                    and attribute.attr == "append"
+                    and call.args
+                ):
+                    found |= self.possible(call.args[0])
         return found
 
     # -- names
@@ -244,7 +258,9 @@ class Inference:
             if starred is not None:
                 script, name = starred
                 return script.inference.exported(name)
-            return frozenset({Value(Kind.EXTERNAL, name=f"builtins.{node.id}")}) if node.id in external.BUILTINS else ANY
+            return (
+                frozenset({Value(Kind.EXTERNAL, name=f"builtins.{node.id}")}) if node.id in external.BUILTINS else ANY
+            )
         return _settle(_union(self.definition(each) for each in definitions))
 
     def exported(self, name: str) -> Values:
@@ -267,13 +283,15 @@ class Inference:
                 return frozenset({Value(Kind.FUNCTION, definition.node, self.script)})
             case "class":
                 assert isinstance(definition.node, ast.ClassDef)
-                return frozenset({Value(Kind.CLASS, definition.node, self.script, cls=self.script.class_ref(definition.node))})
+                return frozenset(
+                    {Value(Kind.CLASS, definition.node, self.script, cls=self.script.class_ref(definition.node))}
+                )
             case "param":
                 return self._guarded(definition.node, lambda: self._parameter(definition))
             case "aug":
                 return self._augmented(definition)
             case "for" if definition.value is not None:
-                element = self._element(self._infer(definition.value), definition.node)
+                element = self._element(self.possible(definition.value), definition.node)
                 return self._part(element, definition.path)
             case "assign" | "walrus" | "global" if definition.value is not None:
                 annotated = self._annotation(getattr(definition.node, "annotation", None))
@@ -282,17 +300,17 @@ class Inference:
                 if isinstance(definition.node, ast.AugAssign):
                     return self._augmented(definition)
                 if isinstance(definition.node, ast.For):
-                    return self._part(self._element(self._infer(definition.value), definition.node), definition.path)
-                return self._part(self._infer(definition.value), definition.path)
+                    return self._part(self._element(self.possible(definition.value), definition.node), definition.path)
+                return self._part(self.possible(definition.value), definition.path)
             case "with" if definition.value is not None:
-                return self._part(self._infer(definition.value), definition.path)
+                return self._part(self.possible(definition.value), definition.path)
             case _:
                 return ANY
 
     def _augmented(self, definition: Definition) -> Values:
         target = definition.node.target if isinstance(definition.node, ast.AugAssign) else None
         assert definition.value is not None
-        value = self._infer(definition.value)
+        value = self.possible(definition.value)
         kinds = {each.kind for each in value}
         if Kind.TENSOR in kinds:
             return frozenset({Value(Kind.TENSOR, definition.node, self.script)})
@@ -320,7 +338,9 @@ class Inference:
         function = definition.scope.node
         assert isinstance(argument, ast.arg)
         if definition.path == (STAR,):
-            return frozenset({Value(Kind.SEQUENCE if _is_vararg(function, argument) else Kind.MAPPING, argument, self.script)})
+            return frozenset(
+                {Value(Kind.SEQUENCE if _is_vararg(function, argument) else Kind.MAPPING, argument, self.script)}
+            )
         annotated = self._annotation(argument.annotation)
         if annotated:
             return self._passed(function, argument, annotated)
@@ -329,11 +349,13 @@ class Inference:
             return own
         found: Values = self._mapped(function, argument)
         for script, expression in self.script.project.arguments(self.script, function, argument.arg):
-            found |= script.inference._infer(expression)
+            found |= script.inference.possible(expression)
         if not found:
-            return self._by_use(definition) or (self._infer(definition.value) if definition.value is not None else ANY)
+            return self._by_use(definition) or (
+                self.possible(definition.value) if definition.value is not None else ANY
+            )
         if definition.value is not None and not all(value.kind is Kind.UNKNOWN for value in found):
-            found |= frozenset(value for value in self._infer(definition.value) if value.kind is not Kind.UNKNOWN)
+            found |= frozenset(value for value in self.possible(definition.value) if value.kind is not Kind.UNKNOWN)
         if Kind.UNKNOWN in {value.kind for value in found}:
             used = self._by_use(definition)
             if used and not any(value.kind not in (Kind.UNKNOWN, Kind.NONE) for value in found):
@@ -345,15 +367,19 @@ class Inference:
         match self.script.parent(function):
             case ast.Call(func=ast.Name(id="map"), args=[ast.Lambda(args=parameters) as first, *iterables]) as call:
                 if first is function and argument in parameters.args[: len(iterables)]:
-                    return self._element(self._infer(iterables[parameters.args.index(argument)]), call)
+                    return self._element(self.possible(iterables[parameters.args.index(argument)]), call)
         return NOTHING
 
     def _passed(self, function: ast.AST, argument: ast.arg, annotated: Values) -> Values:
-        """What call sites pass for an annotated parameter: it says which loader or model, where the annotation says only that it is one."""
+        """What call sites pass for an annotated parameter: it says which loader or model, where the annotation says
+        only that it is one."""
         kinds = {value.kind for value in annotated}
         if not kinds <= {Kind.DATASET, Kind.LOADER, Kind.MODULE, Kind.OPTIMIZER}:
             return annotated
-        found = _union(script.inference._infer(each) for script, each in self.script.project.arguments(self.script, function, argument.arg))
+        found = _union(
+            script.inference.possible(each)
+            for script, each in self.script.project.arguments(self.script, function, argument.arg)
+        )
         return found if found and {value.kind for value in found} <= kinds else annotated
 
     def _receiver(self, function: ast.AST, argument: ast.arg) -> Values | None:
@@ -395,7 +421,7 @@ class Inference:
             name = f"builtins.{annotation.id}"
         if name is not None:
             return external.annotated(name)
-        for value in self._infer(annotation):
+        for value in self.possible(annotation):
             if value.cls is not None and value.kind is Kind.CLASS:
                 kind = self.script.project.instance_kind(value.cls)
                 return frozenset({Value(kind, value.node, value.script, cls=value.cls)})
@@ -446,7 +472,7 @@ class Inference:
         if qualified is not None and not self.script.is_project_name(node):
             return external.named(qualified)
         found: Values = NOTHING
-        for owner in self._infer(node.value):
+        for owner in self.possible(node.value):
             found |= self._member(owner, node)
         return found
 
@@ -496,7 +522,7 @@ class Inference:
                     return inherited
             return NOTHING
         found = _union(
-            script.inference._part(script.inference._infer(value), path)
+            script.inference._part(script.inference.possible(value), path)
             if isinstance(value, ast.expr)
             else script.inference.definition(value)
             for value, path in bindings
@@ -505,7 +531,8 @@ class Inference:
             found = script.inference._attribute_by_use(ref, name) or found
         if any(value.kind is Kind.FUNCTION for value in found):
             found = frozenset(
-                replace(value, path=("bound",)) if value.kind is Kind.FUNCTION and instance else value for value in found
+                replace(value, path=("bound",)) if value.kind is Kind.FUNCTION and instance else value
+                for value in found
             )
         if not script.project.open_evaluations:
             script.inference._attributes[key] = found
@@ -518,10 +545,14 @@ class Inference:
         step: int | str | None = None
         if isinstance(index, ast.Constant) and isinstance(index.value, int | str) and not isinstance(index.value, bool):
             step = index.value
-        elif isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub) and isinstance(index.operand, ast.Constant):
+        elif (
+            isinstance(index, ast.UnaryOp)
+            and isinstance(index.op, ast.USub)
+            and isinstance(index.operand, ast.Constant)
+        ):
             step = -index.operand.value if isinstance(index.operand.value, int) else None
         found: Values = NOTHING
-        for owner in self._infer(node.value):
+        for owner in self.possible(node.value):
             match owner.kind:
                 case Kind.BATCH if step is not None:
                     found |= {replace(owner, path=(*owner.path, step))}
@@ -614,7 +645,7 @@ class Inference:
             if method is not None:
                 return method
         found: Values = NOTHING
-        for callee in self._infer(function):
+        for callee in self.possible(function):
             found |= self._result(callee, node)
         return found
 
@@ -655,7 +686,7 @@ class Inference:
     def returned(self, function: ast.AST) -> Values:
         """What a project function returns, whoever calls it."""
         if isinstance(function, ast.Lambda):
-            return self._infer(function.body)
+            return self.possible(function.body)
         if not isinstance(function, ast.FunctionDef):
             return ANY
         return self._guarded(function, lambda: self._returned(function))
@@ -666,18 +697,20 @@ class Inference:
             if isinstance(part, ast.Yield | ast.YieldFrom):
                 return frozenset({Value(Kind.ITERATOR, function, self.script, name="generator")})
             if isinstance(part, ast.Return) and part.value is not None:
-                found |= self._infer(part.value)
+                found |= self.possible(part.value)
         annotated = self._annotation(function.returns)
         if annotated and all(value.kind is Kind.UNKNOWN for value in found):
             return annotated
-        if not found and not any(isinstance(part, ast.Return) and part.value is not None for part in walk_scope(function)):
+        if not found and not any(
+            isinstance(part, ast.Return) and part.value is not None for part in walk_scope(function)
+        ):
             return frozenset({NONE})
         return found
 
     def _method_call(self, node: ast.Call, function: ast.Attribute) -> Values | None:
         """`value.method(…)`: None when the receiver says nothing special and the callee itself must be asked."""
         found: Values = NOTHING
-        for owner in self._infer(function.value):
+        for owner in self.possible(function.value):
             result = self._method(owner, function.attr, node)
             if result is None:
                 result = NOTHING
@@ -699,15 +732,23 @@ class Inference:
                 if name == "forward":
                     return self._forward(owner, node)
                 if name in ("parameters", "named_parameters", "buffers"):
-                    return frozenset({Value(Kind.ITERATOR, node, self.script, items=((None, frozenset({Value(Kind.PARAMETER)})),))})
+                    return frozenset(
+                        {Value(Kind.ITERATOR, node, self.script, items=((None, frozenset({Value(Kind.PARAMETER)})),))}
+                    )
                 if name in ("modules", "children"):
-                    return frozenset({Value(Kind.ITERATOR, node, self.script, items=((None, frozenset({Value(Kind.MODULE)})),))})
+                    return frozenset(
+                        {Value(Kind.ITERATOR, node, self.script, items=((None, frozenset({Value(Kind.MODULE)})),))}
+                    )
             case Kind.BATCH:
                 return self._batch_method(owner, name, node)
             case Kind.TENSOR | Kind.PARAMETER:
                 return self._tensor_method(name, node)
             case Kind.ARRAY:
-                return frozenset({NUMBER}) if name == "item" else frozenset({Value(Kind.ARRAY, node, self.script, name=name)})
+                return (
+                    frozenset({NUMBER})
+                    if name == "item"
+                    else frozenset({Value(Kind.ARRAY, node, self.script, name=name)})
+                )
             case Kind.SEQUENCE | Kind.MAPPING | Kind.ITERATOR:
                 return self._container_method(owner, name, node)
             case Kind.STRING:
@@ -715,7 +756,9 @@ class Inference:
             case Kind.UNKNOWN if name in ("numpy", "to_numpy"):
                 return frozenset({Value(Kind.ARRAY, node, self.script, name="view")})
             case Kind.LOADER if name == "__iter__":
-                return frozenset({Value(Kind.ITERATOR, node, self.script, name="iter", items=((None, frozenset({owner})),))})
+                return frozenset(
+                    {Value(Kind.ITERATOR, node, self.script, name="iter", items=((None, frozenset({owner})),))}
+                )
             case _:
                 pass
         return None
@@ -727,7 +770,9 @@ class Inference:
             element = replace(owner, path=(*owner.path, STAR))
             items: Items = ((None, frozenset({element})),)
             if name == "items":
-                pair = Value(Kind.SEQUENCE, node, self.script, items=((0, frozenset({STRING})), (1, frozenset({element}))))
+                pair = Value(
+                    Kind.SEQUENCE, node, self.script, items=((0, frozenset({STRING})), (1, frozenset({element})))
+                )
                 items = ((None, frozenset({pair})),)
             if name == "keys":
                 items = ((None, frozenset({STRING})),)
@@ -744,11 +789,12 @@ class Inference:
         return frozenset({replace(owner, name="copy")})
 
     def _is_cuda_type(self, alias: ast.expr) -> bool:
-        """Whether `x.type(alias)` may move: `torch.cuda.FloatTensor`, its string, or a name that is one of them on some machines."""
+        """Whether `x.type(alias)` may move: `torch.cuda.FloatTensor`, its string, or a name that is one of them on
+        some machines."""
         return any(
             (value.name or "").startswith("torch.cuda.")
             or (isinstance(value.node, ast.Constant) and str(value.node.value).startswith("torch.cuda."))
-            for value in self._infer(alias)
+            for value in self.possible(alias)
         )
 
     def _tensor_method(self, name: str, node: ast.Call) -> Values:
@@ -788,35 +834,45 @@ class Inference:
         arguments = node.args
         first = arguments[0] if arguments and not isinstance(arguments[0], ast.Starred) else None
         if name in external.TRANSPARENT and first is not None:
-            return self._infer(first)
+            return self.possible(first)
         if name == "builtins.enumerate" and first is not None:
-            return frozenset({Value(Kind.ITERATOR, node, self.script, name="enumerate", items=((None, self._infer(first)),))})
+            return frozenset(
+                {Value(Kind.ITERATOR, node, self.script, name="enumerate", items=((None, self.possible(first)),))}
+            )
         if name == "builtins.zip":
-            items = tuple((index, self._infer(each)) for index, each in enumerate(arguments))
+            items = tuple((index, self.possible(each)) for index, each in enumerate(arguments))
             return frozenset({Value(Kind.ITERATOR, node, self.script, name="zip", items=items)})
         if external.is_loop_wrapper(name):
             wrapped = first if first is not None else _keyword(node, "iterable")
             if wrapped is not None:
-                return frozenset({Value(Kind.ITERATOR, node, self.script, name="pass", items=((None, self._infer(wrapped)),))})
+                return frozenset(
+                    {Value(Kind.ITERATOR, node, self.script, name="pass", items=((None, self.possible(wrapped)),))}
+                )
             return ANY
         if name == "builtins.iter" and first is not None:
-            return frozenset({Value(Kind.ITERATOR, node, self.script, name="iter", items=((None, self._infer(first)),))})
+            return frozenset(
+                {Value(Kind.ITERATOR, node, self.script, name="iter", items=((None, self.possible(first)),))}
+            )
         if name == "builtins.next" and first is not None:
             found: Values = NOTHING
-            for value in self._infer(first):
-                found |= self._element(_any_item(value), node) if value.name in ("iter", "pass") else self._element(frozenset({value}), node)
+            for value in self.possible(first):
+                found |= (
+                    self._element(_any_item(value), node)
+                    if value.name in ("iter", "pass")
+                    else self._element(frozenset({value}), node)
+                )
             return found
         if name in ("builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"):
-            element = self._element(self._infer(first), node) if first is not None else NOTHING
+            element = self._element(self.possible(first), node) if first is not None else NOTHING
             return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, element),) if element else ())})
         if name == "builtins.map" and len(arguments) == 2:
             return frozenset({Value(Kind.ITERATOR, node, self.script)})
         if name == "builtins.sum" and first is not None:
-            return self._element(self._infer(first), node)
+            return self._element(self.possible(first), node)
         if name == "builtins.super":
             return self._super(node)
         if name == "builtins.dict":
-            keywords = tuple((each.arg, self._infer(each.value)) for each in node.keywords if each.arg is not None)
+            keywords = tuple((each.arg, self.possible(each.value)) for each in node.keywords if each.arg is not None)
             return frozenset({Value(Kind.MAPPING, node, self.script, items=keywords)})
         if name in ("torch.utils.data.random_split", "torch.utils.data.dataset.random_split"):
             dataset = Value(Kind.DATASET, node, self.script, name="torch.utils.data.Subset")
@@ -852,7 +908,8 @@ def _settle(values: Values) -> Values:
 
 
 def _used_as(name: str, methods: set[str], *, called: bool, iterated: bool) -> Kind | None:
-    """The kind that the methods used on a value prove; a telling name counts as half of the proof, never as all of it."""
+    """The kind that the methods used on a value prove; a telling name counts as half of the proof, never as all of
+    it."""
     lowered = name.lower()
     if {"zero_grad", "step"} <= methods or ("step" in methods and "optim" in lowered):
         return Kind.OPTIMIZER

@@ -1,12 +1,13 @@
 """Compile the models that are trained, in place.
 
-`torch.compile` fuses the small kernels of a forward and backward pass, which saves launches and memory traffic. Compiled in place
-a model stays the same object: its type, its `state_dict` keys, its copies and checkpoints are what they were. Whether compiling
-is possible and pays is decided when the script runs.
+`torch.compile` fuses the small kernels of a forward and backward pass, which saves launches and memory traffic.
+Compiled in place a model stays the same object: its type, its `state_dict` keys, its copies and checkpoints are what
+they were. Whether compiling is possible and pays is decided when the script runs.
 
-It must not fire where gradients are differentiated again (gradient penalties, forces, meta-learning), on models with hooks, on
-recurrent ones, which are fused already, where the forward pass leaves the graph (`.item()`, printing, Python's random numbers)
-or loops over its data, under DataParallel, for exported, scripted or shared models, and where the script compiles itself.
+It must not fire where gradients are differentiated again (gradient penalties, forces, meta-learning), on models with
+hooks, on recurrent ones, which are fused already, where the forward pass leaves the graph (`.item()`, printing,
+Python's random numbers) or loops over its data, under DataParallel, for exported, scripted or shared models, and where
+the script compiles itself.
 
 Before:
     model = Net().to(device)
@@ -33,7 +34,7 @@ RULE = Rule(
     code="AA401",
     name="compile",
     tier=Tier.NUMERICS,
-    needles=(b"torch", b"nn."),
+    needles=(b"optim", b".backward("),
     references=(
         "https://docs.pytorch.org/docs/stable/torch.compiler.html",
         "https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
@@ -43,6 +44,7 @@ _HOOKS = frozenset(
     """register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook
     register_backward_hook register_module_forward_hook""".split()
 )
+_ELSEWHERE = ("torch.distributed.rpc.", "torch.distributed.fsdp.", "torch.quantization.")
 _WHOLE_FILE = {
     "torch.compile": "the script compiles already",
     "torch.jit.script": "the script uses TorchScript",
@@ -72,7 +74,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         name = script.source(model.target)
         if name in compiled:
             continue
-        reason = whole or model.problem or _differentiated(model, twice, unclear) or unfit(script, model)
+        reason = whole or model.problem or _differentiated(model, twice, unclear) or unfit(model)
         if reason is not None:
             yield RULE.skip(model.made, f"`{name}`: {reason}")
         else:

@@ -26,20 +26,29 @@ def passes(text: str) -> list[tuple[int, str]]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param("def test():\n    model.eval()\n    for x, y in loader:\n        print(model(x))\ntest()\n", [(1, "open")], id="function"),
         pytest.param(
-            "def test():\n    model.eval()\n    with torch.no_grad():\n        for x, y in loader:\n            print(model(x))\n",
+            "def test():\n    model.eval()\n    for x, y in loader:\n        print(model(x))\ntest()\n",
+            [(1, "open")],
+            id="function",
+        ),
+        pytest.param(
+            "def test():\n    model.eval()\n    with torch.no_grad():\n"
+            "        for x, y in loader:\n            print(model(x))\n",
             [(1, "covered")],
             id="covered",
         ),
-        pytest.param("@torch.no_grad()\ndef test():\n    model.eval()\n    model(x)\n", [(1 + 1, "covered")], id="decorated"),
         pytest.param(
-            "def linear_probe():\n    model.eval()\n    for x, y in loader:\n        model(x).sum().backward()\n        optimizer.step()\n",
+            "@torch.no_grad()\ndef test():\n    model.eval()\n    model(x)\n", [(1 + 1, "covered")], id="decorated"
+        ),
+        pytest.param(
+            "def linear_probe():\n    model.eval()\n    for x, y in loader:\n"
+            "        model(x).sum().backward()\n        optimizer.step()\n",
             [],
             id="eval mode while training",
         ),
         pytest.param(
-            "def train():\n    model(x).sum().backward()\ndef eval_linear():\n    model.eval()\n    for e in range(3):\n        train()\n",
+            "def train():\n    model(x).sum().backward()\n"
+            "def eval_linear():\n    model.eval()\n    for e in range(3):\n        train()\n",
             [],
             id="trains through a callee",
         ),
@@ -59,13 +68,20 @@ def passes(text: str) -> list[tuple[int, str]]:
             [(4, "open")],
             id="trying the model out after training",
         ),
-        pytest.param("def predict(x):\n    return model(x)\n", [(1, "nothing shows that it is never part of a training step")], id="unknown callers"),
         pytest.param(
-            "def test_attack():\n    model.eval()\n    for x, y in loader:\n        x.requires_grad = True\n        model(x).sum()\n        x.grad\n",
+            "def predict(x):\n    return model(x)\n",
+            [(1, "nothing shows that it is never part of a training step")],
+            id="unknown callers",
+        ),
+        pytest.param(
+            "def test_attack():\n    model.eval()\n    for x, y in loader:\n"
+            "        x.requires_grad = True\n        model(x).sum()\n        x.grad\n",
             [(1, "it needs gradients itself")],
             id="adversarial examples",
         ),
-        pytest.param("class Net(nn.Module):\n    def test(self, x):\n        return model(x)\n", [], id="a method of a model"),
+        pytest.param(
+            "class Net(nn.Module):\n    def test(self, x):\n        return model(x)\n", [], id="a method of a model"
+        ),
     ],
 )
 def test_passes(text: str, expected: list[tuple[int, str]]) -> None:

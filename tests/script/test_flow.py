@@ -25,7 +25,9 @@ def reaching(text: str, name: str) -> list[list[int]]:
         pytest.param("x = 1\nif c:\n    x = 2\n    raise E\nx\n", [[1]], id="a branch that raises does not join"),
         pytest.param("x = 1\nfor i in y:\n    x\n    x = 2\nx\n", [[1, 4], [1, 4]], id="round the loop"),
         pytest.param("x = 1\nwhile c:\n    x = 2\n    break\nelse:\n    x = 3\nx\n", [[3, 6]], id="break skips else"),
-        pytest.param("x = 1\nfor i in y:\n    if i:\n        x = 2\n        continue\n    x = 3\nx\n", [[1, 4, 6]], id="continue"),
+        pytest.param(
+            "x = 1\nfor i in y:\n    if i:\n        x = 2\n        continue\n    x = 3\nx\n", [[1, 4, 6]], id="continue"
+        ),
         pytest.param("x = 1\ntry:\n    x = 2\n    f()\nexcept E:\n    x\n", [[1, 3]], id="anywhere in try"),
         pytest.param("x = 1\ntry:\n    x = 2\nfinally:\n    pass\nx\n", [[3]], id="finally"),
         pytest.param("x = 1\ndel x\nx\n", [[]], id="deleted"),
@@ -47,11 +49,21 @@ def test_module_scope(text: str, expected: list[list[int]]) -> None:
     ("text", "expected"),
     [
         pytest.param("x = 1\ndef f():\n    return x\nx = 2\n", [[1, 4]], id="a function sees later bindings"),
-        pytest.param("import x\nx = x.M()\ndef f():\n    return x\n", [[1], [2]], id="but none overwritten before it was made"),
+        pytest.param(
+            "import x\nx = x.M()\ndef f():\n    return x\n", [[1], [2]], id="but none overwritten before it was made"
+        ),
         pytest.param("def f():\n    x\n    x = 1\n", [[]], id="local before assignment"),
         pytest.param("x = 1\ndef f():\n    global x\n    x = 2\nx\n", [[1, 4]], id="global"),
-        pytest.param("def f():\n    x = 1\n    def g():\n        nonlocal x\n        x = 2\n    return x\n", [[2]], id="nonlocal write"),
-        pytest.param("class C:\n    x = 1\n    def f(self):\n        return x\n", [[]], id="class bodies are invisible to methods"),
+        pytest.param(
+            "def f():\n    x = 1\n    def g():\n        nonlocal x\n        x = 2\n    return x\n",
+            [[2]],
+            id="nonlocal write",
+        ),
+        pytest.param(
+            "class C:\n    x = 1\n    def f(self):\n        return x\n",
+            [[]],
+            id="class bodies are invisible to methods",
+        ),
         pytest.param("def f(x, y=1):\n    return x\n", [[1]], id="parameter"),
         pytest.param("def f(*x):\n    return x\n", [[1]], id="star parameter"),
     ],

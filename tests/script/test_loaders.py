@@ -24,7 +24,9 @@ b = DataLoader([])
     [
         pytest.param("for x, y in a:\n    pass\n", [("a", "(x, y)")], id="plain"),
         pytest.param("for i, (x, y) in enumerate(a, 1):\n    pass\n", [("a", "(x, y)")], id="enumerate"),
-        pytest.param("for i, data in tqdm(enumerate(a), total=len(a)):\n    pass\n", [("a", "data")], id="tqdm of enumerate"),
+        pytest.param(
+            "for i, data in tqdm(enumerate(a), total=len(a)):\n    pass\n", [("a", "data")], id="tqdm of enumerate"
+        ),
         pytest.param("bar = tqdm(a)\nfor data in bar:\n    pass\n", [("a", "data")], id="a named progress bar"),
         pytest.param("for (x, _), (y, _) in zip(a, b):\n    pass\n", [("a", "(x, _)"), ("b", "(y, _)")], id="zip"),
         pytest.param("for x in itertools.islice(a, 3):\n    pass\n", [("a", "x")], id="islice"),
@@ -50,7 +52,9 @@ def test_prefetched() -> None:
     ("body", "expected"),
     [
         pytest.param("x = data.to(device)", [("to", (), None)], id="whole"),
-        pytest.param("x, y = data[0].to(device), data[1].cuda()", [("to", (0,), None), ("cuda", (1,), None)], id="elements"),
+        pytest.param(
+            "x, y = data[0].to(device), data[1].cuda()", [("to", (0,), None), ("cuda", (1,), None)], id="elements"
+        ),
         pytest.param("x, y = data\n    x = x.to(device)", [("to", (0,), None)], id="unpacked in the body"),
         pytest.param("x = data['ids'].to(device)", [("to", ("ids",), None)], id="key"),
         pytest.param("x = data[0].view(-1, 784).to(device)", [("to", (0,), "view")], id="view"),

@@ -16,14 +16,22 @@ from autoaccel.script import load
         pytest.param("import torch\ntorch.zeros(1)\n", "torch.zeros", id="plain"),
         pytest.param("import torch as th\nth.zeros(1)\n", "torch.zeros", id="alias"),
         pytest.param("from torch import zeros\nzeros(1)\n", "torch.zeros", id="from"),
-        pytest.param("from torch.utils.data.dataloader import DataLoader as DL\nDL(d)\n", "torch.utils.data.DataLoader", id="moved"),
-        pytest.param("import torch.utils.data as D\nD.DataLoader(d)\n", "torch.utils.data.DataLoader", id="module alias"),
+        pytest.param(
+            "from torch.utils.data.dataloader import DataLoader as DL\nDL(d)\n",
+            "torch.utils.data.DataLoader",
+            id="moved",
+        ),
+        pytest.param(
+            "import torch.utils.data as D\nD.DataLoader(d)\n", "torch.utils.data.DataLoader", id="module alias"
+        ),
         pytest.param("import torch.nn.functional as F\nF.relu(x)\n", "torch.nn.functional.relu", id="functional"),
         pytest.param("import torch\ntorch.autocast('cuda')\n", "torch.amp.autocast", id="two public names"),
         pytest.param("from torch import *\nzeros(1)\n", None, id="star import"),
         pytest.param("import torch\ntorch = fake\ntorch.zeros(1)\n", None, id="rebound"),
         pytest.param("import torch\ndef f(torch):\n    torch.zeros(1)\n", None, id="shadowed"),
-        pytest.param("try:\n    import torch\nexcept ImportError:\n    import jax as torch\ntorch.zeros(1)\n", None, id="either"),
+        pytest.param(
+            "try:\n    import torch\nexcept ImportError:\n    import jax as torch\ntorch.zeros(1)\n", None, id="either"
+        ),
         pytest.param("x.zeros(1)\n", None, id="not imported"),
     ],
 )
@@ -39,8 +47,14 @@ def test_qualname(text: str, name: str | None) -> None:
         pytest.param("import torch as th\n", ("th.no_grad", ()), id="alias"),
         pytest.param("from torch import no_grad\n", ("no_grad", ()), id="name"),
         pytest.param("from torch import nn\n", ("torch.no_grad", (AddImport("torch"),)), id="needs the import"),
-        pytest.param("torch = 3\n", ("no_grad", (AddImport("torch", "no_grad", None),)), id="the module's name is taken"),
-        pytest.param("def f():\n    import torch\n", ("no_grad", (AddImport("torch", "no_grad", None),)), id="a local import serves nobody else"),
+        pytest.param(
+            "torch = 3\n", ("no_grad", (AddImport("torch", "no_grad", None),)), id="the module's name is taken"
+        ),
+        pytest.param(
+            "def f():\n    import torch\n",
+            ("no_grad", (AddImport("torch", "no_grad", None),)),
+            id="a local import serves nobody else",
+        ),
     ],
 )
 def test_spell(text: str, expected: tuple[str, tuple[AddImport, ...]]) -> None:

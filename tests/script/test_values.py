@@ -55,15 +55,21 @@ def kind_at_end(text: str) -> Kind | None:
         pytest.param("np.zeros(3) / 255.0\n", Kind.ARRAY, id="array arithmetic"),
         pytest.param("torch.zeros(2).numpy()\n", Kind.ARRAY, id="tensor to array"),
         pytest.param("torch.zeros(2).sum().item() + 1\n", Kind.NUMBER, id="number"),
-        pytest.param("x = torch.zeros(2)\nfor i in range(3):\n    x = x.view(2)\nx\n", Kind.TENSOR, id="carried round a loop"),
+        pytest.param(
+            "x = torch.zeros(2)\nfor i in range(3):\n    x = x.view(2)\nx\n", Kind.TENSOR, id="carried round a loop"
+        ),
         pytest.param("m = Net()\nm = 3\nm\n", Kind.NUMBER, id="rebound: the last binding"),
         pytest.param("m = Net()\nif c:\n    m = 3\nm\n", None, id="two kinds are none"),
         pytest.param("m = None\nif c:\n    m = Net()\nm\n", Kind.MODULE, id="None as a default"),
-        pytest.param("m = Net()\nif c:\n    m = torch.load('f')\nm\n", Kind.MODULE, id="a checkpoint is what was there before"),
+        pytest.param(
+            "m = Net()\nif c:\n    m = torch.load('f')\nm\n", Kind.MODULE, id="a checkpoint is what was there before"
+        ),
         pytest.param("m = unknown()\nm\n", None, id="unknown"),
         pytest.param("l = {k: DataLoader(d) for k in 'ab'}\nl['a']\n", Kind.LOADER, id="dict of loaders"),
         pytest.param("l = {'a': Net(), 'b': 1}\nl['a']\n", Kind.MODULE, id="dict by key"),
-        pytest.param("def get():\n    return Net(), DataLoader([])\nm, l = get()\nl\n", Kind.LOADER, id="returned tuple"),
+        pytest.param(
+            "def get():\n    return Net(), DataLoader([])\nm, l = get()\nl\n", Kind.LOADER, id="returned tuple"
+        ),
         pytest.param("xs = []\nxs.append(Net())\nxs[0]\n", Kind.MODULE, id="appended"),
         pytest.param("xs, ys = [], []\nys.append(Net())\nys[0]\n", Kind.MODULE, id="appended to an unpacked list"),
         pytest.param("unknown().cpu().numpy()\n", Kind.ARRAY, id="numpy of the unknown"),
@@ -73,7 +79,9 @@ def kind_at_end(text: str) -> Kind | None:
         pytest.param("for x, y in DataLoader([]):\n    x\n", Kind.BATCH, id="batch"),
         pytest.param("for i, (x, y) in enumerate(DataLoader([])):\n    y\n", Kind.BATCH, id="enumerated batch"),
         pytest.param("for a, b in zip(DataLoader([]), range(3)):\n    b\n", Kind.NUMBER, id="zip"),
-        pytest.param("for x, y in DataLoader([]):\n    x = x.cuda()\n    x\n", Kind.TENSOR, id="a moved batch is a tensor"),
+        pytest.param(
+            "for x, y in DataLoader([]):\n    x = x.cuda()\n    x\n", Kind.TENSOR, id="a moved batch is a tensor"
+        ),
         pytest.param("it = iter(DataLoader([]))\nnext(it)\n", Kind.BATCH, id="next"),
         pytest.param("def f(o):\n    o.zero_grad()\n    o.step()\n    o\n", Kind.OPTIMIZER, id="by use"),
         pytest.param("def f(m: nn.Module):\n    m\n", Kind.MODULE, id="annotation"),
@@ -112,19 +120,27 @@ def test_trainer_attributes() -> None:
         + "            self.model(x)\n"
         + "Trainer(Net(), DataLoader([])).fit()\n"
     )
-    attributes = {node.attr: script.kind(node) for node in script.find(ast.Attribute) if node.attr in ("model", "loader")}
+    attributes = {
+        node.attr: script.kind(node) for node in script.find(ast.Attribute) if node.attr in ("model", "loader")
+    }
     assert attributes == {"model": Kind.MODULE, "loader": Kind.LOADER}
     assert [loop.known for loop in script.loader_loops] == [True]
 
 
 def test_inherited_attributes() -> None:
-    script = load(HEAD + "class A:\n    def __init__(self):\n        self.net = Net()\nclass B(A):\n    def f(self):\n        self.net\n")
+    script = load(
+        HEAD
+        + "class A:\n    def __init__(self):\n        self.net = Net()\n"
+        + "class B(A):\n    def f(self):\n        self.net\n"
+    )
     node = [each for each in script.find(ast.Attribute) if each.attr == "net"][-1]
     assert script.kind(node) is Kind.MODULE
 
 
 def test_recursive_definitions_end() -> None:
-    script = load("def f(n):\n    return f(n - 1)\ndef g(a):\n    return h(a)\ndef h(a):\n    return g(a)\nx = f(3)\ny = g(x)\n")
+    script = load(
+        "def f(n):\n    return f(n - 1)\ndef g(a):\n    return h(a)\ndef h(a):\n    return g(a)\nx = f(3)\ny = g(x)\n"
+    )
     assert [script.kind(node) for node in script.find(ast.Call)] == [None] * 5
 
 
@@ -135,7 +151,8 @@ def project(tmp_path: Path) -> Project:
         "import torch.optim as optim\nnet = models.Net()\nopt = optim.SGD(net.parameters())\ntrain(net, loader, opt)\n",
         "models.py": HEAD,
         "data.py": "from torch.utils.data import DataLoader\nloader = DataLoader([])\n",
-        "engine.py": "def train(net, batches, optimizer):\n    for x, y in batches:\n        net(x.cuda())\n        optimizer.step()\n",
+        "engine.py": "def train(net, batches, optimizer):\n    for x, y in batches:\n"
+        "        net(x.cuda())\n        optimizer.step()\n",
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
