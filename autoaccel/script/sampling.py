@@ -23,21 +23,46 @@ _WITHOUT_GRAPH = frozenset(
 
 
 def samples(script: Script) -> Iterator[EvaluationPass]:
-    """Single statements that run a model and whose results go only where no gradient can come back from."""
+    """Runs of statements that run a model and whose results go only where no gradient comes back from."""
     known = {node for each in script.evaluations for node in _covered_by(script, each)}
+    found: dict[ast.stmt, list[ast.Call]] = {}
     for call in script.find(ast.Call):
-        if script.kind(call.func) is not Kind.MODULE or not isinstance(script.parent(call), ast.expr | ast.Assign):
-            continue
-        statement = script.statement(call)
-        if not isinstance(statement, ast.Assign | ast.Expr) or any(each in known for each in script.ancestors(call)):
-            continue
-        if gradients_off(script, call) or not _is_shown(script, call) or _keeps_state(script, call):
-            continue
-        others = (part for part in walk_scope(statement) if isinstance(part, ast.Call) and part is not call)
-        if any(script.kind(each.func) is Kind.MODULE and not _is_shown(script, each) for each in others):
-            continue
-        if asks_for_gradients(script, statement) is None and not _before_training(script, statement):
-            yield EvaluationPass(statement, None, statement, statement, (call,), False, None)
+        if _is_sample(script, call, known):
+            found.setdefault(script.statement(call), []).append(call)
+    while found:
+        first = last = next(iter(found))
+        calls = found.pop(first)
+        block = script.block(first)
+        for following in block[block.index(first) + 1 :]:
+            if following not in found:
+                break
+            last = following
+            calls.extend(found.pop(following))
+        yield EvaluationPass(first, None, first, last, tuple(calls), False, None)
+
+
+def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
+    if script.kind(call.func) is not Kind.MODULE or not isinstance(script.parent(call), ast.expr | ast.Assign):
+        return False
+    statement = script.statement(call)
+    if not isinstance(statement, ast.Assign | ast.Expr) or gradients_off(script, call) or _within(script, call, known):
+        return False
+    runs = (part for part in walk_scope(statement) if isinstance(part, ast.Call))
+    for each in runs:
+        if script.kind(each.func) is Kind.MODULE and (_keeps_state(script, each) or not _is_shown(script, each)):
+            return False
+    return asks_for_gradients(script, statement) is None and not _before_training(script, statement)
+
+
+def _within(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
+    """Whether a call runs as part of an evaluation pass: where it stands, or by all who call its function."""
+    if any(each in known for each in script.ancestors(call)):
+        return True
+    function = script.function(call)
+    callers = script.callers(function) if function is not None else ()
+    return bool(callers) and all(
+        other is script and any(each in known for each in script.ancestors(caller)) for other, caller in callers
+    )
 
 
 def _covered_by(script: Script, found: EvaluationPass) -> Iterator[ast.AST]:
@@ -75,7 +100,7 @@ def _uses(script: Script, node: ast.expr) -> list[ast.expr] | None:
                 return []
             case ast.Call(func=function) if child is not function and _shows(script, function):
                 return []
-            case ast.Call(func=function) if child is not function:
+            case ast.Call(func=function) if child is not function and script.kind(function) is not Kind.MODULE:
                 return None
             case ast.Attribute() | ast.Subscript() | ast.BinOp() | ast.UnaryOp() | ast.Call():
                 pass
