@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
 import time
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 
 import click
 
-from benchmarks.public_scripts import manifest
+from benchmarks.public_scripts import inputs, manifest
 from benchmarks.public_scripts.comparing import compare, stable_output
 from benchmarks.public_scripts.manifest import Run
-from benchmarks.public_scripts.running import PROJECT, Outcome, execute, skip_large
+from benchmarks.public_scripts.running import OBSERVE, PROJECT, STANDINS, Outcome, execute, skip_large
 
 # How the rewritten script is run: what must be exact on a CPU, and everything switched off.
 MODES = {"a": {"AUTOACCEL_DISABLE": "amp,compile,workers"}, "b": {"AUTOACCEL_DISABLE": "all"}}
@@ -32,10 +35,17 @@ def slug(run: Run) -> str:
     return run.name.replace("/", "__").replace(" ", "_")
 
 
+@cache
+def surroundings() -> str:
+    """A hash of what an outcome depends on besides the script: the observer, the inputs, the stand-ins."""
+    sources = [OBSERVE, Path(inputs.__file__), *sorted(STANDINS.rglob("*.py"))]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+
+
 def reference_of(run: Run, corpus: Path, out: Path, *, fresh: bool) -> tuple[Outcome, str]:
     """The original's outcome and how it differs from itself (`equal` for a deterministic script); kept in `out`."""
     kept = out / "baseline" / f"{slug(run)}.json"
-    described = repr(run)
+    described = f"{run!r} {surroundings()}"
     if kept.exists() and not fresh:
         content = json.loads(kept.read_text(encoding="utf-8"))
         if content["run"] == described:
@@ -75,13 +85,17 @@ def baseline(corpus: Path, out: Path, only: tuple[str, ...], fresh: bool) -> Non
 
 def rewrite_tree(corpus: Path, target: Path, repositories: set[str]) -> None:
     """Copy the repositories and rewrite the copies in place with the command line."""
+    path = os.pathsep.join([str(PROJECT), str(PROJECT / "codemods")])
+    state = {"XDG_STATE_HOME": str(target / "state"), "XDG_CACHE_HOME": str(target / "cache")}
     for name in sorted(repositories):
         shutil.rmtree(target / name, ignore_errors=True)
         shutil.copytree(corpus / name, target / name, ignore=skip_large)
         command = [sys.executable, "-m", "autoaccel", "rewrite", str(target / name)]
-        done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
-        (target / f"{name}.log").write_text(done.stdout + done.stderr, encoding="utf-8")
-        click.echo(f"rewrite {name}: exit status {done.returncode}", err=True)
+        variables = {**os.environ, **state, "PYTHONPATH": path}
+        done = subprocess.run(command, cwd=target, env=variables, capture_output=True, text=True, check=False)
+        log = done.stdout + done.stderr
+        (target / f"{name}.log").write_text(log, encoding="utf-8")
+        click.echo(f"rewrite {name}: exit status {done.returncode}: {''.join(log.splitlines()[-1:])}", err=True)
 
 
 @main.command()
@@ -139,6 +153,20 @@ def survey(paths: tuple[Path, ...], as_json: bool) -> None:
     result = surveying.survey(paths)
     click.echo(surveying.to_json(result) if as_json else surveying.table(result))
     sys.exit(1 if result.problems else 0)
+
+
+@main.command()
+@click.option("--corpus", type=folder, required=True, help="Folder with the repositories, side by side.")
+@click.option(
+    "--truth", type=click.Path(exists=True, path_type=Path), required=True, help="What a reader found, as JSON."
+)
+def judge(corpus: Path, truth: Path) -> None:
+    """Compare what the rules find with what a reader of the same scripts found."""
+    from benchmarks.public_scripts import judging, surveying
+
+    expected = json.loads(truth.read_text(encoding="utf-8"))
+    result = surveying.survey(sorted({corpus / script.split("/")[0] for script in expected}))
+    click.echo(judging.table(judging.judge(expected, result.files, corpus)))
 
 
 if __name__ == "__main__":

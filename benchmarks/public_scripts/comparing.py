@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.public_scripts.running import Outcome
+
+_OF_TIME = re.compile(r"(?<![a-z])(time|eta|elapsed|seconds|[0-9.]+ ?m?s)(?![a-z])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +25,9 @@ class Difference:
 
 
 def stable_output(first: Outcome, second: Outcome) -> Outcome:
-    """`first` with the printed lines blanked that differ between two identical runs (times, paths)."""
+    """`first` with the printed lines blanked that differ between two identical runs, or may: they speak of time."""
     pairs = zip(first.output, second.output, strict=False)
-    kept = tuple(line if line == other else "" for line, other in pairs)
+    kept = tuple(line if line == other and not _OF_TIME.search(line) else "" for line, other in pairs)
     return replace(first, output=kept if len(first.output) == len(second.output) else ())
 
 
