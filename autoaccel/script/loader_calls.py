@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.script.datasets import item_methods
 from autoaccel.script.external import LOADER_CLASSES
+from autoaccel.script.mappings import mapping_items, mapping_keys
 from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ class LoaderCall:
     settings: dict[str, ast.expr]
     possible: frozenset[str]
     problem: str | None
+
+    def writes(self, name: str) -> bool:
+        """Whether the call itself sets an argument, not a mapping that it unpacks and that others may unpack too."""
+        value = self.settings.get(name)
+        return any(value is each for each in (*self.call.args, *(keyword.value for keyword in self.call.keywords)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,87 +58,15 @@ def loader_calls(script: Script) -> Iterator[LoaderCall]:
             if keyword.arg is not None:
                 settings[keyword.arg] = keyword.value
                 continue
+            items = mapping_items(script, keyword.value)
             keys = mapping_keys(script, keyword.value)
-            if keys is None:
+            if items is not None:
+                settings |= items
+            elif keys is None:
                 problem = "its keyword arguments come from a mapping whose keys are not known here"
             else:
                 possible |= keys
         yield LoaderCall(call, settings, frozenset(possible), problem)
-
-
-def mapping_keys(script: Script, expression: ast.expr, depth: int = 4) -> frozenset[str] | None:
-    """Every key that a mapping may have where it is unpacked; None when some are not known.
-
-    Follows literals, `dict(…)`, conditional expressions, and what `update` and item assignment add to a name.
-    """
-    if depth == 0:
-        return None
-    match expression:
-        case ast.Dict(keys=keys, values=values):
-            found: set[str] = set()
-            for key, value in zip(keys, values, strict=True):
-                if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    found.add(key.value)
-                    continue
-                inner = mapping_keys(script, value, depth - 1) if key is None else None
-                if inner is None:
-                    return None
-                found |= inner
-            return frozenset(found)
-        case ast.IfExp(body=left, orelse=right) | ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return _merged(mapping_keys(script, left, depth - 1), mapping_keys(script, right, depth - 1))
-        case ast.Call(func=ast.Name(id="dict"), args=args, keywords=keywords):
-            parts = [*args, *(keyword.value for keyword in keywords if keyword.arg is None)]
-            merged: frozenset[str] | None = frozenset(keyword.arg for keyword in keywords if keyword.arg is not None)
-            for part in parts:
-                merged = _merged(merged, mapping_keys(script, part, depth - 1))
-            return merged
-        case ast.Name():
-            return _named_keys(script, expression, depth)
-        case _:
-            return None
-
-
-def _merged(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:
-    return None if left is None or right is None else left | right
-
-
-def _named_keys(script: Script, name: ast.Name, depth: int) -> frozenset[str] | None:
-    definitions = script.definitions(name)
-    found: frozenset[str] | None = frozenset() if definitions else None
-    for definition in definitions:
-        if definition.how != "assign" or definition.path or definition.value is None:
-            return None
-        found = _merged(found, mapping_keys(script, definition.value, depth - 1))
-        for use in script.uses(definition):
-            found = _merged(found, _added_keys(script, use, depth))
-    return found
-
-
-def _added_keys(script: Script, use: ast.Name, depth: int) -> frozenset[str] | None:
-    """What one use of a mapping's name may add to it."""
-    parent = script.parent(use)
-    match parent:
-        case ast.keyword(arg=None):
-            return frozenset()
-        case ast.Subscript(ctx=ast.Store(), slice=ast.Constant(value=str() as key)):
-            return frozenset({key})
-        case ast.Subscript(ctx=ast.Load()) | ast.Dict() | ast.FormattedValue() | ast.Compare() | ast.BinOp():
-            return frozenset()
-        case ast.Attribute(attr="update"):
-            call = script.parent(parent)
-            if not isinstance(call, ast.Call):
-                return None
-            keys: frozenset[str] | None = frozenset(keyword.arg for keyword in call.keywords if keyword.arg is not None)
-            for part in (*call.args, *(keyword.value for keyword in call.keywords if keyword.arg is None)):
-                keys = _merged(keys, mapping_keys(script, part, depth - 1))
-            return keys
-        case ast.Attribute(attr="get" | "items" | "keys" | "values" | "copy" | "pop"):
-            return frozenset()
-        case ast.Call(func=ast.Attribute(attr="update")) | ast.Call(func=ast.Name(id="print" | "dict" | "len")):
-            return frozenset()
-        case _:
-            return None
 
 
 def related(script: Script) -> tuple[Script, ...]:
@@ -188,6 +122,13 @@ def _advanced(script: Script, node: ast.Call) -> bool:
             return True
         case _:
             return False
+
+
+def advances(script: Script, node: ast.AST, call: ast.Call) -> bool:
+    """Whether `node` is a `next(…)` that takes a batch of the loader that `call` makes."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    return any(item.node is call for value in script.values(node.args[0]) for _, items in value.items for item in items)
 
 
 def repeats(home: Script, node: ast.AST, script: Script, origin: ast.AST, depth: int = 5) -> bool:

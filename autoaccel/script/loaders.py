@@ -91,7 +91,7 @@ def _leaves(
             return
     if isinstance(iterable, ast.Name):
         definitions = script.definitions(iterable)
-        if len(definitions) == 1 and definitions[0].how == "assign" and not definitions[0].path:
+        if len(definitions) == 1 and definitions[0].how in ("assign", "with") and not definitions[0].path:
             value = definitions[0].value
             if isinstance(value, ast.Call) and (
                 external.is_loop_wrapper(script.qualname(value.func))

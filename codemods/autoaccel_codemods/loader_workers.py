@@ -29,6 +29,7 @@ from autoaccel.script import Script, datasets
 from autoaccel.script.loader_calls import (
     Iteration,
     LoaderCall,
+    advances,
     dataset_changes,
     in_daemon,
     iterations,
@@ -66,7 +67,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
     given = made.settings.keys() | made.possible
     workers = made.settings.get("num_workers")
-    without = "num_workers" not in given or (isinstance(workers, ast.Constant) and not workers.value)
+    zero = isinstance(workers, ast.Constant) and not workers.value and made.writes("num_workers")
+    without = "num_workers" not in given or zero
     hidden = sorted({"num_workers", "pin_memory"} & (made.possible - made.settings.keys()))
     if hidden:
         yield RULE.skip(made.call, f"{' and '.join(hidden)} may already be set through the unpacked keyword arguments")
@@ -139,7 +141,7 @@ def _unfit(script: Script, made: LoaderCall, sources: tuple[Value, ...], uses: t
     collate = made.settings.get("collate_fn")
     if collate is not None and datasets.uses_device(script, collate):
         return "its batches are moved to a device while they are collated"
-    if any(_unknown(source) for source in sources) and not _moved(uses):
+    if any(_unknown(source) for source in sources) and not _moved(made, uses):
         return "its dataset is not known here, so its samples may be on a device"
     return None
 
@@ -149,9 +151,14 @@ def _unknown(source: Value) -> bool:
     return abstract or source.kind in (Kind.UNKNOWN, Kind.EXTERNAL)
 
 
-def _moved(uses: tuple[Iteration, ...]) -> bool:
-    """Whether some loop moves the batches to a device: then they come from the CPU."""
-    return any(transfer.site is use.node for use in uses for transfer in use.script.transfers)
+def _moved(made: LoaderCall, uses: tuple[Iteration, ...]) -> bool:
+    """Whether some batches are moved to a device after they were loaded: then they come from the CPU."""
+    for home in dict.fromkeys(use.script for use in uses):
+        loops = [use.node for use in uses if use.script is home]
+        for transfer in home.transfers:
+            if transfer.site in loops or advances(transfer.site_script, transfer.site, made.call):
+                return True
+    return False
 
 
 def _no_workers(

@@ -145,6 +145,10 @@ def _is_plain(test: ast.expr) -> bool:
             return True
         case ast.Attribute(value=value):
             return _is_plain(value)
+        case ast.UnaryOp(op=ast.Not(), operand=value):
+            return _is_plain(value)
+        case ast.Compare(left=value, ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return _is_plain(value)
         case ast.Call(func=function, args=[], keywords=[]):
             return ast.unparse(function) == "torch.cuda.is_available"
         case _:

@@ -7,7 +7,8 @@ import ast
 import pytest
 
 from autoaccel.script import load
-from autoaccel.script.loader_calls import in_daemon, iterations, loader_calls, mapping_keys, repeats, runs_within
+from autoaccel.script.loader_calls import in_daemon, iterations, loader_calls, repeats, runs_within
+from autoaccel.script.mappings import mapping_items, mapping_keys
 
 IMPORTS = "from torch.utils.data import DataLoader\n"
 
@@ -99,3 +100,35 @@ def test_in_daemon(start: str, daemon: bool) -> None:
     )
     (made,) = loader_calls(script)
     assert in_daemon(script, made.call) is daemon
+
+
+@pytest.mark.parametrize(
+    ("before", "unpacked", "items"),
+    [
+        ("", "{'a': 1, 'b': 2}", {"a": "1", "b": "2"}),
+        ("kw = dict(a=1)\n", "kw", {"a": "1"}),
+        ("kw = {'a': 1}\nprint(kw['a'])\n", "kw", {"a": "1"}),
+        ("kw = {'a': 1}\nkw['b'] = 2\n", "kw", None),
+        ("kw = {'a': 1}\nkw.pop('a')\n", "kw", None),
+        ("kw = {'a': 1}\nif cuda:\n    kw = {}\n", "kw", None),
+        ("kw = {'a': 1} if cuda else {}\n", "kw", None),
+        ("", "{name: 1}", None),
+    ],
+)
+def test_values_that_a_mapping_surely_has(before: str, unpacked: str, items: dict[str, str] | None) -> None:
+    script = load(f"{before}f(**({unpacked}))\n")
+    call = next(node for node in script.find(ast.Call) if getattr(node.func, "id", "") == "f")
+    found = mapping_items(script, call.keywords[0].value)
+    assert (found and {key: script.source(value) for key, value in found.items()}) == items
+
+
+def test_keys_that_callers_pass_on() -> None:
+    text = "def make(n, **kw):\n    return DataLoader([1], n, **kw)\nmake(1, shuffle=True)\nmake(2, **{'drop_last': True})\n"
+    (made,) = loader_calls(load(IMPORTS + text))
+    assert made.possible == {"shuffle", "drop_last"}
+    assert made.problem is None
+
+
+def test_keys_of_a_function_that_nobody_calls_are_not_known() -> None:
+    (made,) = loader_calls(load(IMPORTS + "def make(n, **kw):\n    return DataLoader([1], n, **kw)\n"))
+    assert made.problem is not None
