@@ -87,6 +87,18 @@ def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
     return False
 
 
+def _records(script: Script, call: ast.Call, within: ast.AST) -> bool:
+    """Whether a forward runs with gradients on: neither here nor in the project function that it enters are they
+    off."""
+    if gradients_off(script, call, within):
+        return False
+    callees = [] if script.kind(call.func) is Kind.MODULE else script.callees(call)
+    return not callees or any(
+        any(not gradients_off(other, inner, function) for inner in forward_calls(other, function))
+        for other, function in callees
+    )
+
+
 def _eval_calls(script: Script, outer: ast.AST) -> list[ast.Call]:
     """`model.eval()` and `model.train(False)` within a scope."""
     return [part for part in walk_scope(outer) if isinstance(part, ast.Call) and _switches_to_eval(script, part)]
@@ -121,7 +133,7 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
         if asked is None or not _only_asks(asked):
             return None
         return EvaluationPass(function, function, None, None, forwards, False, "it needs gradients itself")
-    open_forwards = tuple(call for call in forwards if not gradients_off(script, call, function))
+    open_forwards = tuple(call for call in forwards if _records(script, call, function))
     if not open_forwards:
         return EvaluationPass(function, function, None, None, (), True, None)
     return EvaluationPass(
@@ -258,7 +270,7 @@ def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]
     block = script.block(first)
     inner = block[block.index(first) : block.index(last) + 1]
     calls = [call for statement in inner for call in forward_calls(script, statement)]
-    open_calls = tuple(call for call in calls if not gradients_off(script, call, first))
+    open_calls = tuple(call for call in calls if _records(script, call, first))
     if not open_calls:
         yield EvaluationPass(first, None, first, last, (), True, None)
         return

@@ -184,13 +184,17 @@ class Script:
 
     @cached_property
     def used_names(self) -> frozenset[str]:
-        """Every identifier of the file: names, attributes of `self`, parameters, imports."""
+        """Every identifier that a new name could clash with: names, attributes of `self`, parameters, imports."""
         names = {node.id for node in self.find(ast.Name)}
         names.update(node.arg for node in self.find(ast.arg))
         names.update(node.name for node in self.find(ast.FunctionDef))
         names.update(node.name for node in self.find(ast.AsyncFunctionDef))
         names.update(node.name for node in self.find(ast.ClassDef))
-        names.update(node.attr for node in self.find(ast.Attribute))
+        names.update(
+            node.attr
+            for node in self.find(ast.Attribute)
+            if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        )
         names.update(handler.name for handler in self.find(ast.ExceptHandler) if handler.name)
         aliases = [alias for node in self.find(ast.Import) for alias in node.names]
         aliases.extend(alias for node in self.find(ast.ImportFrom) for alias in node.names)

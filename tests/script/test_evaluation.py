@@ -38,6 +38,11 @@ def passes(text: str) -> list[tuple[int, str]]:
             id="covered",
         ),
         pytest.param(
+            "def validate():\n    def run():\n        with torch.no_grad():\n            model(x)\n    model.eval()\n    run()\n",
+            [(1, "covered")],
+            id="covered in the function that it calls",
+        ),
+        pytest.param(
             "@torch.no_grad()\ndef test():\n    model.eval()\n    model(x)\n", [(1 + 1, "covered")], id="decorated"
         ),
         pytest.param(

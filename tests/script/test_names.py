@@ -86,3 +86,10 @@ def test_deterministic(text: str, expected: bool) -> None:
 def test_frameworks() -> None:
     assert load("from pytorch_lightning import Trainer\n").frameworks == {"Lightning"}
     assert load("from transformers import BertModel\n").frameworks == frozenset()
+
+
+def test_names_that_are_taken() -> None:
+    script = load("import argparse\nargs.accel = 1\nclass C:\n    def f(self, x):\n        self.scaler = x\n")
+    assert script.free_name("accel") == "accel"  # an attribute of something else is no clash
+    assert script.free_name("scaler", "grad_scaler") == "grad_scaler"
+    assert script.free_name("x") == "x2"
