@@ -93,14 +93,15 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
             *_add(script, made, "pin_memory", "pin_memory()"),
             tier=Tier.EXACT,
         )
-    chosen = isinstance(workers, ast.Constant) and isinstance(workers.value, int) and workers.value > 0
-    if "persistent_workers" not in given and (first is not None or chosen) and _persists(script, made, uses):
-        text = "its workers are started again for every pass"
-        if first is not None:
-            edits = _add(script, made, "persistent_workers", "num_workers() > 0")
-            yield RULE.finding(made.call, text, *edits, needs=(first,))
-        else:
-            yield RULE.finding(made.call, text, AddArguments(made.call, (("persistent_workers", Code("True")),)))
+    if "persistent_workers" in given or not _persists(script, made, uses):
+        return
+    if first is not None:
+        edits = _add(script, made, "persistent_workers", "num_workers() > 0")
+        yield RULE.finding(made.call, "its workers are started again for every pass", *edits, needs=(first,))
+    elif isinstance(workers, ast.Constant) and isinstance(workers.value, int) and workers.value > 0:
+        yield RULE.skip(
+            made.call, "persistent workers would change the shuffles of a loader whose workers it chose itself"
+        )
 
 
 def _with_workers(script: Script, made: LoaderCall, sources: tuple[Value, ...]) -> Finding:

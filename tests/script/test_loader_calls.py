@@ -123,7 +123,8 @@ def test_values_that_a_mapping_surely_has(before: str, unpacked: str, items: dic
 
 
 def test_keys_that_callers_pass_on() -> None:
-    text = "def make(n, **kw):\n    return DataLoader([1], n, **kw)\nmake(1, shuffle=True)\nmake(2, **{'drop_last': True})\n"
+    made_by = "def make(n, **kw):\n    return DataLoader([1], n, **kw)\n"
+    text = f"{made_by}make(1, shuffle=True)\nmake(2, **{{'drop_last': True}})\n"
     (made,) = loader_calls(load(IMPORTS + text))
     assert made.possible == {"shuffle", "drop_last"}
     assert made.problem is None
