@@ -57,10 +57,13 @@ class BatchReads:
         done: set[Function | None] = set()
         while pending := [function for function in self.functions if function not in done]:
             done.add(pending[0])
-            own = [name for name in names if self._home(name) is pending[0]]
-            names = [name for name in names if name not in own]
-            for name in own:
-                found.extend(self._of_name(name))
+            others: list[ast.Name] = []
+            for name in names:
+                if self._home(name) is pending[0]:
+                    found.extend(self._of_name(name))
+                else:
+                    others.append(name)
+            names = others
         return [
             read
             for read in found
