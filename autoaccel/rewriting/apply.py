@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import ast
 import bisect
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from autoaccel.rewriting import arguments, blocks, imports
+from autoaccel.rewriting import arguments, blocks, disguise, imports
 from autoaccel.rewriting.finding import (
     AddArguments,
     AddDecorator,
@@ -31,7 +30,7 @@ from autoaccel.rewriting.finding import (
     WrapStatements,
 )
 from autoaccel.rewriting.fragments import Fragments, bare, code_of, parenthesized, preferred_quote, same_meaning
-from autoaccel.rewriting.places import Places, Position, newline_of, raw_lines, split_lines
+from autoaccel.rewriting.places import Places, Position
 from autoaccel.rewriting.plan import anchors, arguments_of, codes
 
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
@@ -45,47 +44,19 @@ def apply(places: Places, findings: Sequence[Finding]) -> str:
     """The text with the edits of these findings, which a plan has found to fit together. Raises `CannotApplyError`."""
     if not findings:
         return places.text
-    readable = "\n".join(_plain(line) for line in places.lines)
-    module = _parse(places.text)
-    if module is not None and module.code == places.text:
-        return _Transformer(places, module, findings, {}).result().code
-    # LibCST loses form feeds, lone carriage returns and blanks after the last newline: let it edit a text without them,
-    # and take every line that it did not change from the file.
-    module = _parse(readable)
-    if module is None or module.code != readable:
-        raise CannotApplyError("LibCST cannot reproduce this file")
-    shifts = {number: len(line) - len(_plain(line)) for number, line in enumerate(places.lines, 1)}
-    edited = _Transformer(places, module, findings, shifts).result().code
-    return _with_original_lines(places.text, split_lines(readable), split_lines(edited))
+    for dress in (disguise.light, disguise.full):
+        dressed = dress(places.text)
+        module = _parse(dressed.text)
+        if module.code == dressed.text:
+            return dressed.reveal(_Transformer(places, module, findings, dressed.shifts).result().code)
+    raise CannotApplyError("LibCST cannot reproduce this file")
 
 
-def _parse(text: str) -> cst.Module | None:
+def _parse(text: str) -> cst.Module:
     try:
         return cst.parse_module(text)
     except cst.ParserSyntaxError as error:
         raise CannotApplyError(f"LibCST cannot parse this file: {error.message}") from error
-
-
-def _plain(line: str) -> str:
-    """A line without what LibCST loses: leading form feeds, blanks on a blank line."""
-    return line.lstrip("\f") if line.strip(" \t\f") else ""
-
-
-def _with_original_lines(text: str, plain: list[str], edited: list[str]) -> str:
-    """`edited`, with the lines of `text` wherever `plain` was not changed, their ends included."""
-    newline = newline_of(text)
-    lines: list[str] = []
-    original = raw_lines(text)
-    same = 0
-    # The matcher may align repeated lines anyhow; what is common at both ends is beyond doubt.
-    while same < min(len(plain), len(edited)) and plain[-1 - same] == edited[-1 - same]:
-        same += 1
-    matcher = difflib.SequenceMatcher(None, plain[: len(plain) - same], edited[: len(edited) - same], autojunk=False)
-    for tag, low, high, start, stop in matcher.get_opcodes():
-        lines.extend(original[low:high] if tag == "equal" else edited[start:stop])
-    lines.extend(original[len(original) - same :])
-    ended = [line if line.endswith(("\n", "\r")) else line + newline for line in lines[:-1]]
-    return "".join([*ended, lines[-1].rstrip("\r\n")])
 
 
 @dataclass(slots=True)

@@ -288,7 +288,7 @@ class _BlankLines(cst.CSTTransformer):
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode
     ) -> cst.CSTNode:
         del original_node
-        if isinstance(updated_node, cst.EmptyLine) and updated_node.comment is None and updated_node.whitespace.empty:
+        if isinstance(updated_node, cst.EmptyLine) and updated_node.comment is None:
             return updated_node.with_changes(indent=False)
         return updated_node
 

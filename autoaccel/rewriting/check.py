@@ -77,10 +77,14 @@ def _edited_lines(places: Places, edit: Edit) -> Iterator[int]:
         case RemoveStatement(statement=statement):
             line = places.first_line(statement)
             yield from range(line, (statement.end_lineno or statement.lineno) + 1)
-            # Of the blank lines above it and below it, one set may go.
+            # The blank lines above it or below it may go, too.
             while line > 1 and not places.lines[line - 2].strip():
                 line -= 1
                 yield line
+            line = (statement.end_lineno or statement.lineno) + 1
+            while line <= len(places.lines) and not places.lines[line - 1].strip():
+                yield line
+                line += 1
         case _:
             for node in anchors(edit):
                 holder = places.statement(node)
@@ -105,7 +109,12 @@ def _gaps(places: Places, edit: Edit) -> Iterator[int]:
                 yield line
     match edit:
         case InsertAfter(statement=statement) | WrapStatements(last=statement) | RemoveStatement(statement=statement):
-            yield (statement.end_lineno or statement.lineno) + 1
+            line = (statement.end_lineno or statement.lineno) + 1
+            yield line
+            # Comments and blanks that stand deeper than the statement belong to its last block.
+            while line <= len(places.lines) and places.lines[line - 1].strip()[:1] in ("", "#"):
+                line += 1
+                yield line
 
 
 def _own_lines(places: Places, statement: ast.stmt) -> range:

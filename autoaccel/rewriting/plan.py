@@ -135,8 +135,8 @@ def _obstacle(edit: Edit, places: Places) -> str | None:
         case RemoveArgument(call=call, argument=argument):
             return _loses_comment(places, places.start(argument), removed_argument_end(places, call, argument), [])
         case RemoveStatement(statement=statement):
-            line = places.first_line(statement)
-            return _loses_comment(places, (line, 0), places.end(statement), [])
+            start = (places.first_line(statement), 0)
+            return _loses_comment(places, start, _end_with_comments(places, statement), [])
         case WrapStatements(first=first, last=last):
             block = places.block(first)
             if last not in block or block.index(last) < block.index(first):
@@ -159,6 +159,20 @@ def _loses_comment(places: Places, start: Position, end: Position, kept: list[tu
         if not any(first <= position < last for first, last in kept):
             return f"it would drop the comment on line {position[0]}"
     return None
+
+
+def _end_with_comments(places: Places, statement: ast.stmt) -> Position:
+    """The end of a statement, with the comments that stand below it and belong to its last block by their indentation."""
+    end = places.end(statement)
+    if places.header_end(statement) == statement.end_lineno:
+        return end
+    block = places.block(statement)
+    following = block[block.index(statement) + 1 :]
+    limit = (places.first_line(following[0]), 0) if following else (len(places.lines) + 1, 0)
+    for line, column in places.comments:
+        if end < (line, column) < limit and column > places.start(statement)[1]:
+            end = (line, column + 1)
+    return end
 
 
 def _must_lead(places: Places, statement: ast.stmt) -> bool:

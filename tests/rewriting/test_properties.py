@@ -63,7 +63,8 @@ BLOCKS = (
     "async def h():",
     "@dec\ndef g(self) -> f(1):",
 )
-BETWEEN = ("", "", "\n", "# comment\n", "\n\n# two\n\n", "   \n")
+HEADS = ("#!/usr/bin/env python\n", '"""Doc."""\n', "import os\nimport torch\n", "\f\n", "\f# page\n")
+BETWEEN = ("\f\n", "", "\n", "# comment\n", "\n\n# two\n\n", "   \n")
 
 
 @st.composite
@@ -100,14 +101,16 @@ def scripts(draw: st.DrawFn) -> str:
     return newline.join(lines) + end
 
 
+def replaceable(node: ast.expr, places: Places) -> bool:
+    """Whether any expression may stand where this one does, for Python's grammar."""
+    if isinstance(node, ast.Starred) or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+        return False
+    return not isinstance(places.parent(node), ast.FormattedValue | ast.AnnAssign)
+
+
 def edits(tree: ast.Module, places: Places, chance: random.Random) -> list[Edit]:
     """One finding's worth of edits somewhere in a script."""
-    expressions = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load) and not isinstance(node, ast.Starred)
-        and not isinstance(places.parent(node), ast.JoinedStr | ast.FormattedValue | ast.Slice | ast.Subscript | ast.AnnAssign)
-    ]  # fmt: skip
+    expressions = [node for node in ast.walk(tree) if isinstance(node, ast.expr) and replaceable(node, places)]
     statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     functions = [node for node in statements if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -141,7 +144,7 @@ def edits(tree: ast.Module, places: Places, chance: random.Random) -> list[Edit]
         elif kind == 6:
             made.append(InsertAfter(statement, template))
         elif kind == 7:
-            made.append(chance.choice([RemoveStatement(statement), AddImport("accel")]))
+            made.append(RemoveStatement(statement) if chance.random() < 0.5 else AddImport("accel"))
         elif kind == 8 and functions:
             made.append(AddDecorator(chance.choice(functions), Code("new")))
     return made

@@ -281,3 +281,8 @@ def test_what_cannot_be_done_says_why(text: str, edit: Callable[[Subject], Edit]
     under = Subject(text)
     [refusal] = under.refusals(under.finding(edit(under)))
     assert reason in refusal
+
+
+def test_a_comment_at_the_end_of_a_removed_block_is_not_lost() -> None:
+    under = Subject("if x:\n    a\n    # the end\n# about b\nb\n")
+    assert under.refusals(under.finding(RemoveStatement(under.stmt("if")))) == ["it would drop the comment on line 3"]
