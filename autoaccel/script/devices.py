@@ -47,7 +47,11 @@ def _on_host(script: Script, expression: ast.expr) -> bool:
     """Surely the CPU: `cpu = torch.device("cpu")`."""
     calls = [value.node for value in script.values(expression)]
     return bool(calls) and all(
-        isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value == "cpu" for call in calls
+        isinstance(call, ast.Call)
+        and call.args
+        and isinstance(call.args[0], ast.Constant)
+        and call.args[0].value == "cpu"
+        for call in calls
     )
 
 
@@ -75,7 +79,8 @@ def _bound_everywhere(script: Script, expression: ast.expr, home: ast.AST, place
     if not definitions or any(each.scope.node is not script.tree or each.how != "assign" for each in definitions):
         return False
     return not any(
-        isinstance(part, ast.Name) and part.id == expression.id and isinstance(part.ctx, ast.Store) for part in ast.walk(home)
+        isinstance(part, ast.Name) and part.id == expression.id and isinstance(part.ctx, ast.Store)
+        for part in ast.walk(home)
     ) and expression.id not in {part.arg for part in ast.walk(home) if isinstance(part, ast.arg)}
 
 
@@ -83,7 +88,8 @@ def _parameter(script: Script, home: ast.AST) -> str | None:
     if isinstance(home, ast.FunctionDef | ast.AsyncFunctionDef):
         for argument in (*home.args.args, *home.args.kwonlyargs):
             if argument.arg == "device" and not any(
-                isinstance(part, ast.Name) and part.id == "device" and isinstance(part.ctx, ast.Store) for part in ast.walk(home)
+                isinstance(part, ast.Name) and part.id == "device" and isinstance(part.ctx, ast.Store)
+                for part in ast.walk(home)
             ):
                 scope = script.flow.scopes.get(home)
                 definitions = scope.definitions.get("device", []) if scope is not None else []

@@ -50,7 +50,18 @@ _BOOKKEEPING = frozenset(
     get_parameters init_hidden initHidden no_sync flatten_parameters cuda_is_available extra_repr tie_weights join""".split()
 )
 
-_FORWARDS = frozenset("forward encode decode sample generate predict compute_loss loss training_step reconstruct embed score".split())
+_FORWARDS = frozenset(
+    "forward encode decode sample generate predict compute_loss loss training_step reconstruct embed score".split()
+)
+
+
+def calls_in(script: Script, scope: ast.AST) -> tuple[ast.Call, ...]:
+    """The calls of a function's (or the module's) own body, in source order."""
+    known = script.project.calls.get(scope)
+    if known is None:
+        found = [part for part in walk_scope(scope) if isinstance(part, ast.Call)]
+        known = script.project.calls[scope] = tuple(sorted(found, key=lambda call: (call.lineno, call.col_offset)))
+    return known
 
 
 def effects(script: Script, node: ast.AST) -> Effect:
@@ -64,14 +75,24 @@ def effects(script: Script, node: ast.AST) -> Effect:
 
 def _effects(script: Script, node: ast.AST) -> Effect:
     found = Effect.NONE
-    for part in walk_scope(node):
+    pending: list[ast.AST] = list(node.body) if isinstance(node, ast.FunctionDef) else [node]
+    while pending:
+        part = pending.pop()
         match part:
+            case ast.stmt() if part is not node:
+                if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                    found |= effects(script, part)
+                continue
+            case ast.Lambda():
+                continue
             case ast.Call():
                 found |= call_effects(script, part)
             case ast.Attribute() if reads_gradient(script, part):
                 found |= Effect.GRADIENTS
             case ast.Yield() | ast.YieldFrom():
                 found |= Effect.YIELDS
+        if part is not node or not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(part))
     return found
 
 
@@ -89,7 +110,9 @@ def call_effects(script: Script, call: ast.Call) -> Effect:
         found |= Effect.FORWARD
     if is_sensitive(script, call):
         found |= Effect.SENSITIVE
-    if qualified in _CLIPS or (isinstance(call.func, ast.Attribute) and call.func.attr in ("clip_grad_norm_", "clip_grad_norm")):
+    if qualified in _CLIPS or (
+        isinstance(call.func, ast.Attribute) and call.func.attr in ("clip_grad_norm_", "clip_grad_norm")
+    ):
         found |= Effect.GRADIENTS
     if qualified in _DOUBLE:
         found |= Effect.DOUBLE
@@ -138,7 +161,7 @@ def _called_optimizer(expression: ast.expr) -> bool:
     match expression:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             lowered = name.lower().strip("_")
-            return "optim" in lowered and "sched" not in lowered or lowered in ("opt", "opt_g", "opt_d", "opti")
+            return ("optim" in lowered and "sched" not in lowered) or lowered in ("opt", "opt_g", "opt_d", "opti")
         case ast.Subscript(value=value):
             return _called_optimizer(value)
         case _:
@@ -191,7 +214,9 @@ def reads_gradient(script: Script, node: ast.Attribute) -> bool:
     if node.attr != "grad" or script.qualname(node) is not None or isinstance(node.ctx, ast.Store | ast.Del):
         return False
     parent = script.parent(node)
-    if isinstance(parent, ast.Compare) and all(isinstance(each, ast.Constant) and each.value is None for each in parent.comparators):
+    if isinstance(parent, ast.Compare) and all(
+        isinstance(each, ast.Constant) and each.value is None for each in parent.comparators
+    ):
         return False
     if isinstance(parent, ast.If | ast.IfExp | ast.While) or (isinstance(parent, ast.BoolOp | ast.UnaryOp)):
         return False

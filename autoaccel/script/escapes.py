@@ -82,7 +82,11 @@ class _Search:
                     self._use(part)
         attributes = {name for name in self.found.reduced if name.startswith("self.")}
         for part in script.find(ast.Attribute) if attributes else ():
-            if isinstance(part.ctx, ast.Load) and isinstance(part.value, ast.Name) and f"{part.value.id}.{part.attr}" in attributes:
+            if (
+                isinstance(part.ctx, ast.Load)
+                and isinstance(part.value, ast.Name)
+                and f"{part.value.id}.{part.attr}" in attributes
+            ):
                 if script.kind(part) not in (Kind.MODULE, Kind.NUMBER, Kind.OPTIMIZER):
                     self._use(part)
         return self.result
@@ -170,13 +174,20 @@ class _Search:
                     if parent.attr == "numpy":
                         self._single(expression)
                         return
-                    if parent.attr == "to" and any(_is_dtype(script, argument) for argument in (*call.args, *(each.value for each in call.keywords))):
+                    if parent.attr == "to" and any(
+                        _is_dtype(script, argument)
+                        for argument in (*call.args, *(each.value for each in call.keywords))
+                    ):
                         return
                     expression = call
                 else:
                     expression = parent
             elif isinstance(parent, ast.Subscript) and parent.value is expression:
-                if isinstance(parent.slice, ast.Constant) and parent.slice.value == 1 and _terminal(expression) in _WITH_INDICES:
+                if (
+                    isinstance(parent.slice, ast.Constant)
+                    and parent.slice.value == 1
+                    and _terminal(expression) in _WITH_INDICES
+                ):
                     return
                 expression = parent
             elif isinstance(parent, ast.Starred):
@@ -194,7 +205,10 @@ class _Search:
                 if script.callees(parent) and Effect.FORWARD not in call_effects(script, parent):
                     self._handed_on(parent, expression)
                 elif self._refused(parent):
-                    self._single(expression, foreign=not (script.qualname(parent.func) or "").startswith(("numpy.", "sklearn.", "scipy.")))
+                    self._single(
+                        expression,
+                        foreign=not (script.qualname(parent.func) or "").startswith(("numpy.", "sklearn.", "scipy.")),
+                    )
             case ast.Return():
                 self._returned(expression)
             case ast.Tuple() if isinstance(script.parent(parent), ast.Return) and isinstance(parent.ctx, ast.Load):
@@ -251,7 +265,9 @@ class _Search:
                 return True
             if kinds & {Kind.TENSOR, Kind.BATCH, Kind.PARAMETER}:
                 return call.func.attr in ("matmul", "mm", "bmm", "dot", "mv")
-            return kinds <= {Kind.UNKNOWN, Kind.OBJECT} and call.func.attr not in _ENDS and not self._low(call.func.value)
+            return (
+                kinds <= {Kind.UNKNOWN, Kind.OBJECT} and call.func.attr not in _ENDS and not self._low(call.func.value)
+            )
         return False
 
     def _structured(self, expression: ast.expr) -> bool:
@@ -268,7 +284,9 @@ class _Search:
         return False
 
     def _single(self, expression: ast.expr, foreign: bool = False) -> None:
-        if id(expression) in self.taken or any(expression is hoist.expression for region in self.found.regions for hoist in region.hoists):
+        if id(expression) in self.taken or any(
+            expression is hoist.expression for region in self.found.regions for hoist in region.hoists
+        ):
             return
         if isinstance(expression, ast.Call) and _terminal(expression) == "float":
             return
@@ -278,7 +296,9 @@ class _Search:
         if kind in (Kind.SEQUENCE, Kind.MAPPING) or _state(expression) or self._structured(expression):
             if foreign:  # code that is not seen takes what it gets; it took structures of tensors before
                 return
-            self.result.problems.append((expression, "a structure of tensors leaves the mixed-precision region for code that needs float32"))
+            self.result.problems.append(
+                (expression, "a structure of tensors leaves the mixed-precision region for code that needs float32")
+            )
             return
         self.taken.add(id(expression))
         self.result.single.append(expression)
@@ -301,7 +321,9 @@ def _is_dtype(script: Script, node: ast.expr) -> bool:
     return script.kind(node) is Kind.DTYPE
 
 
-def array_sites(other: Script, function: ast.FunctionDef, script: Script, call: ast.Call, argument: ast.expr) -> Iterator[ast.expr]:
+def array_sites(
+    other: Script, function: ast.FunctionDef, script: Script, call: ast.Call, argument: ast.expr
+) -> Iterator[ast.expr]:
     """Where a project function turns what it receives for `argument` into an array, or hands it to foreign code."""
     for parameter in _parameters(function):
         if script.argument(call, function, parameter, other) is not argument:
@@ -336,6 +358,10 @@ def _array_site(script: Script, name: ast.Name) -> ast.expr | None:
             break
     if isinstance(parent, ast.Call) and parent.func is not expression:
         qualified = script.qualname(parent.func)
-        if qualified is not None and not script.is_project_name(parent.func) and not qualified.startswith(_TENSOR_LIBRARIES):
+        if (
+            qualified is not None
+            and not script.is_project_name(parent.func)
+            and not qualified.startswith(_TENSOR_LIBRARIES)
+        ):
             return expression
     return None

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.script.effects import Effect, effects
+from autoaccel.script.effects import Effect, call_effects, calls_in, effects
 from autoaccel.script.flow import Definition
 from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
@@ -30,14 +30,17 @@ _LINEAR_ALGEBRA = re.compile(
 )
 _POLICY = re.compile(r"^(gym|gymnasium|procgen|dm_env|stable_baselines3|pettingzoo|minigrid|mujoco\w*)(\.|$)")
 _SPARSE = re.compile(r"^torch\.(sparse(\..*)?|sparse_\w+_tensor|spmm|smm|hspmm|sspaddmm)$|^torch_sparse(\..*)?$")
-_HOOKS = frozenset({"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"})
+_HOOKS = frozenset(
+    {"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"}
+)
 _INDEXED = frozenset("scatter_ scatter_add_ index_add_ index_copy_ masked_scatter_ index_put_ scatter_reduce_".split())
 _HALF_LIMIT = 65504.0
 
 
 def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
     """Reasons that hold for a whole file: mixed precision of its own, other default types, sharding, hooks on gradients."""
-    for node in (*script.find(ast.Name), *script.find(ast.Attribute)):
+    mentions: list[ast.Name | ast.Attribute] = [*script.find(ast.Name), *script.find(ast.Attribute)]
+    for node in mentions:
         qualified = script.qualname(node)
         if qualified is None or not isinstance(node.ctx, ast.Load):
             continue
@@ -99,18 +102,17 @@ def in_step(script: Script, home: ast.AST) -> Iterator[Problem]:
     """Reasons in the functions of the step and in what they call."""
     if Effect.DOUBLE in effects(script, home):
         yield _first_double(script, home), "it differentiates by hand or twice (autograd.grad, create_graph)"
-    for part in walk_scope(home):
-        match part:
-            case ast.Call():
-                for keyword in part.keywords:
-                    if keyword.arg == "error_if_nonfinite" and not _false(keyword.value):
-                        yield part, "clipping insists on finite gradients"
-            case ast.With(items=items):
-                for item in items:
-                    if script.runtime_name(item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr):
-                        yield part, "it uses mixed precision already"
-                    elif _precision_context(script, item.context_expr):
-                        yield part, "it uses mixed precision already"
+    for call in calls_in(script, home):
+        for keyword in call.keywords:
+            if keyword.arg == "error_if_nonfinite" and not _false(keyword.value):
+                yield call, "clipping insists on finite gradients"
+    for statement in script.find(ast.With):
+        if (script.function(statement) or script.tree) is home:
+            for item in statement.items:
+                expression = item.context_expr
+                function = expression.func if isinstance(expression, ast.Call) else expression
+                if script.runtime_name(function) or _precision_context(script, expression):
+                    yield statement, "it uses mixed precision already"
 
 
 def _precision_context(script: Script, expression: ast.expr) -> bool:
@@ -120,11 +122,9 @@ def _precision_context(script: Script, expression: ast.expr) -> bool:
 
 
 def _first_double(script: Script, home: ast.AST) -> ast.AST:
-    from autoaccel.script.effects import call_effects
-
-    for part in walk_scope(home):
-        if isinstance(part, ast.Call) and Effect.DOUBLE in call_effects(script, part):
-            return part
+    for call in calls_in(script, home):
+        if Effect.DOUBLE in call_effects(script, call):
+            return call
     return home
 
 
@@ -167,7 +167,9 @@ def _entered(script: Script, call: ast.Call, within: ast.AST) -> Iterator[tuple[
 def in_code(code: Reached) -> Iterator[Problem]:
     """Reasons in code that comes under autocast."""
     for script, node in code:
-        if isinstance(node, ast.FunctionDef) and (node.name in ("__init__", "__new__") or node.name.startswith(("init_", "_init", "reset_"))):
+        if isinstance(node, ast.FunctionDef) and (
+            node.name in ("__init__", "__new__") or node.name.startswith(("init_", "_init", "reset_"))
+        ):
             continue
         for part in ast.walk(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
             reason = _unsafe(script, part)
@@ -188,11 +190,20 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
                 return "a custom autograd function is not prepared for autocast"
             if isinstance(node.func, ast.Attribute) and node.func.attr in _INDEXED and _reduced_source(script, node):
                 return f"{node.func.attr} needs one precision for buffer and source"
-            if isinstance(node.func, ast.Attribute) and node.func.attr in ("half", "double", "bfloat16") and not node.args:
+            if (
+                isinstance(node.func, ast.Attribute)
+                and node.func.attr in ("half", "double", "bfloat16")
+                and not node.args
+            ):
                 return f"the model converts with .{node.func.attr}()"
             if _log_of_complement(script, node):
                 return "log(1 - p) of rounded probabilities is infinite"
-            if isinstance(node.func, ast.Attribute) and node.func.attr == "backward" and qualified is None and not script.callees(node):
+            if (
+                isinstance(node.func, ast.Attribute)
+                and node.func.attr == "backward"
+                and qualified is None
+                and not script.callees(node)
+            ):
                 return "the model runs a backward pass itself"
         case ast.Assign(targets=[ast.Subscript(slice=index) as target], value=value):
             if written_by_index(script, index) and not isinstance(value, ast.Constant) and low_precision(script, value):
@@ -237,7 +248,14 @@ def low_precision(script: Script, expression: ast.expr, depth: int = 5) -> bool:
         if isinstance(part, ast.Call):
             if script.kind(part.func) is Kind.MODULE:
                 return True
-            if isinstance(part.func, ast.Attribute) and part.func.attr in ("float", "item", "argmax", "long", "int", "type_as"):
+            if isinstance(part.func, ast.Attribute) and part.func.attr in (
+                "float",
+                "item",
+                "argmax",
+                "long",
+                "int",
+                "type_as",
+            ):
                 return False
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and depth:
             for definition in script.definitions(part):
@@ -247,11 +265,19 @@ def low_precision(script: Script, expression: ast.expr, depth: int = 5) -> bool:
 
 
 def _value_is_low(script: Script, definition: Definition, depth: int) -> bool:
-    return definition.how in ("assign", "aug") and definition.value is not None and low_precision(script, definition.value, depth - 1)
+    return (
+        definition.how in ("assign", "aug")
+        and definition.value is not None
+        and low_precision(script, definition.value, depth - 1)
+    )
 
 
 def _reduced_source(script: Script, call: ast.Call) -> bool:
-    source = call.args[2] if len(call.args) > 2 else next((each.value for each in call.keywords if each.arg in ("src", "source")), None)
+    source = (
+        call.args[2]
+        if len(call.args) > 2
+        else next((each.value for each in call.keywords if each.arg in ("src", "source")), None)
+    )
     if source is None and len(call.args) == 2:
         source = call.args[1]
     return source is not None and low_precision(script, source)
@@ -264,8 +290,12 @@ def _custom_function(script: Script, call: ast.Call) -> bool:
     for value in script.values(call.func.value):
         if value.kind is Kind.CLASS and value.cls is not None:
             if "torch.autograd.Function" in set(value.cls.script.project.external_lineage(value.cls)):
-                forward = [each for each in value.cls.node.body if isinstance(each, ast.FunctionDef) and each.name == "forward"]
-                if not any("custom_fwd" in ast.unparse(decorator) for each in forward for decorator in each.decorator_list):
+                forward = [
+                    each for each in value.cls.node.body if isinstance(each, ast.FunctionDef) and each.name == "forward"
+                ]
+                if not any(
+                    "custom_fwd" in ast.unparse(decorator) for each in forward for decorator in each.decorator_list
+                ):
                     return True
     return False
 
@@ -275,11 +305,17 @@ def needs_range(code: Reached) -> bool:
     for script, node in code:
         for part in ast.walk(node):
             if isinstance(part, ast.Call):
-                if _name(part) in _FILLS and any(_large(argument) for argument in (*part.args, *(each.value for each in part.keywords))):
+                if _name(part) in _FILLS and any(
+                    _large(argument) for argument in (*part.args, *(each.value for each in part.keywords))
+                ):
                     return True
                 if _name(part) in ("bmm", "mm", "matmul") and _gram(script, part):
                     return True
-            elif isinstance(part, ast.BinOp) and isinstance(part.op, ast.MatMult) and _transposed(script, part.right, part.left):
+            elif (
+                isinstance(part, ast.BinOp)
+                and isinstance(part.op, ast.MatMult)
+                and _transposed(script, part.right, part.left)
+            ):
                 return True
     return False
 
@@ -294,7 +330,13 @@ def _large(node: ast.expr) -> bool:
 
 
 def _name(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
+    return (
+        call.func.attr
+        if isinstance(call.func, ast.Attribute)
+        else call.func.id
+        if isinstance(call.func, ast.Name)
+        else ""
+    )
 
 
 def _gram(script: Script, call: ast.Call) -> bool:
@@ -311,10 +353,23 @@ def _transposed(script: Script, second: ast.expr, first: ast.expr) -> bool:
         if len(definitions) == 1 and definitions[0].value is not None and not definitions[0].path:
             second = definitions[0].value
     match second:
-        case ast.Call(func=ast.Attribute(value=value, attr="t" | "transpose" | "permute")) | ast.Attribute(value=value, attr="T" | "mT"):
+        case (
+            ast.Call(func=ast.Attribute(value=value, attr="t" | "transpose" | "permute"))
+            | ast.Attribute(value=value, attr="T" | "mT")
+        ):
             return ast.unparse(value) == ast.unparse(first)
         case _:
             return False
 
 
-__all__ = ["Problem", "Reached", "in_code", "in_file", "in_step", "low_precision", "needs_range", "reached", "written_by_index"]
+__all__ = [
+    "Problem",
+    "Reached",
+    "in_code",
+    "in_file",
+    "in_step",
+    "low_precision",
+    "needs_range",
+    "reached",
+    "written_by_index",
+]

@@ -53,6 +53,9 @@ class Project:
         self.training: dict[ast.AST, bool] = {}
         self.gradient_asks: dict[ast.AST, ast.AST | None] = {}
         self.effects: dict[ast.AST, Effect] = {}
+        self.calls: dict[ast.AST, tuple[ast.Call, ...]] = {}
+        self.reads: dict[ast.AST, frozenset[str]] = {}
+        self.changes: dict[ast.AST, frozenset[str]] = {}
         self._scripts: dict[Path, Script | None] = {}
         self._loaded = 0
         self._located: dict[tuple[Script, str, int], tuple[Path, tuple[str, ...]] | None] = {}

@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from autoaccel.script.training import Backward, Problem, TrainingStep
 
 _NEVER = Effect.BACKWARD | Effect.STEP | Effect.SAVES | Effect.YIELDS
-_NEVER_INSIDE = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Return | ast.Global | ast.Nonlocal
+_NEVER_INSIDE = (
+    ast.FunctionDef
+    | ast.AsyncFunctionDef
+    | ast.ClassDef
+    | ast.Import
+    | ast.ImportFrom
+    | ast.Return
+    | ast.Global
+    | ast.Nonlocal
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +98,11 @@ class _Planner:
     def run(self) -> Regions:
         for backward in self.step.backwards:
             if not self.slice.add(backward):
-                reason = "the forward pass is in another file" if self.slice.unresolved else "no forward pass of a model is seen for this loss"
+                reason = (
+                    "the forward pass is in another file"
+                    if self.slice.unresolved
+                    else "no forward pass of a model is seen for this loss"
+                )
                 self.found.problems.append((backward.call, reason))
         blocks: dict[int, list[ast.stmt]] = {}
         for statement in (*self.slice.statements, *self.heavy):
@@ -98,7 +111,10 @@ class _Planner:
         for block in sorted(blocks.values(), key=lambda block: block[0].lineno):
             self._block(block)
         self.found.regions.sort(key=lambda region: region.place.lineno)
-        inside = [*self.found.statements(self.script), *(hoist.expression for each in self.found.regions for hoist in each.hoists)]
+        inside = [
+            *self.found.statements(self.script),
+            *(hoist.expression for each in self.found.regions for hoist in each.hoists),
+        ]
         self.found.code = hazards.reached(self.script, inside)
         self.found.problems += hazards.in_code(self.found.code)
         return self.found
@@ -120,7 +136,9 @@ class _Planner:
         return any(_draws(self.script, part) for part in walk_scope(statement))
 
     def _without_gradients(self, statement: ast.stmt) -> bool:
-        return isinstance(statement, ast.With) and any(sets_grad_mode(self.script, item.context_expr) for item in statement.items)
+        return isinstance(statement, ast.With) and any(
+            sets_grad_mode(self.script, item.context_expr) for item in statement.items
+        )
 
     def _heavy(self, expression: ast.expr) -> bool:
         """Whether a backward's receiver computes a forward or a loss, so that it belongs into a region itself."""
@@ -169,7 +187,11 @@ class _Planner:
                 open_region = self._sensitive(statement, open_region if adjacent else None)
                 continue
             if self._barrier(statement):
-                if statement in self.slice.statements and Effect.FORWARD in effects(self.script, statement) and self._load(statement):
+                if (
+                    statement in self.slice.statements
+                    and Effect.FORWARD in effects(self.script, statement)
+                    and self._load(statement)
+                ):
                     flush()
                     run.append(statement)
                     self._reduce(statement)
@@ -199,19 +221,24 @@ class _Planner:
     def _starts(self, statement: ast.stmt) -> bool:
         if Effect.FORWARD in effects(self.script, statement):
             return True
-        return bool(variables(statement) & self.found.reduced) and any(
-            isinstance(part, ast.Call) and self.script.kind(part.func) is not Kind.SCHEDULER for part in walk_scope(statement)
+        return bool(variables(self.script, statement) & self.found.reduced) and any(
+            isinstance(part, ast.Call) and self.script.kind(part.func) is not Kind.SCHEDULER
+            for part in walk_scope(statement)
         )
 
     def _reduce(self, statement: ast.stmt) -> None:
         """Note what a statement inside a region leaves in low precision."""
-        if Effect.FORWARD in effects(self.script, statement) or variables(statement) & self.found.reduced:
+        if Effect.FORWARD in effects(self.script, statement) or variables(self.script, statement) & self.found.reduced:
             self.found.reduced |= changed(self.script, statement)
 
     def _load(self, statement: ast.stmt) -> bool:
         """`loss = model(next(batches))`: the batch is drawn before the region."""
         draws = [part for part in walk_scope(statement) if _draws(self.script, part)]
-        if len(draws) != 1 or not isinstance(statement, ast.Assign | ast.AugAssign) or effects(self.script, statement) & _NEVER:
+        if (
+            len(draws) != 1
+            or not isinstance(statement, ast.Assign | ast.AugAssign)
+            or effects(self.script, statement) & _NEVER
+        ):
             return False
         assert isinstance(draws[0], ast.Call)
         if self._conditional(draws[0], statement):
@@ -242,7 +269,9 @@ class _Planner:
         """Binary cross-entropy stays outside; returns the region that a following statement of the kind may add to."""
         script = self.script
         if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr):
-            self.found.problems.append((statement, "binary cross-entropy is computed in a place that cannot be kept out of autocast"))
+            self.found.problems.append(
+                (statement, "binary cross-entropy is computed in a place that cannot be kept out of autocast")
+            )
             return None
         hoists: list[Hoist] = []
         for part in walk_scope(statement):
@@ -258,15 +287,19 @@ class _Planner:
             if all(whole is not each.expression for each in hoists):
                 hoists.append(Hoist(whole, self._name(statement, *_names(statement)), self._is_argument(whole)))
         self.found.single += self._arguments(statement, hoists)
-        if region is not None and region.first is None and any(
-            variables(hoist.expression) & self._changed_since(region, statement) for hoist in hoists
+        if (
+            region is not None
+            and region.first is None
+            and any(
+                variables(self.script, hoist.expression) & self._changed_since(region, statement) for hoist in hoists
+            )
         ):
             region = None
         return self._add(statement, hoists, region)
 
     def _changed_since(self, region: Region, statement: ast.stmt) -> set[str]:
         block = self.script.block(statement)
-        start = block.index(region.last) + 1 if region.last in block else block.index(region.place)  # type: ignore[arg-type]
+        start = block.index(region.last) + 1 if region.last in block else block.index(region.place)
         return {name for each in block[start : block.index(statement)] for name in changed(self.script, each)}
 
     def _whole(self, forward: ast.expr, statement: ast.stmt) -> ast.expr | None:
@@ -275,7 +308,10 @@ class _Planner:
         for ancestor in self.script.ancestors(forward):
             if ancestor is statement or not isinstance(ancestor, ast.expr | ast.keyword | ast.Starred):
                 return whole
-            if any(isinstance(part, ast.Call) and Effect.SENSITIVE in call_effects(self.script, part) for part in ast.walk(ancestor)):
+            if any(
+                isinstance(part, ast.Call) and Effect.SENSITIVE in call_effects(self.script, part)
+                for part in ast.walk(ancestor)
+            ):
                 return whole
             if isinstance(ancestor, ast.Starred):
                 return None
@@ -313,11 +349,17 @@ class _Planner:
                     continue
                 if isinstance(argument, ast.Starred | ast.Tuple | ast.List | ast.Dict):
                     continue
-                if variables(argument) & self.found.reduced and not _is_single(argument):
+                if variables(self.script, argument) & self.found.reduced and not _is_single(argument):
                     if self.script.kind(argument) in (Kind.SEQUENCE, Kind.MAPPING):
                         self.found.problems.append((argument, "binary cross-entropy takes a structure of tensors"))
                         return
-                    if self.script.kind(argument) not in (Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.MODULE, Kind.LOSS_FUNCTION):
+                    if self.script.kind(argument) not in (
+                        Kind.NUMBER,
+                        Kind.BOOL,
+                        Kind.STRING,
+                        Kind.MODULE,
+                        Kind.LOSS_FUNCTION,
+                    ):
                         yield argument
 
     def _computes_loss(self, call: ast.Call) -> bool:
@@ -362,7 +404,11 @@ def _names(statement: ast.stmt) -> tuple[str, ...]:
 
 def _is_single(argument: ast.expr) -> bool:
     """`x.float()`."""
-    return isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute) and argument.func.attr in ("float", "double")
+    return (
+        isinstance(argument, ast.Call)
+        and isinstance(argument.func, ast.Attribute)
+        and argument.func.attr in ("float", "double")
+    )
 
 
 def _draws(script: Script, node: ast.AST) -> bool:

@@ -162,7 +162,9 @@ def _after_backward(script: Script, statement: ast.stmt, scaling: Scaling) -> li
 def _innermost(script: Script, statement: ast.stmt) -> ast.stmt:
     """The nested statement that reads gradients when one branch alone does, and no loop is in between."""
     while isinstance(statement, ast.If) and Effect.GRADIENTS not in effects(script, statement.test):
-        reading = [inner for block in blocks(statement) for inner in block if Effect.GRADIENTS in effects(script, inner)]
+        reading = [
+            inner for block in blocks(statement) for inner in block if Effect.GRADIENTS in effects(script, inner)
+        ]
         if len(reading) != 1:
             break
         statement = reading[0]
@@ -181,9 +183,8 @@ def _harmless(script: Script, read: ast.AST, steps: list[OptimizerStep]) -> bool
                 return not any(Effect.BACKWARD in effects(script, each) for each in block[at + 1 : index + 1])
             before = block[: index + 1]
             after = block[index:at]
-            return (
-                not any(Effect.BACKWARD in effects(script, each) for each in before)
-                and any(Effect.BACKWARD in effects(script, each) for each in after)
+            return not any(Effect.BACKWARD in effects(script, each) for each in before) and any(
+                Effect.BACKWARD in effects(script, each) for each in after
             )
     return False
 
@@ -246,7 +247,11 @@ def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[st
     statements: set[ast.stmt] = set()
     for each in step.steps:
         assert isinstance(each.optimizer, ast.Name)
-        statements.update(definition.node for definition in script.definitions(each.optimizer) if isinstance(definition.node, ast.stmt))
+        statements.update(
+            definition.node
+            for definition in script.definitions(each.optimizer)
+            if isinstance(definition.node, ast.stmt)
+        )
     found = _last(script, statements)
     if found is None:
         return None
@@ -254,9 +259,14 @@ def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[st
     for home in step.homes:
         if home is not scope and not script.inside(home, scope):
             return None
-        if home is scope and not all(_reached(script, found, each.statement) for each in (*step.backwards, *step.steps) if each.home is home):
+        if home is scope and not all(_reached(script, found, statement) for statement in _sites(step, home)):
             return None
     return Creation(found, True, optimizers, None, step.homes)
+
+
+def _sites(step: TrainingStep, home: ast.AST) -> list[ast.stmt]:
+    backwards = [each.statement for each in step.backwards if each.home is home]
+    return [*backwards, *(each.statement for each in step.steps if each.home is home)]
 
 
 def _last(script: Script, statements: set[ast.stmt]) -> ast.stmt | None:
@@ -267,7 +277,11 @@ def _last(script: Script, statements: set[ast.stmt]) -> ast.stmt | None:
     outer: dict[int, list[ast.stmt]] = {}
     for statement in statements:
         top = statement
-        while isinstance(script.parent(top), ast.If) or isinstance(script.parent(top), ast.stmt) and isinstance(top, ast.If):
+        while (
+            isinstance(script.parent(top), ast.If)
+            or (isinstance(script.parent(top), ast.stmt)
+            and isinstance(top, ast.If))
+        ):
             parent = script.parent(top)
             if not isinstance(parent, ast.If):
                 break
@@ -314,10 +328,8 @@ def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str
         return None
     wanted = {each.optimizer.attr for each in step.steps if isinstance(each.optimizer, ast.Attribute)}
     found: dict[str, list[ast.stmt]] = {}
-    for method in owner.body:
-        if not isinstance(method, ast.FunctionDef):
-            continue
-        for part in walk_scope(method):
+    for each in owner.body:
+        for part in walk_scope(each) if isinstance(each, ast.FunctionDef) else ():
             if isinstance(part, ast.Assign):
                 for name in _attributes(part.targets):
                     if name in wanted and not (isinstance(part.value, ast.Constant) and part.value.value is None):
@@ -331,8 +343,8 @@ def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str
     method = script.function(last)
     if not isinstance(method, ast.FunctionDef) or not method.args.args:
         return None
-    inside = [each for each in (*step.backwards, *step.steps) if each.home is method]
-    if any(not _reached(script, last, each.statement) for each in inside):
+    inside = _sites(step, method)
+    if any(not _reached(script, last, statement) for statement in inside):
         return None
     if method.name != "__init__" and not inside and not _called_by_init(script, owner, method):
         return None

@@ -7,6 +7,7 @@ that is handed the loss (or what it is made of) to the calls of that function in
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.script.effects import Effect, effects
@@ -20,15 +21,20 @@ _MUTATORS = frozenset("append extend insert update add setdefault appendleft pus
 _COMPOUND = ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try | ast.TryStar | ast.Match
 
 
-def variables(expression: ast.AST) -> set[str]:
+def variables(script: Script, node: ast.AST) -> frozenset[str]:
     """What an expression or statement reads: names, and attributes of `self` one level deep."""
-    found: set[str] = set()
-    for part in walk_scope(expression):
+    known = script.project.reads.get(node)
+    if known is None:
+        known = script.project.reads[node] = frozenset(_variables(node))
+    return known
+
+
+def _variables(node: ast.AST) -> Iterator[str]:
+    for part in walk_scope(node):
         if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "self":
-            found.add(f"self.{part.attr}")
+            yield f"self.{part.attr}"
         elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and part.id != "self":
-            found.add(part.id)
-    return found
+            yield part.id
 
 
 def target_variables(target: ast.expr) -> set[str]:
@@ -46,27 +52,35 @@ def target_variables(target: ast.expr) -> set[str]:
             return set()
 
 
-def changed(script: Script, statement: ast.stmt) -> set[str]:
+def changed(script: Script, statement: ast.stmt) -> frozenset[str]:
     """The variables that a statement (with everything nested in it) may give a value."""
-    found: set[str] = set()
+    known = script.project.changes.get(statement)
+    if known is None:
+        script.project.changes[statement] = frozenset()  # for recursion
+        known = script.project.changes[statement] = frozenset(_changed(script, statement))
+    return known
+
+
+def _changed(script: Script, statement: ast.stmt) -> Iterator[str]:
     for part in walk_scope(statement):
         match part:
             case ast.Assign(targets=targets):
                 for target in targets:
-                    found |= target_variables(target)
-            case ast.AugAssign(target=target) | ast.AnnAssign(target=target) | ast.For(target=target) | ast.NamedExpr(target=target):
-                found |= target_variables(target)
-            case ast.withitem(optional_vars=ast.expr() as target):
-                found |= target_variables(target)
-            case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in _MUTATORS or (
-                method.endswith("_") and not method.startswith("_")
+                    yield from target_variables(target)
+            case (
+                ast.AugAssign(target=target)
+                | ast.AnnAssign(target=target)
+                | ast.For(target=target)
+                | ast.NamedExpr(target=target)
             ):
-                found |= target_variables(owner)
-    for part in walk_scope(statement):
-        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
-            if isinstance(part.func.value, ast.Name) and part.func.value.id == "self":
-                found |= _attributes_set(script, part)
-    return found
+                yield from target_variables(target)
+            case ast.withitem(optional_vars=ast.expr() as target):
+                yield from target_variables(target)
+            case ast.Call(func=ast.Attribute(value=owner, attr=method)):
+                if method in _MUTATORS or (method.endswith("_") and not method.startswith("_")):
+                    yield from target_variables(owner)
+                elif isinstance(owner, ast.Name) and owner.id == "self":
+                    yield from _attributes_set(script, part)
 
 
 def _attributes_set(script: Script, call: ast.Call, depth: int = 3) -> set[str]:
@@ -128,7 +142,7 @@ class Slice:
 
     def add(self, backward: Backward) -> bool:
         """Take the slice of one backward; False when it meets no forward."""
-        needed = variables(backward.loss)
+        needed = set(variables(self.script, backward.loss))
         found = Effect.FORWARD in effects(self.script, backward.loss)
         return self._climb(backward.statement, needed) or found
 
@@ -156,11 +170,11 @@ class Slice:
                 break
             if isinstance(parent, ast.For | ast.While) and isinstance(parent, ast.For):
                 if target_variables(parent.target) & needed:
-                    needed |= variables(parent.iter)
+                    needed |= variables(script, parent.iter)
             elif isinstance(parent, ast.With):
                 for item in parent.items:
                     if item.optional_vars is not None and target_variables(item.optional_vars) & needed:
-                        needed |= variables(item.context_expr)
+                        needed |= variables(script, item.context_expr)
             current = parent
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             found |= self._callers(function, needed)
@@ -169,7 +183,9 @@ class Slice:
     def _callers(self, function: ast.FunctionDef | ast.AsyncFunctionDef, needed: set[str]) -> bool:
         """What the callers pass: the arguments, and the attributes of `self` that they set before."""
         script = self.script
-        parameters = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs, *function.args.posonlyargs)}
+        parameters = {
+            argument.arg for argument in (*function.args.args, *function.args.kwonlyargs, *function.args.posonlyargs)
+        }
         attributes = {name for name in needed if name.startswith("self.")}
         if not (needed & parameters or attributes):
             return False
@@ -182,7 +198,7 @@ class Slice:
             for parameter in needed & parameters:
                 argument = script.argument(call, function, parameter)
                 if argument is not None:
-                    passed |= variables(argument)
+                    passed |= variables(script, argument)
                     found |= Effect.FORWARD in effects(script, argument)
             found |= self._climb(script.statement(call), passed)
         return found
@@ -198,11 +214,11 @@ class Slice:
                 for block in blocks(statement):
                     found |= self._block(block, needed, repeated)
                 if isinstance(statement, ast.For):
-                    needed |= variables(statement.iter)
+                    needed |= variables(self.script, statement.iter)
                 continue
             if repeated:
                 self.statements.add(statement)
                 found |= Effect.FORWARD in effects(self.script, statement)
             needed -= sets_everything(statement)
-            needed |= variables(statement)
+            needed |= variables(self.script, statement)
         return found

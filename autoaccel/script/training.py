@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.script import hazards
-from autoaccel.script.effects import Effect, call_effects, effects, is_step
+from autoaccel.script.effects import Effect, call_effects, calls_in, effects, is_step
 from autoaccel.script.gradients import is_backward
-from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -68,8 +67,8 @@ def find(script: Script) -> tuple[TrainingStep, ...]:
     backwards = [_backward(script, call) for call in script.find(ast.Call) if is_backward(script, call)]
     steps = [_step(script, call) for call in script.find(ast.Call) if is_step(script, call)]
     groups = _Groups()
-    for site in (*backwards, *steps):
-        groups.add(site.home)
+    for home in (*(each.home for each in backwards), *(each.home for each in steps)):
+        groups.add(home)
     if not groups.members:
         return ()
     crossings = _connect(script, groups, steps)
@@ -82,7 +81,8 @@ def find(script: Script) -> tuple[TrainingStep, ...]:
 
 
 def _position(step: TrainingStep) -> int:
-    return min(site.call.lineno for site in (*step.backwards, *step.steps))
+    calls = [*(each.call for each in step.backwards), *(each.call for each in step.steps)]
+    return min(call.lineno for call in calls)
 
 
 def _home(script: Script, node: ast.AST) -> Home:
@@ -116,7 +116,12 @@ def _step(script: Script, call: ast.Call) -> OptimizerStep:
     if script.kind(optimizer) is Kind.SCALER and call.args:
         optimizer = call.args[0]
     loops = script.loops(call)
-    if loops and isinstance(loops[0], ast.For) and isinstance(optimizer, ast.Name) and isinstance(loops[0].target, ast.Name):
+    if (
+        loops
+        and isinstance(loops[0], ast.For)
+        and isinstance(optimizer, ast.Name)
+        and isinstance(loops[0].target, ast.Name)
+    ):
         if loops[0].target.id == optimizer.id and script.block(statement) is loops[0].body:
             unit, optimizer = loops[0], loops[0].iter
     return OptimizerStep(call, optimizer, statement, unit, _home(script, call))
@@ -205,18 +210,15 @@ def _calling(script: Script, home: Home) -> Iterator[tuple[Script, Home]]:
 
 def holds_sites(script: Script, home: Home) -> bool:
     """Whether a function's own body, callees aside, has a backward or an optimizer step."""
-    return any(
-        isinstance(part, ast.Call) and (is_backward(script, part) or is_step(script, part)) for part in walk_scope(home)
-    )
+    return any(is_backward(script, call) or is_step(script, call) for call in calls_in(script, home))
 
 
 def _foreign(script: Script, home: Home) -> str | None:
     """The other file in which a function called from `home` runs a backward or a step."""
-    for part in walk_scope(home):
-        if isinstance(part, ast.Call):
-            for other, function in script.callees(part):
-                if other is not script and effects(other, function) & (Effect.BACKWARD | Effect.STEP):
-                    return other.path.name if other.path is not None else "another file"
+    for call in calls_in(script, home):
+        for other, function in script.callees(call):
+            if other is not script and effects(other, function) & (Effect.BACKWARD | Effect.STEP):
+                return other.path.name if other.path is not None else "another file"
     return None
 
 
@@ -230,13 +232,12 @@ def _component(
     steps: list[OptimizerStep],
     crossings: dict[Home, str],
 ) -> TrainingStep:
-    calls = [part for home in homes for part in walk_scope(home) if isinstance(part, ast.Call)]
-    calls.sort(key=lambda call: (call.lineno, call.col_offset))
+    calls = [call for home in sorted(homes, key=_line) for call in calls_in(script, home)]
     converted = bool(backwards) and any(each.scaled and _by_runtime(script, each) for each in backwards)
     return TrainingStep(
         tuple(backwards),
         tuple(steps),
-        tuple(homes),
+        tuple(sorted(homes, key=_line)),
         tuple(call for call in calls if Effect.GRADIENTS in call_effects(script, call)),
         tuple(call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad"),
         tuple(call for call in calls if Effect.FORWARD in call_effects(script, call)),
@@ -245,10 +246,16 @@ def _component(
     )
 
 
+def _line(home: Home) -> int:
+    return getattr(home, "lineno", 0)
+
+
 def _by_runtime(script: Script, backward: Backward) -> bool:
     match backward.loss:
         case ast.Call(func=ast.Attribute(value=owner)):
-            return any(value.name is not None and value.name.endswith("runtime.grad_scaler") for value in script.values(owner))
+            return any(
+                value.name is not None and value.name.endswith("runtime.grad_scaler") for value in script.values(owner)
+            )
         case _:
             return False
 
@@ -260,8 +267,7 @@ def _problems(
     steps: list[OptimizerStep],
     crossings: dict[Home, str],
 ) -> Iterator[Problem]:
-    sites = [*backwards, *steps]
-    place = sites[0].call
+    place = [*(each.call for each in backwards), *(each.call for each in steps)][0]
     for label in sorted(script.frameworks):
         yield place, f"{label} runs the training step"
     for home in homes:
@@ -269,7 +275,9 @@ def _problems(
             yield place, f"a part of the training step is in {crossings[home]}"
     if not steps:
         outside = [each for home in homes for each in _calling_wrapped(script, home)]
-        reason = "the optimizer is stepped by a class of the project" if outside else "no optimizer steps on these gradients"
+        reason = (
+            "the optimizer is stepped by a class of the project" if outside else "no optimizer steps on these gradients"
+        )
         yield place, reason
     if not backwards:
         yield place, "no backward pass is seen for this optimizer step"
@@ -301,9 +309,9 @@ def _caller_scripts(script: Script, home: Home) -> Iterator[Script]:
 
 
 def _calling_wrapped(script: Script, home: Home) -> Iterator[ast.Call]:
-    for part in walk_scope(home):
-        if isinstance(part, ast.Call) and Effect.STEP in call_effects(script, part) and not is_step(script, part):
-            yield part
+    for call in calls_in(script, home):
+        if Effect.STEP in call_effects(script, call) and not is_step(script, call):
+            yield call
 
 
 def _backward_problems(script: Script, backward: Backward) -> Iterator[Problem]:
@@ -319,7 +327,9 @@ def _backward_problems(script: Script, backward: Backward) -> Iterator[Problem]:
     elif call.args and script.qualname(call.func) is None and _owns_backward(script, backward):
         yield call, "backward belongs to an engine or optimizer"
     for keyword in call.keywords:
-        if keyword.arg == "create_graph" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False):
+        if keyword.arg == "create_graph" and not (
+            isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+        ):
             yield call, "it differentiates twice (create_graph)"
     if not isinstance(backward.statement, ast.Expr):
         yield call, "backward is part of a larger statement"

@@ -29,7 +29,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from autoaccel.rewriting.finding import Code, Edit, Finding, InsertAfter, InsertBefore, Replace, Skipped, Tier, WrapStatements
+from autoaccel.rewriting.finding import (
+    Code,
+    Edit,
+    Finding,
+    InsertAfter,
+    InsertBefore,
+    Replace,
+    Skipped,
+    Tier,
+    WrapStatements,
+)
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script, devices, escapes, hazards, regions, scaling
 from autoaccel.script.regions import Hoist, Region, Regions
@@ -86,13 +96,13 @@ class _Names:
             scope = self._script.enclosing_class(creation.statement) or scope
         shared = any(home is not scope for home in creation.homes)
         number = 1
-        while True:
-            base = self._script.free_name("scaler", "grad_scaler", "amp_scaler", "loss_scaler")
-            name = base if number == 1 else f"{base}{number}"
-            if all(scope is not other and not (shared and other is self._script.tree) or known != name for other, known in self._given):
-                self._given.add((scope, name))
-                return name
+        base = self._script.free_name("scaler", "grad_scaler", "amp_scaler", "loss_scaler")
+        name = base
+        while any(known == name and (other is scope or shared) for other, known in self._given):
             number += 1
+            name = f"{base}{number}"
+        self._given.add((scope, name))
+        return name
 
 
 def _edits(script: Script, step: TrainingStep, found: Regions, scaled: Scaling, names: _Names) -> Iterator[Edit]:
@@ -147,7 +157,8 @@ def _backward(backward: Backward, scaler: str, found: Regions) -> Edit:
     call, loss = backward.call, backward.loss
     if isinstance(loss, ast.Name | ast.Attribute | ast.Call) or call.args or call.keywords:
         return Replace(loss, Code(f"{scaler}.scale({{0}})", (loss,)))
-    return Replace(call, Code(f"{scaler}.scale({{0}}).backward()", (loss,)))  # leaves the parentheses of `(a + b).backward()`
+    # `(a + b).backward()` loses its parentheses
+    return Replace(call, Code(f"{scaler}.scale({{0}}).backward()", (loss,)))
 
 
 def _region(script: Script, region: Region, found: Regions, half: str) -> Iterator[Edit]:

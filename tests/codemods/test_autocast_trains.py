@@ -1,8 +1,8 @@
-"""Rewritten training steps, run: the original again when switched off, finite in low precision, and exact under gradient scaling.
+"""Rewritten training steps, run: the original when switched off, finite in low precision, exact under scaling.
 
-The last is the sharp one. With autocast off and a real, strict `torch.amp.GradScaler` whose scale is a power of two and changes often,
-parameters stay equal bit for bit if and only if every backward is scaled, every clip sees unscaled gradients, every optimizer steps
-through the scaler once, and the scale changes only between iterations.
+The last is the sharp one. With autocast off and a real, strict `torch.amp.GradScaler` whose scale is a power of two and
+changes often, parameters stay equal bit for bit if and only if every backward is scaled, every clip sees unscaled
+gradients, every optimizer steps through the scaler once, and the scale changes only between iterations.
 """
 
 from __future__ import annotations
@@ -239,7 +239,8 @@ SCRIPTS = {
         class VAE(nn.Module):
             def __init__(self):
                 super().__init__()
-                self.enc, self.mu, self.var, self.dec = nn.Linear(8, 8), nn.Linear(8, 2), nn.Linear(8, 2), nn.Linear(2, 8)
+                self.enc, self.dec = nn.Linear(8, 8), nn.Linear(2, 8)
+                self.mu, self.var = nn.Linear(8, 2), nn.Linear(8, 2)
 
             def forward(self, x):
                 h = F.relu(self.enc(x))
