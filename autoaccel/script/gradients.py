@@ -127,51 +127,77 @@ def sets_grad_mode(script: Script, expression: ast.expr) -> bool:
 
 
 def reaches_backward(script: Script, call: ast.Call) -> bool:
-    """Whether the result of a call flows, through names of its own scope, into the receiver of a `.backward()` or a
-    return value."""
+    """Whether the result of a call may flow into the receiver of a `.backward()`: through names, attributes, lists and
+    what functions return; what a function returns to nobody known may go anywhere."""
+    return _reaches_backward(script, call, set())
+
+
+def _reaches_backward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
     pending: list[ast.AST] = [call]
-    seen: set[ast.AST] = set()
     while pending:
         node = pending.pop()
         if node in seen:
             continue
         seen.add(node)
+        child = node
         for ancestor in script.ancestors(node):
-            if isinstance(ancestor, ast.Call):
-                if is_backward(script, ancestor):
+            match ancestor:
+                case ast.Call() if is_backward(script, ancestor):
                     return True
-                if _ends_graph(ancestor):
+                case ast.Call() if _ends_graph(ancestor):
                     break
-            if isinstance(ancestor, ast.stmt):
-                if isinstance(ancestor, ast.Return):
+                case ast.Call(func=ast.Attribute(value=ast.Name() as owner, attr=name)) if name in _COLLECTS:
+                    if child is not ancestor.func:
+                        pending.extend(_name_uses(script, owner))
+                case ast.Attribute(attr="data" | "shape" | "dtype" | "device") | ast.Compare():
+                    break
+                case ast.Return() | ast.Yield() | ast.YieldFrom() if _escapes(script, ancestor, seen):
                     return True
-                pending.extend(_bound_uses(script, ancestor))
-                break
+                case ast.stmt():
+                    pending.extend(_bound_uses(script, ancestor))
+                    break
+            child = ancestor
     return False
 
 
-_GRAPH_ENDS = frozenset("item tolist numpy detach argmax print format append write float int str len round".split())
+_COLLECTS = frozenset("append extend insert add appendleft put".split())
+_GRAPH_ENDS = frozenset("item tolist numpy detach argmax print format write float int str len round".split())
 
 
 def _ends_graph(call: ast.Call) -> bool:
     """Calls whose result carries no graph: `x.item()`, `print(x)`, `float(x)`."""
     match call.func:
-        case ast.Attribute(attr=name):
-            return name in _GRAPH_ENDS - {"append"}
-        case ast.Name(id=name):
+        case ast.Attribute(attr=name) | ast.Name(id=name):
             return name in _GRAPH_ENDS
     return False
 
 
-def _bound_uses(script: Script, statement: ast.stmt) -> Iterator[ast.Name]:
-    """The reads of the names that an assignment binds."""
+def _escapes(script: Script, leave: ast.AST, seen: set[ast.AST]) -> bool:
+    """Whether what a function hands to its callers reaches a backward there; unknown callers may do anything."""
+    function = script.function(leave)
+    callers = script.callers(function) if function is not None else ()
+    return not callers or any(_reaches_backward(other, caller, seen) for other, caller in callers)
+
+
+def _bound_uses(script: Script, statement: ast.stmt) -> Iterator[ast.AST]:
+    """The reads of what an assignment binds: names, attributes of that name, the container of an element."""
     targets: list[ast.expr] = []
     if isinstance(statement, ast.Assign):
         targets = statement.targets
-    elif isinstance(statement, ast.AugAssign | ast.AnnAssign):
+    elif isinstance(statement, ast.AugAssign | ast.AnnAssign | ast.For):
         targets = [statement.target]
     for target in targets:
         for part in ast.walk(target):
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-                for definition in script.definitions(part):
-                    yield from script.uses(definition)
+            match part:
+                case ast.Name(ctx=ast.Store()):
+                    yield from _name_uses(script, part)
+                case ast.Subscript(value=ast.Name() as container, ctx=ast.Store()):
+                    yield from _name_uses(script, container)
+                case ast.Attribute(attr=name, ctx=ast.Store()):
+                    reads = (each for each in script.find(ast.Attribute) if each.attr == name)
+                    yield from (each for each in reads if isinstance(each.ctx, ast.Load))
+
+
+def _name_uses(script: Script, name: ast.Name) -> Iterator[ast.Name]:
+    for definition in script.definitions(name):
+        yield from script.uses(definition)

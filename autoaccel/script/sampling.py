@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.script.evaluation import EvaluationPass
+from autoaccel.script.evaluation import EvaluationPass, forward_calls
 from autoaccel.script.gradients import asks_for_gradients, gradients_off, trains
 from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # What takes a tensor and hands on no graph; all of torchvision's run under no_grad themselves.
 _SHOWN_BY = frozenset("torchvision.utils.save_image torchvision.utils.make_grid builtins.print builtins.len".split())
 _SHOWN_BY_METHOD = frozenset("add_image add_images add_scalar add_histogram".split())
+_NOT_WHOLLY = ("__init__", "forward", "main")  # a single sample is a side line of these
+_MOST_CALLERS = 3  # levels of callers that are looked at
 _WITHOUT_GRAPH = frozenset(
     "detach numpy item tolist argmax size dim numel eq ne gt lt ge le any all data shape dtype device".split()
 )
@@ -29,6 +31,10 @@ def samples(script: Script) -> Iterator[EvaluationPass]:
     for call in script.find(ast.Call):
         if _is_sample(script, call, known):
             found.setdefault(script.statement(call), []).append(call)
+    for function in _whole_functions(script, found):
+        calls = [call for statement in found for call in found[statement] if script.function(statement) is function]
+        found = {key: value for key, value in found.items() if script.function(key) is not function}
+        yield EvaluationPass(function, function, None, None, tuple(calls), False, None)
     while found:
         first = last = next(iter(found))
         calls = found.pop(first)
@@ -41,11 +47,31 @@ def samples(script: Script) -> Iterator[EvaluationPass]:
         yield EvaluationPass(first, None, first, last, tuple(calls), False, None)
 
 
+def _whole_functions(
+    script: Script, found: dict[ast.stmt, list[ast.Call]]
+) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Functions that do not train and run models only for samples."""
+    homes = {statement: script.function(statement) for statement in found}
+    functions = []
+    for function in dict.fromkeys(homes.values()):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or trains(script, function):
+            continue
+        statements = [statement for statement, home in homes.items() if home is function]
+        if len(statements) == 1 and function.name in _NOT_WHOLLY and not script.loops(statements[0]):
+            continue
+        own = {call for statement in statements for call in found[statement]}
+        if all(call in own or gradients_off(script, call, function) for call in forward_calls(script, function)):
+            functions.append(function)
+    return functions
+
+
 def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
     if script.kind(call.func) is not Kind.MODULE or not isinstance(script.parent(call), ast.expr | ast.Assign):
         return False
     statement = script.statement(call)
-    if not isinstance(statement, ast.Assign | ast.Expr) or gradients_off(script, call) or _within(script, call, known):
+    if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
+        return False
+    if gradients_off(script, call) or _within(script, call, known):
         return False
     runs = (part for part in walk_scope(statement) if isinstance(part, ast.Call))
     for each in runs:
@@ -141,8 +167,9 @@ def _keeps_state(script: Script, call: ast.Call) -> bool:
     return False
 
 
-def _before_training(script: Script, statement: ast.stmt) -> bool:
-    """Whether a backward pass follows in the same round of the loop: its region must not hold another grad mode."""
+def _before_training(script: Script, statement: ast.stmt, depth: int = 0) -> bool:
+    """Whether a backward pass follows in the same round of the loop, here or where this function is called: what
+    belongs to a training step must not change the grad mode in its middle."""
     current: ast.AST = statement
     for ancestor in script.ancestors(statement):
         if isinstance(current, ast.stmt):
@@ -150,8 +177,11 @@ def _before_training(script: Script, statement: ast.stmt) -> bool:
             for following in block[block.index(current) + 1 :]:
                 if asks_for_gradients(script, following) is not None or _calls_training(script, following):
                     return True
-        if isinstance(ancestor, ast.For | ast.While | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if isinstance(ancestor, ast.For | ast.While):
             return False
+        if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
+            callers = script.callers(ancestor) if depth < _MOST_CALLERS else ()
+            return any(_before_training(other, other.statement(caller), depth + 1) for other, caller in callers)
         current = ancestor
     return False
 
