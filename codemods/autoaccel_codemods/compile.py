@@ -1,4 +1,4 @@
-"""Compile the models that are trained, in place.
+"""Compile the models that are trained, in place, and the tensor functions of the training step.
 
 `torch.compile` fuses the small kernels of a forward and backward pass, which saves launches and memory traffic.
 Compiled in place a model stays the same object: its type, its `state_dict` keys, its copies and checkpoints are what
@@ -22,10 +22,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.rewriting.finding import Code, Finding, InsertAfter, InsertBefore, Skipped, Tier
+from autoaccel.rewriting.finding import AddDecorator, Code, Finding, InsertAfter, InsertBefore, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script.loader_calls import related
 from autoaccel.script.models import TrainedModel, differentiated_twice, trained_models, unfit
+from autoaccel.script.pure import pure_functions
 
 if TYPE_CHECKING:
     from autoaccel.script import Script
@@ -59,8 +60,8 @@ _WHOLE_FILE = {
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    models = list(trained_models(script))
-    if not models:
+    models, functions = list(trained_models(script)), list(pure_functions(script))
+    if not models and not functions:
         return
     whole = _whole_file(script)
     twice: set[ast.AST] = set()
@@ -79,6 +80,14 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.skip(model.made, f"`{name}`: {reason}")
         else:
             yield _finding(script, model, name)
+    for function in functions:
+        reason = whole or ("its gradients are differentiated again" if unclear or twice else None)
+        if reason is not None:
+            yield RULE.skip(function, f"`{function.name}`: {reason}")
+        else:
+            decorator = AddDecorator(function, Code(f"{script.accel}.compile"))
+            message = f"`{function.name}` runs one small kernel after the other"
+            yield RULE.finding(function, message, decorator, *script.import_runtime)
 
 
 def _finding(script: Script, model: TrainedModel, name: str) -> Finding:
@@ -105,9 +114,7 @@ def _whole_file(script: Script) -> str | None:
         name = script.qualname(call.func)
         if name in _WHOLE_FILE:
             return _WHOLE_FILE[name]
-        if name is not None and name.startswith(
-            ("torch.distributed.rpc.", "torch.distributed.fsdp.", "torch.quantization.")
-        ):
+        if name is not None and name.startswith(_ELSEWHERE):
             return "the model is sharded, remote or quantized"
         if isinstance(call.func, ast.Attribute) and name is None:
             if call.func.attr in _HOOKS:
