@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def visible(script: Script, place: ast.stmt) -> str | None:
-    """The source text of the device that code at `place` runs on, as far as the script says it in words that are bound there."""
+    """The source text of the device that code at `place` runs on, in words of the script that are bound there."""
     home = script.function(place) or script.tree
     near: list[tuple[int, str]] = []
     far: list[str] = []
@@ -22,7 +22,7 @@ def visible(script: Script, place: ast.stmt) -> str | None:
         text = script.source(expression)
         if at is home and _precedes(script, script.statement(expression), place):
             near.append((expression.lineno, text))
-        elif _bound_everywhere(script, expression, home, place):
+        elif _bound_everywhere(script, expression, home):
             far.append(text)
     if near:
         return max(near)[1]
@@ -66,7 +66,7 @@ def _precedes(script: Script, earlier: ast.stmt, later: ast.stmt) -> bool:
     return False
 
 
-def _bound_everywhere(script: Script, expression: ast.expr, home: ast.AST, place: ast.stmt) -> bool:
+def _bound_everywhere(script: Script, expression: ast.expr, home: ast.AST) -> bool:
     """Module-level names seen from functions, and `self.device` within one class."""
     if isinstance(expression, ast.Attribute):
         if not (isinstance(expression.value, ast.Name) and expression.value.id == "self"):

@@ -31,23 +31,25 @@ class Effect(enum.Flag):
 
 
 _CLIPS = frozenset(
-    """torch.nn.utils.clip_grad_norm_ torch.nn.utils.clip_grad_norm torch.nn.utils.clip_grad_value_ torch.nn.utils.clip_grad_value
-    torch.nn.utils.get_total_norm torch.nn.utils.clip_grads_with_norm_""".split()
+    """torch.nn.utils.clip_grad_norm_ torch.nn.utils.clip_grad_norm torch.nn.utils.clip_grad_value_
+    torch.nn.utils.clip_grad_value torch.nn.utils.get_total_norm torch.nn.utils.clip_grads_with_norm_""".split()
 )
 _SENSITIVE = frozenset({"torch.nn.functional.binary_cross_entropy", "torch.binary_cross_entropy"})
 _SENSITIVE_LOSSES = frozenset({"torch.nn.BCELoss"})
 _DOUBLE = frozenset(
-    """torch.autograd.grad torch.autograd.functional.jacobian torch.autograd.functional.hessian torch.autograd.functional.vjp
-    torch.autograd.functional.jvp torch.autograd.functional.hvp torch.autograd.gradcheck torch.func.grad torch.func.vjp
-    torch.func.jacrev torch.func.jacfwd torch.func.hessian torch.func.grad_and_value""".split()
+    """torch.autograd.grad torch.autograd.functional.jacobian torch.autograd.functional.hessian
+    torch.autograd.functional.vjp torch.autograd.functional.jvp torch.autograd.functional.hvp
+    torch.autograd.gradcheck torch.func.grad torch.func.vjp torch.func.jacrev torch.func.jacfwd torch.func.hessian
+    torch.func.grad_and_value""".split()
 )
 _SAVES = frozenset({"torch.save", "torchvision.utils.save_image", "pickle.dump"})
 _BOOKKEEPING = frozenset(
-    """train eval to cuda cpu xpu float half double bfloat16 type parameters named_parameters buffers named_buffers modules
-    named_modules children named_children state_dict load_state_dict zero_grad requires_grad_ apply add_module register_buffer
-    register_module register_parameter get_submodule share_memory init_weights initialize reset_parameters compile append extend
-    insert items keys values pop size numel load save save_pretrained push_to_hub num_parameters print_trainable_parameters
-    get_parameters init_hidden initHidden no_sync flatten_parameters cuda_is_available extra_repr tie_weights join""".split()
+    """train eval to cuda cpu xpu float half double bfloat16 type parameters named_parameters buffers named_buffers
+    modules named_modules children named_children state_dict load_state_dict zero_grad requires_grad_ apply
+    add_module register_buffer register_module register_parameter get_submodule share_memory init_weights initialize
+    reset_parameters compile append extend insert items keys values pop size numel load save save_pretrained
+    push_to_hub num_parameters print_trainable_parameters get_parameters init_hidden initHidden no_sync
+    flatten_parameters cuda_is_available extra_repr tie_weights join""".split()
 )
 
 _FORWARDS = frozenset(
@@ -169,7 +171,7 @@ def _called_optimizer(expression: ast.expr) -> bool:
 
 
 def is_forward(script: Script, call: ast.Call) -> bool:
-    """A call that runs a model: `model(x)`, `model.encode(x)`; functions that do so inside count through their effects."""
+    """A call that runs a model: `model(x)`, `model.encode(x)`; what functions run counts as their effect."""
     kinds = {value.kind for value in script.values(call.func)}
     if Kind.MODULE in kinds and Kind.CLASS not in kinds:
         return True
@@ -218,7 +220,7 @@ def reads_gradient(script: Script, node: ast.Attribute) -> bool:
         isinstance(each, ast.Constant) and each.value is None for each in parent.comparators
     ):
         return False
-    if isinstance(parent, ast.If | ast.IfExp | ast.While) or (isinstance(parent, ast.BoolOp | ast.UnaryOp)):
+    if isinstance(parent, ast.If | ast.IfExp | ast.While | ast.BoolOp | ast.UnaryOp):
         return False
     while isinstance(parent, ast.Attribute) and parent.attr in ("data", "zero_", "detach_", "detach", "requires_grad_"):
         if parent.attr in ("zero_", "detach_", "requires_grad_"):

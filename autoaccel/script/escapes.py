@@ -1,7 +1,8 @@
 """Values that leave an autocast region in low precision and meet code that takes float32 only.
 
-NumPy has no bfloat16, modules outside a region refuse inputs in another precision than their weights, and so do writes by index and matrix
-products. At such places the value is to be used as `value.float()`, which changes nothing where the region ran in float32.
+NumPy has no bfloat16, modules outside a region refuse inputs in another precision than their weights, and so do writes
+by index and matrix products. At such places the value is to be used as `value.float()`, which changes nothing where the
+region ran in float32.
 """
 
 from __future__ import annotations
@@ -25,21 +26,22 @@ if TYPE_CHECKING:
 
 # Methods after which precision no longer matters: other types, Python values, whole numbers.
 _ENDS = frozenset(
-    """item tolist argmax argmin argsort float double long int bool short byte char type eq ne gt lt ge le equal size dim numel stride
-    backward any all nonzero isnan isinf isfinite allclose nelement element_size storage data_ptr register_hook requires_grad_ ndimension
-    retain_grad bincount multinomial count_nonzero is_floating_point""".split()
+    """item tolist argmax argmin argsort float double long int bool short byte char type eq ne gt lt ge le equal size
+    dim numel stride backward any all nonzero isnan isinf isfinite allclose nelement element_size storage data_ptr
+    register_hook requires_grad_ ndimension retain_grad bincount multinomial count_nonzero is_floating_point""".split()
 )
 _INFORMATION = frozenset("shape dtype device grad ndim requires_grad is_cuda grad_fn is_leaf names itemsize".split())
 _WITH_INDICES = frozenset("max min topk sort median mode kthvalue".split())
 _PRODUCTS = frozenset(
-    """torch.matmul torch.mm torch.bmm torch.einsum torch.addmm torch.baddbmm torch.mv torch.dot torch.tensordot torch.cdist
-    torch.nn.functional.linear torch.nn.functional.conv1d torch.nn.functional.conv2d torch.nn.functional.conv3d
-    torch.nn.functional.conv_transpose2d torch.nn.functional.grid_sample torch.nn.functional.bilinear""".split()
+    """torch.matmul torch.mm torch.bmm torch.einsum torch.addmm torch.baddbmm torch.mv torch.dot torch.tensordot
+    torch.cdist torch.nn.functional.linear torch.nn.functional.conv1d torch.nn.functional.conv2d
+    torch.nn.functional.conv3d torch.nn.functional.conv_transpose2d torch.nn.functional.grid_sample
+    torch.nn.functional.bilinear""".split()
 )
 _FULL_PRECISION_LOSSES = frozenset(
     """cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss kl_div binary_cross_entropy_with_logits
-    cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multilabel_margin_loss multi_margin_loss poisson_nll_loss
-    soft_margin_loss triplet_margin_loss ctc_loss gaussian_nll_loss binary_cross_entropy""".split()
+    cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multilabel_margin_loss multi_margin_loss
+    poisson_nll_loss soft_margin_loss triplet_margin_loss ctc_loss gaussian_nll_loss binary_cross_entropy""".split()
 )
 _TENSOR_LIBRARIES = ("torch.", "torchvision.", "autoaccel", "builtins.", "torchmetrics.", "einops.", "copy.")
 
@@ -222,7 +224,7 @@ class _Search:
                 self._single(expression)
 
     def _handed_on(self, call: ast.Call, argument: ast.expr) -> None:
-        """A project function that makes arrays of its parameter gets float32; of a structure's parts, at the place where it does."""
+        """A project function that makes arrays of its parameter gets float32; for a structure it is edited itself."""
         for other, function in self.script.callees(call):
             sites = list(array_sites(other, function, self.script, call, argument))
             if not sites:

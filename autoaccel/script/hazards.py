@@ -1,4 +1,4 @@
-"""What makes low precision unsafe for a training step: found in the step itself, in the file, and in the models that it runs."""
+"""What makes low precision unsafe for a training step: in the step itself, in its file, in the models that it runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _HALF_LIMIT = 65504.0
 
 
 def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
-    """Reasons that hold for a whole file: mixed precision of its own, other default types, sharding, hooks on gradients."""
+    """Reasons that hold for a whole file: its own mixed precision, other default types, sharding, gradient hooks."""
     mentions: list[ast.Name | ast.Attribute] = [*script.find(ast.Name), *script.find(ast.Attribute)]
     for node in mentions:
         qualified = script.qualname(node)
@@ -138,20 +138,20 @@ Reached = list[tuple["Script", ast.AST]]
 
 
 def reached(script: Script, nodes: Iterable[ast.AST]) -> Reached:
-    """Some code, the project functions that it calls, and the methods of the models that it runs and of what these are built from."""
+    """Some code, the project functions that it calls, and the methods of the models that it runs or builds."""
     found: Reached = [(script, node) for node in nodes]
     seen: set[ast.AST] = set()
     for at, node in found:  # grows while it is walked
         for part in ast.walk(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
             if isinstance(part, ast.Call):
-                for other, function in _entered(at, part, node):
+                for other, function in _entered(at, part):
                     if function not in seen:
                         seen.add(function)
                         found.append((other, function))
     return found
 
 
-def _entered(script: Script, call: ast.Call, within: ast.AST) -> Iterator[tuple[Script, ast.FunctionDef]]:
+def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.FunctionDef]]:
     """The functions that a call may enter now or, where it builds a module, later."""
     owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else frozenset()
     for value in (*script.values(call.func), *owners):
@@ -213,7 +213,7 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
 
 
 def _log_of_complement(script: Script, call: ast.Call) -> bool:
-    """`torch.log(1 - p)`: in low precision p rounds to 1 much earlier. A term added inside the logarithm is no rescue."""
+    """`torch.log(1 - p)`: in low precision p rounds to 1 much earlier."""
     operand: ast.expr | None = None
     if script.qualname(call.func) in ("torch.log", "torch.log2", "torch.log10") and call.args:
         operand = call.args[0]

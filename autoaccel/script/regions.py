@@ -1,8 +1,9 @@
 """Where the autocast regions of a training step lie.
 
-A region is a run of sibling statements, from the first forward that a loss depends on to the last statement that makes the loss. It never
-holds a backward, an optimizer step, data loading or saving. Binary cross-entropy of probabilities is refused by autocast on CUDA: its
-statement stays outside, in float32, and the forwards nested in it are hoisted into the region before.
+A region is a run of sibling statements, from the first forward that a loss depends on to the last statement that makes
+the loss. It never holds a backward, an optimizer step, data loading or saving. Binary cross-entropy of probabilities is
+refused by autocast on CUDA: its statement stays outside, in float32, and the forwards nested in it are hoisted into the
+region before.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Hoist:
 
 @dataclass(slots=True, eq=False)
 class Region:
-    """Statements `first` … `last` of one block; `hoists` follow them inside. Without statements the hoists stand `before` one."""
+    """Statements `first` … `last` of one block and `hoists` after them; without statements, hoists `before` one."""
 
     first: ast.stmt | None
     last: ast.stmt | None

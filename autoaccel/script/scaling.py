@@ -1,4 +1,4 @@
-"""Where gradient scaling acts in a training step: where a scaler is made, what is unscaled before it is read, where the scale is updated."""
+"""Where gradient scaling acts in a training step: the scaler's place, what is unscaled, where the scale is updated."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def plan(script: Script, step: TrainingStep) -> Scaling:
 
 
 def _updates(script: Script, steps: list[OptimizerStep]) -> Iterator[ast.stmt]:
-    """The statements after which the scale is updated: the last of each run of steps, once for all optimizers of an iteration."""
+    """The statements after which the scale is updated: once an iteration, after its last step."""
     units = sorted({each.unit for each in steps}, key=lambda unit: unit.lineno)
     runs: list[list[ast.stmt]] = []
     by_block: dict[int, list[ast.stmt]] = {}
@@ -224,7 +224,7 @@ def _same_object(script: Script, step: TrainingStep) -> bool:
 
 
 def _origin(script: Script, step: OptimizerStep) -> tuple[str, ast.AST | None]:
-    """Where an optimizer's name lives: an attribute of `self`, a scope (module or function) that assigns it, or elsewhere."""
+    """Where an optimizer's name lives: an attribute of `self`, a scope that assigns it, or elsewhere."""
     match step.optimizer:
         case ast.Attribute(value=ast.Name(id="self")):
             return "attribute", None
@@ -270,17 +270,17 @@ def _sites(step: TrainingStep, home: ast.AST) -> list[ast.stmt]:
 
 
 def _last(script: Script, statements: set[ast.stmt]) -> ast.stmt | None:
-    """The last of some statements of one block, or the statement that holds them all when each branch of it has one of them."""
+    """The last of some statements of one block, or the statement that holds them all when each branch of it has one of
+    them.
+    """
     found = {id(script.block(statement)) for statement in statements}
     if len(found) == 1:
         return max(statements, key=lambda statement: statement.lineno)
     outer: dict[int, list[ast.stmt]] = {}
     for statement in statements:
         top = statement
-        while (
-            isinstance(script.parent(top), ast.If)
-            or (isinstance(script.parent(top), ast.stmt)
-            and isinstance(top, ast.If))
+        while isinstance(script.parent(top), ast.If) or (
+            isinstance(script.parent(top), ast.stmt) and isinstance(top, ast.If)
         ):
             parent = script.parent(top)
             if not isinstance(parent, ast.If):
@@ -321,7 +321,9 @@ def _reached(script: Script, statement: ast.stmt, later: ast.stmt) -> bool:
 
 
 def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> Creation | None:
-    """After the last assignment of the optimizers as attributes, when one method of the class assigns each of them once."""
+    """After the last assignment of the optimizers as attributes, when one method of the class assigns each of them
+    once.
+    """
     owners = {script.parent(home) for home in step.homes}
     owner = owners.pop()
     if owners or not isinstance(owner, ast.ClassDef):

@@ -1,7 +1,7 @@
 """Which statements a loss depends on: the backward slice of every `backward()` of a training step.
 
-The slice is taken at the level of statement lists. It climbs from the backward's block to the blocks around it, and from a function
-that is handed the loss (or what it is made of) to the calls of that function in the same file.
+The slice is taken at the level of statement lists. It climbs from the backward's block to the blocks around it, and
+from a function that is handed the loss (or what it is made of) to the calls of that function in the same file.
 """
 
 from __future__ import annotations

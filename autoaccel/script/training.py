@@ -1,7 +1,8 @@
 """Training steps: the backwards, optimizer steps and forwards that belong together, and why one must not be converted.
 
-A training step is one component: everything that is connected through the call graph, a class, a scope or an optimizer. Whatever is
-true of one backward of it (a closure, a second derivative, gradients applied by hand) is a problem of the whole.
+A training step is one component: everything that is connected through the call graph, a class, a scope or an optimizer.
+Whatever is true of one backward of it (a closure, a second derivative, gradients applied by hand) is a problem of the
+whole.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Problem = tuple[ast.AST, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Backward:
-    """`loss.backward()`, or `torch.autograd.backward(loss)`; `scaled` when it goes through a gradient scaler already."""
+    """`loss.backward()`, or `torch.autograd.backward(loss)`; `scaled` when it goes through a gradient scaler."""
 
     call: ast.Call
     loss: ast.expr
@@ -36,9 +37,10 @@ class Backward:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptimizerStep:
-    """`optimizer.step()`. `unit` is the statement that steps: the statement itself, or `for o in optimizers: o.step()` as a whole.
+    """`optimizer.step()`.
 
-    `optimizer` is what the unit steps, in the words of its scope: the receiver, or the iterated optimizers.
+    `unit` is the statement that steps: its own, or `for o in optimizers: o.step()` as a whole. `optimizer` is what the
+    unit steps, in the words of its scope: the receiver, or the iterated optimizers.
     """
 
     call: ast.Call
@@ -50,7 +52,10 @@ class OptimizerStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingStep:
-    """One component. `problems` say, with their places, why it must be left as it is; `converted` that it uses the runtime already."""
+    """One component.
+
+    `problems` say, with their places, why it must be left as it is; `converted` that it uses the runtime already.
+    """
 
     backwards: tuple[Backward, ...]
     steps: tuple[OptimizerStep, ...]

@@ -1,13 +1,14 @@
 """Run forwards and losses in mixed precision, and scale gradients where that means float16.
 
-Matrix products and convolutions run several times faster in bfloat16 or float16 on hardware with units for them, and activations take half
-the memory. Parameters, gradients and the optimizer stay in float32. Which precision, if any, is decided when the script runs; the scaler acts
-for float16 only.
+Matrix products and convolutions run several times faster in bfloat16 or float16 on hardware with units for them, and
+activations take half the memory. Parameters, gradients and the optimizer stay in float32. Which precision, if any, is
+decided when the script runs; the scaler acts for float16 only.
 
-A training step is converted whole or not at all: every forward, loss, backward, clip and optimizer step that belong together. Left alone are
-closures (LBFGS), second derivatives, gradients applied or read by hand, models in another precision, mixed precision of the script's own,
-sharded or remote models, code that low precision breaks (linear algebra, writing by index, custom autograd functions), and steps whose forward
-or optimizer is not seen. Binary cross-entropy of probabilities is computed in float32, outside the region.
+A training step is converted whole or not at all: every forward, loss, backward, clip and optimizer step that belong
+together. Left alone are closures (LBFGS), second derivatives, gradients applied or read by hand, models in another
+precision, mixed precision of the script's own, sharded or remote models, code that low precision breaks (linear
+algebra, writing by index, custom autograd functions), and steps whose forward or optimizer is not seen. Binary cross-
+entropy of probabilities is computed in float32, outside the region.
 
 Before:
     output = model(data)
