@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.script.evaluation import is_forward
-from autoaccel.script.gradients import backward_calls
+from autoaccel.script.gradients import backward_calls, trains
 from autoaccel.script.loader_calls import related
 from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind, Value
@@ -154,12 +154,27 @@ def _assigned(script: Script, statement: ast.AST, value: ast.expr, name: str, se
         if isinstance(value.args[0], ast.Name | ast.Attribute):
             yield from _made_at(script, value.args[0], seen)
             return
+    if isinstance(value, ast.Call) and (handed := _handed_back(script, value)) is not None:
+        yield from _made_at(script, handed, seen)
+        return
     for target in _targets(statement):
         spelled = (
             target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else None
         )
         if spelled == name and not _in_model(script, script.function(statement) or statement):
             yield script, statement, target
+
+
+def _handed_back(script: Script, call: ast.Call) -> ast.Name | ast.Attribute | None:
+    """The argument that a project function returns: `model = train(model, loader)`."""
+    made = {value.node for value in script.values(call) if value.kind is Kind.MODULE and value.node is not None}
+    if not script.callees(call):
+        return None
+    for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+        if isinstance(argument, ast.Name | ast.Attribute) and script.kind(argument) is Kind.MODULE:
+            if made & {value.node for value in script.values(argument)}:
+                return argument
+    return None
 
 
 def _targets(statement: ast.Assign | ast.AnnAssign) -> Iterator[ast.expr]:
@@ -193,6 +208,8 @@ def _set_up(script: Script, anchor: ast.stmt, target: str) -> tuple[ast.stmt, as
             continue
         if isinstance(statement, ast.For | ast.While) and _runs_models(script, statement):
             break
+        if statement is not anchor and _calls_training(script, statement):
+            break
         for call in (part for part in walk_scope(statement) if isinstance(part, ast.Call)):
             name = script.qualname(call.func)
             if name in (*_WRAPPERS, _DDP) and any(script.source(each) == target for each in call.args):
@@ -206,6 +223,11 @@ def _set_up(script: Script, anchor: ast.stmt, target: str) -> tuple[ast.stmt, as
 
 def _runs_models(script: Script, statement: ast.stmt) -> bool:
     return any(isinstance(part, ast.Call) and is_forward(script, part) for part in walk_scope(statement))
+
+
+def _calls_training(script: Script, statement: ast.stmt) -> bool:
+    calls = (part for part in walk_scope(statement) if isinstance(part, ast.Call))
+    return any(trains(other, function) for call in calls for other, function in script.callees(call))
 
 
 def _prepares(script: Script, statement: ast.stmt, target: str) -> bool:
