@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from autoaccel.rewriting.finding import (
@@ -25,7 +26,19 @@ def problem(places: Places, findings: Sequence[Finding], after: str) -> str | No
     except (SyntaxError, ValueError) as error:
         return f"the result does not parse ({error})"
     edits = [edit for finding in findings for edit in finding.edits]
-    return _changed_outside(places, edits, after) or _changed_inside_wraps(places, edits, tree)
+    return (
+        _changed_outside(places, edits, after)
+        or _changed_inside_wraps(places, edits, tree)
+        or _lost_comment(places, Places(after, tree))
+    )
+
+
+def _lost_comment(before: Places, after: Places) -> str | None:
+    """Comments may move with their statements; none may go."""
+    if "#" not in before.text:
+        return None
+    lost = Counter(before.comments.values()) - Counter(after.comments.values())
+    return f"the comment {min(lost)!r} is lost" if lost else None
 
 
 def _changed_outside(places: Places, edits: Sequence[Edit], after: str) -> str | None:
@@ -74,17 +87,15 @@ def _edited_lines(places: Places, edit: Edit) -> Iterator[int]:
                 yield from _own_lines(places, statement)
         case WrapStatements(first=first, last=last):
             yield from range(places.first_line(first), (last.end_lineno or last.lineno) + 1)
+            yield from _rest_of_block(places, last)
         case RemoveStatement(statement=statement):
             line = places.first_line(statement)
             yield from range(line, (statement.end_lineno or statement.lineno) + 1)
-            # The blank lines above it or below it may go, too.
+            yield from _rest_of_block(places, statement)
+            # The blank lines above it may go, too.
             while line > 1 and not places.lines[line - 2].strip():
                 line -= 1
                 yield line
-            line = (statement.end_lineno or statement.lineno) + 1
-            while line <= len(places.lines) and not places.lines[line - 1].strip():
-                yield line
-                line += 1
         case _:
             for node in anchors(edit):
                 holder = places.statement(node)
@@ -109,12 +120,18 @@ def _gaps(places: Places, edit: Edit) -> Iterator[int]:
                 yield line
     match edit:
         case InsertAfter(statement=statement) | WrapStatements(last=statement) | RemoveStatement(statement=statement):
-            line = (statement.end_lineno or statement.lineno) + 1
-            yield line
-            # Comments and blanks that stand deeper than the statement belong to its last block.
-            while line <= len(places.lines) and places.lines[line - 1].strip()[:1] in ("", "#"):
-                line += 1
-                yield line
+            yield (statement.end_lineno or statement.lineno) + 1
+            yield from (line + 1 for line in _rest_of_block(places, statement))
+
+
+def _rest_of_block(places: Places, statement: ast.stmt) -> Iterator[int]:
+    """Blank lines below a statement, and comments that stand deeper than it: they may belong to its last block."""
+    for line in range((statement.end_lineno or statement.lineno) + 1, len(places.lines) + 1):
+        text = places.lines[line - 1]
+        column = len(text) - len(text.lstrip())
+        if text.strip() and (not text.lstrip().startswith("#") or column <= places.start(statement)[1]):
+            return
+        yield line
 
 
 def _own_lines(places: Places, statement: ast.stmt) -> range:
@@ -137,28 +154,29 @@ def _changed_inside_wraps(places: Places, edits: Sequence[Edit], tree: ast.Modul
         return None
     beside = (WrapStatements, InsertBefore, InsertAfter)
     touched = {places.statement(node) for edit in edits if not isinstance(edit, beside) for node in anchors(edit)}
+    removed = {edit.statement for edit in edits if isinstance(edit, RemoveStatement)}
     present = {ast.dump(node) for node in ast.walk(tree) if isinstance(node, ast.stmt) and not _holds_blocks(node)}
     for wrap in wraps:
         block = places.block(wrap.first)
         for statement in block[block.index(wrap.first) : block.index(wrap.last) + 1]:
-            for node in _untouched(statement, touched):
+            for node in _untouched(statement, touched, removed):
                 if ast.dump(node) not in present:
                     return f"the statement on line {node.lineno} was changed by being wrapped"
     return None
 
 
-def _untouched(statement: ast.stmt, touched: set[ast.stmt | None]) -> Iterator[ast.stmt]:
+def _untouched(statement: ast.stmt, touched: set[ast.stmt | None], removed: set[ast.stmt]) -> Iterator[ast.stmt]:
     """The simple statements in `statement` that no edit changes."""
-    if statement in touched and not _holds_blocks(statement):
+    if statement in removed or (statement in touched and not _holds_blocks(statement)):
         return
     if not _holds_blocks(statement):
         yield statement
     for child in ast.iter_child_nodes(statement):
         if isinstance(child, ast.stmt):
-            yield from _untouched(child, touched)
+            yield from _untouched(child, touched, removed)
         elif isinstance(child, ast.ExceptHandler | ast.match_case):
             for each in child.body:
-                yield from _untouched(each, touched)
+                yield from _untouched(each, touched, removed)
 
 
 def _holds_blocks(node: ast.stmt) -> bool:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from autoaccel.rewriting.places import newline_of, raw_lines, split_lines
 
 _TAIL = re.compile(r"(?<=[\r\n])[ \t\f]+\Z")
-# Blank lines of a width that no script has stand for blank lines with form feeds.
-_MARK = 5000
+# Blank lines of a shape that no script has stand for those with form feeds; indenting them leaves their end alone.
+_MARK = re.compile(r" {64,}(\t[ \t]{24})")
+_BITS = str.maketrans("01", " \t")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class Disguise:
     text: str
     tail: str
     shifts: dict[int, int] = field(default_factory=dict)
-    marks: dict[str, str] = field(default_factory=dict)
+    hidden: dict[str, str] = field(default_factory=dict)
+    """What stood in the place of a marked line, by the end of the mark."""
     carriage_returns: bool = False
 
     def reveal(self, edited: str) -> str:
@@ -38,9 +40,13 @@ class Disguise:
         return edited + self.tail
 
     def _unmarked(self, text: str) -> str:
-        if not self.marks:
+        if not self.hidden:
             return text
-        lines = [self.marks.get(line.rstrip("\r\n"), line) for line in raw_lines(text)]
+        lines = raw_lines(text)
+        for index, line in enumerate(lines):
+            body = line.rstrip("\r\n")
+            if mark := _MARK.fullmatch(body):
+                lines[index] = self.hidden[mark[1]] + line[len(body) :]
         return "".join(lines)
 
     def _stripped(self) -> str:
@@ -62,20 +68,20 @@ def full(text: str) -> Disguise:
     if carriage_returns:
         seen = seen.replace("\r", "\n")
     shifts: dict[int, int] = {}
-    marks: dict[str, str] = {}
+    hidden: dict[str, str] = {}
     lines = raw_lines(seen)
     for index, line in enumerate(lines):
         if "\f" not in line:
             continue
         body = line.rstrip("\r\n")
         if not body.strip():
-            mark = " " * (_MARK + index)
-            marks[mark] = line
-            lines[index] = mark + line[len(body) :]
+            mark = "\t" + f"{index:024b}".translate(_BITS)
+            hidden[mark] = body
+            lines[index] = " " * 256 + mark + line[len(body) :]
         elif body.startswith("\f"):
             lines[index] = line.lstrip("\f")
             shifts[index + 1] = len(line) - len(lines[index])
-    return Disguise(text, "".join(lines), start.tail, shifts, marks, carriage_returns)
+    return Disguise(text, "".join(lines), start.tail, shifts, hidden, carriage_returns)
 
 
 def _with_original_lines(plain: str, edited: str, original: str) -> str:

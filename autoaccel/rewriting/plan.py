@@ -162,7 +162,7 @@ def _loses_comment(places: Places, start: Position, end: Position, kept: list[tu
 
 
 def _end_with_comments(places: Places, statement: ast.stmt) -> Position:
-    """The end of a statement, with the comments that stand below it and belong to its last block by their indentation."""
+    """The end of a statement, with the comments below it that belong to its last block by their indentation."""
     end = places.end(statement)
     if places.header_end(statement) == statement.end_lineno:
         return end
