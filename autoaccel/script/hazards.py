@@ -160,7 +160,7 @@ def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.Funct
         elif value.cls is not None and value.kind in (Kind.MODULE, Kind.LOSS_FUNCTION, Kind.CLASS):
             for ref in value.cls.script.project.lineage(value.cls):
                 for part in ref.node.body:
-                    if isinstance(part, ast.FunctionDef):
+                    if isinstance(part, ast.FunctionDef) and part.name in ("forward", "__call__", "__init__"):
                         yield ref.script, part
 
 
