@@ -7,8 +7,9 @@ How many workers pay, and whether there is a device to pin for, is decided when 
 Left alone where it would break or change the run: samples or collation on a device, streams that do not shard
 themselves, a dataset that is changed while it is read, that keeps a random generator, an open file or gradients, one
 batch from each fresh iterator. Samples that are only indexed in memory are pinned, for workers make them slower.
-Workers persist where later epochs use them again and see the same dataset. What the script sets itself stays. The
-order of samples is kept; random augmentation draws from the workers' streams.
+Workers persist where later epochs use them again and see the same dataset, but never where the script chose their
+number: what it sets itself stays. The order of samples is kept, by persistent workers in the first pass only; random
+augmentation draws from the workers' streams.
 
 Before:
     loader = DataLoader(dataset, batch_size=100, shuffle=True)
