@@ -185,6 +185,8 @@ def _edits(script: Script, use: Use, spelling: str | None) -> tuple[Edit, ...] |
     """What turns one use into the new spelling, or why it cannot be. `spelling` is how to write the new function."""
     if any(True for _ in script.calls("torch.set_autocast_gpu_dtype", "torch.set_autocast_dtype")):
         return "the script sets the precision of autocast itself"
+    if _for_other_versions(script, use.node):
+        return "it stands in for another version of torch"
     imports: tuple[AddImport, ...] = ()
     if spelling is None:
         spelling, imports = script.spell(f"torch.amp.{use.name}")
@@ -201,6 +203,20 @@ def _edits(script: Script, use: Use, spelling: str | None) -> tuple[Edit, ...] |
     if use.name == "GradScaler" and _names_a_type(script, use.node):
         return (Replace(use.node, Code(spelling)), *imports) if spelling != script.source(use.node) else ()
     return _OTHER_USE
+
+
+def _for_other_versions(script: Script, node: ast.AST) -> bool:
+    """In a branch that is there for the case that the new functions do not exist."""
+    child = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.ExceptHandler):
+            return True
+        if isinstance(ancestor, ast.If | ast.IfExp) and child is not ancestor.test:
+            test = script.source(ancestor.test).lower()
+            if "version" in test or "hasattr" in test:
+                return True
+        child = ancestor
+    return False
 
 
 def _names_a_type(script: Script, node: ast.expr) -> bool:

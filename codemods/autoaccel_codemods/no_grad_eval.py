@@ -56,7 +56,7 @@ _FAST_PATH = ("torch.nn.TransformerEncoder", "torch.nn.TransformerEncoderLayer",
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
     for found in (*script.evaluations, *samples(script)):
-        problem = found.problem or _framework(script, found) or _leak(script, found)
+        problem = found.problem or _framework(script, found) or _undecorated(script, found) or _leak(script, found)
         if found.covered:
             continue
         if problem is not None:
@@ -101,6 +101,17 @@ def _framework(script: Script, found: EvaluationPass) -> str | None:
     bases = script.project.external_lineage(script.class_ref(owner))
     own = any(name.split(".")[0] in ("lightning", "pytorch_lightning", "ignite", "fastai") for name in bases)
     return "its framework switches gradients off" if own else None
+
+
+def _undecorated(script: Script, found: EvaluationPass) -> str | None:
+    """Functions on which the decorator would fail, or do nothing: a coroutine runs after the call has returned."""
+    if isinstance(found.function, ast.AsyncFunctionDef):
+        return "no_grad does not reach into a coroutine"
+    decorators = [] if found.function is None else found.function.decorator_list
+    names = (script.qualname(each.func if isinstance(each, ast.Call) else each) for each in decorators)
+    if any(name is not None and name.startswith("torch.jit.") for name in names):
+        return "TorchScript compiles no decorated functions"
+    return None
 
 
 def _leak(script: Script, found: EvaluationPass) -> str | None:
