@@ -15,6 +15,7 @@ from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
+    from autoaccel.script.values import ClassRef
 
 _PREPARES = frozenset(
     """to cuda cpu xpu float half double bfloat16 apply load_state_dict requires_grad_ initialize init_weights
@@ -61,7 +62,20 @@ def trained_models(script: Script) -> Iterator[TrainedModel]:
             groups.setdefault((script.function(assign), script.source(target)), []).append((assign, target))
     for origins in groups.values():
         origins.sort(key=lambda origin: origin[0].lineno)
-        yield _trained(script, origins)
+    yield from (_trained(script, origins) for origins in sorted(groups.values(), key=lambda each: each[-1][0].lineno))
+
+
+def settled(script: Script, model: TrainedModel, models: list[TrainedModel]) -> ast.stmt:
+    """The last line of the model's set-up, or of the set-up of other models right below it: compiling comes after."""
+    others = {script.source(each.target) for each in models if each is not model}
+    block = script.block(model.ready)
+    last = model.ready
+    for statement in block[block.index(last) + 1 :]:
+        below = statement.lineno == (last.end_lineno or last.lineno) + 1
+        if not below or not any(_prepares(script, statement, other) for other in others):
+            break
+        last = statement
+    return last
 
 
 def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]) -> TrainedModel:
@@ -101,7 +115,8 @@ def _training_forwards(script: Script) -> Iterator[ast.Call]:
             if not isinstance(part, ast.Call):
                 continue
             if other.kind(part.func) is Kind.MODULE:
-                yield part
+                if home is not other.tree or other.loops(part):  # a script's single steps do not pay for compiling
+                    yield part
             elif not any(True for _ in backward_calls(other, part)):
                 pending.extend((callee_script, callee) for callee_script, callee in other.callees(part))
 
@@ -267,11 +282,25 @@ def unfit(model: TrainedModel) -> str | None:
                 return "its parameters are made at the first call"
         if value.cls is None:
             continue
-        for ref in value.cls.script.project.lineage(value.cls):
+        for ref in _model_classes(value.cls):
             reason = _class_reason(ref.script, ref.node)
             if reason is not None:
                 return reason
     return None
+
+
+def _model_classes(outer: ClassRef) -> Iterator[ClassRef]:
+    """A model's class, its project bases, and the classes of the modules that these are made of."""
+    pending, seen = [outer], set[ast.ClassDef]()
+    while pending:
+        for ref in outer.script.project.lineage(pending.pop()):
+            if ref.node in seen:
+                continue
+            seen.add(ref.node)
+            yield ref
+            for call in (part for part in ast.walk(ref.node) if isinstance(part, ast.Call)):
+                values = ref.script.values(call)
+                pending.extend(value.cls for value in values if value.kind is Kind.MODULE and value.cls is not None)
 
 
 def _class_reason(script: Script, cls: ast.ClassDef) -> str | None:

@@ -22,10 +22,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.rewriting.finding import AddDecorator, Code, Finding, InsertAfter, InsertBefore, Skipped, Tier
+from autoaccel.rewriting.finding import AddDecorator, Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script.loader_calls import related
-from autoaccel.script.models import TrainedModel, differentiated_twice, trained_models, unfit
+from autoaccel.script.models import TrainedModel, differentiated_twice, settled, trained_models, unfit
 from autoaccel.script.pure import pure_functions
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if reason is not None:
             yield RULE.skip(model.made, f"`{name}`: {reason}")
         else:
-            yield _finding(script, model, name)
+            yield _finding(script, model, models)
     for function in functions:
         reason = whole or ("its gradients are differentiated again" if unclear or twice else None)
         if reason is not None:
@@ -90,9 +90,13 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.finding(function, message, decorator, *script.import_runtime)
 
 
-def _finding(script: Script, model: TrainedModel, name: str) -> Finding:
+def _finding(script: Script, model: TrainedModel, models: list[TrainedModel]) -> Finding:
+    name = script.source(model.target)
     code = Code(f"{script.accel}.compile({name})")
-    edit = InsertAfter(model.ready, code) if model.wrapped is None else InsertBefore(model.wrapped, code)
+    if model.wrapped is None:
+        edit: Edit = InsertAfter(settled(script, model, models), code)
+    else:
+        edit = InsertBefore(model.wrapped, code)
     return RULE.finding(model.made, f"`{name}` runs kernel by kernel", edit, *script.import_runtime)
 
 
