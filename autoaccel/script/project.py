@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ _MOST_IMPORTERS = 24
 _MOST_LOADED = 48  # project files parsed for the sake of others
 _MOST_BYTES = 400_000
 _NO_CUT = 1 << 30
+_IMPORT_LINE = re.compile(r"^[ \t]*(?:from|import)\b[^#\n]*(?:\([^)]*\))?", re.MULTILINE)
+_WORD = re.compile(r"\w+")
 
 Binding = tuple[ast.expr | Definition, PartPath]
 
@@ -57,6 +60,7 @@ class Project:
         self.reads: dict[ast.AST, frozenset[str]] = {}
         self.changes: dict[ast.AST, frozenset[str]] = {}
         self._scripts: dict[Path, Script | None] = {}
+        self._words: dict[Path, frozenset[str]] = {}
         self._loaded = 0
         self._located: dict[tuple[Script, str, int], tuple[Path, tuple[str, ...]] | None] = {}
         self._classes: dict[ast.ClassDef, ClassInfo] = {}
@@ -169,10 +173,9 @@ class Project:
         known = self._neighbours.get(path)
         if known is None:
             stem = path.parent.name if path.stem == "__init__" else path.stem
-            needle = re.compile(rb"^[ \t]*(?:from|import)\b[^#\n]*\b" + re.escape(stem.encode()) + rb"\b", re.MULTILINE)
             found = [script]
             for candidate in self._candidates(path):
-                if candidate == path or len(found) > _MOST_IMPORTERS or not self._mentions(candidate, needle):
+                if candidate == path or len(found) > _MOST_IMPORTERS or stem not in self._imported_words(candidate):
                     continue
                 other = self.script(candidate)
                 if other is not None and other is not script and _imports(other, stem):
@@ -196,16 +199,17 @@ class Project:
                 continue
         return list(candidates)
 
-    def _mentions(self, path: Path, needle: re.Pattern[bytes]) -> bool:
-        text = self.texts.get(path)
-        if text is not None:
-            return needle.search(text.encode()) is not None
-        try:
-            if path.stat().st_size > _MOST_BYTES:
-                return False
-            return needle.search(path.read_bytes()) is not None
-        except OSError:
-            return False
+    def _imported_words(self, path: Path) -> frozenset[str]:
+        """The words on the import lines of a file, which is read once and not parsed."""
+        known = self._words.get(path)
+        if known is None:
+            text = self.texts.get(path)
+            if text is None:
+                text = _read(path) or ""
+            known = self._words[path] = frozenset(
+                word for line in _IMPORT_LINE.findall(text) for word in _WORD.findall(line)
+            )
+        return known
 
     # -- classes
 
@@ -496,7 +500,8 @@ def _read(path: Path) -> str | None:
     import tokenize
 
     try:
-        if path.stat().st_size > _MOST_BYTES:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
             return None
         with tokenize.open(path) as file:
             return file.read()

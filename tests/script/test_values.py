@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from pathlib import Path
 
 import pytest
@@ -182,3 +183,11 @@ def test_a_broken_neighbour_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "engine.py").write_text("def f(:\n")
     script = load("from engine import f\nf(1)\n", tmp_path / "main.py")
     assert script.kind(next(script.find(ast.Call))) is None
+
+
+def test_pipes_and_large_files_beside_a_script_are_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "large.py").write_text("from main import f\nf(1)\n" + "#" * 500_000)
+    script = load("def f(x):\n    return x\n", tmp_path / "main.py")
+    function = next(script.find(ast.FunctionDef))
+    assert script.callers(function) == ()
