@@ -116,7 +116,7 @@ def edited(original: Block, updated: Block, edits: StatementEdits, renderer: Ren
     for line, now in zip(original.body, updated.body, strict=True):
         entries.extend(_entries(line, now, edits, renderer))
     lines, pending = _render(entries, edits, renderer)
-    if pending and lines:
+    if pending and (lines or isinstance(updated, cst.Module)):
         updated = updated.with_changes(footer=[*pending, *updated.footer])
         pending = []
     if isinstance(updated, cst.IndentedBlock):
@@ -274,8 +274,8 @@ def _wrapped(
     body, pending = _render_runs(entries, start, stop + 1, inner, renderer)
     compound = renderer.compound(wrap.header, wrap.finding)
     if wrap.tail is not None:
-        body = [*_never_empty(body, pending), *renderer.statements(wrap.tail, wrap.finding)]
-        pending = []
+        tail = renderer.statements(wrap.tail, wrap.finding)
+        body, pending = [*body, _led_by(tail[0], pending), *tail[1:]], []
     block = cst.IndentedBlock(body=_never_empty(body, []), footer=pending).visit(_BlankLines())
     statement = compound.with_changes(body=block, leading_lines=leading)
     return [*_placed_before(_made(before, renderer), statement), *_made(after, renderer)]

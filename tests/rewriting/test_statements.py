@@ -286,3 +286,16 @@ def test_what_cannot_be_done_says_why(text: str, edit: Callable[[Subject], Edit]
 def test_a_comment_at_the_end_of_a_removed_block_is_not_lost() -> None:
     under = Subject("if x:\n    a\n    # the end\n# about b\nb\n")
     assert under.refusals(under.finding(RemoveStatement(under.stmt("if")))) == ["it would drop the comment on line 3"]
+
+
+def test_comments_of_removed_statements_stay_in_the_wrap() -> None:
+    under = Subject("a; b  # why\n")
+    wrap = WrapStatements(under.stmt("a"), under.stmt("a"), Code("with w"), Code("tail()"))
+    assert under.edit(RemoveStatement(under.stmt("b")), wrap) == "with w:\n    a\n    tail()\n# why\n"
+
+
+def test_a_wrap_whose_last_statement_goes_keeps_its_comment_before_the_tail() -> None:
+    under = Subject("a\nb  # why\nc\n")
+    wrap = WrapStatements(under.stmt("a"), under.stmt("b"), Code("with w"), Code("tail()"))
+    finding = under.finding(wrap, RemoveStatement(under.stmt("b")))
+    assert under.rewritten(finding) == "with w:\n    a\n    # why\n    tail()\nc\n"
