@@ -7,26 +7,18 @@ backward and each step.
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import sys
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from autoaccel import sources
 from autoaccel.rewriting import engine, registry
 from autoaccel.script import Project
+from tests.observer import REPOSITORY, Observer, Run
 
-REPOSITORY = Path(__file__).resolve().parent.parent
 SCRIPTS = REPOSITORY / "fixtures" / "scripts"
-OBSERVER = REPOSITORY / "benchmarks" / "public_scripts" / "observe.py"
-STANDINS = REPOSITORY / "tests" / "standins"
 
 NAMES = [*sorted(path.stem for path in SCRIPTS.glob("*.py")), "project/main"]
 # Datasets that draw random numbers themselves: workers draw others.
@@ -37,18 +29,6 @@ MODES = {
     "only what is exact": {"AUTOACCEL_DISABLE": "amp,compile,workers"},
     "all but autocast": {"AUTOACCEL_DISABLE": "amp"},
 }
-
-
-@dataclass(frozen=True)
-class Run:
-    """What one run did: `record` is what the observer wrote down."""
-
-    record: dict[str, Any]
-    output: str
-    errors: str
-
-    def same_training(self) -> dict[str, Any]:
-        return {key: value for key, value in self.record.items() if key != "seconds"}
 
 
 def script_folder(name: str) -> Path:
@@ -74,74 +54,55 @@ def rewritten(name: str) -> dict[str, bytes]:
     return after
 
 
-def observed(folder: Path, script: Path, variables: dict[str, str]) -> Run:
-    """Run a script that lies in `folder`."""
-    record = folder / "record.json"
-    options = {"stop_after": 10_000, "count": "step", "shims": []}
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("AUTOACCEL_")}
-    process = subprocess.run(
-        [sys.executable, str(OBSERVER), str(record), json.dumps(options), str(script)],
-        cwd=folder,
-        env={
-            **inherited,
-            "PYTHONPATH": os.pathsep.join([str(STANDINS), str(REPOSITORY)]),
-            "CUDA_VISIBLE_DEVICES": "",
-            "OMP_NUM_THREADS": "1",
-            "STANDIN_SAMPLES": "256",
-            "STANDIN_TEST_SAMPLES": "100",
-            **variables,
-        },
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert process.returncode == 0, process.stderr
-    return Run(json.loads(record.read_text(encoding="utf-8")), process.stdout, process.stderr)
+@dataclass(frozen=True)
+class Training:
+    """Runs scripts before and after; what the untouched ones did is remembered."""
 
+    observer: Observer
+    folder: Path
+    known: dict[str, Run] = field(default_factory=dict)
 
-@cache
-def reference(name: str, folder: Path) -> Run:
-    """The untouched script."""
-    folder.mkdir()
-    for path in files(name):
-        shutil.copyfile(path, folder / path.name)
-    return observed(folder, folder / f"{Path(name).name}.py", {})
+    def before(self, name: str) -> Run:
+        if name not in self.known:
+            contents = {path.name: path.read_bytes() for path in files(name)}
+            self.known[name] = self._run(name, contents, "before", {})
+        return self.known[name]
+
+    def after(self, name: str, variables: dict[str, str]) -> Run:
+        return self._run(name, rewritten(name), "after-" + "-".join(variables.values()), variables)
+
+    def _run(self, name: str, contents: dict[str, bytes], label: str, variables: dict[str, str]) -> Run:
+        folder = self.folder / name / label
+        folder.mkdir(parents=True)
+        for file_name, content in contents.items():
+            (folder / file_name).write_bytes(content)
+        return self.observer.run(folder / f"{Path(name).name}.py", variables)
 
 
 @pytest.fixture(scope="module")
-def references(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("references")
-
-
-def trained(name: str, references: Path) -> Run:
-    return reference(name, references / name.replace("/", "-"))
-
-
-def run_rewritten(name: str, folder: Path, variables: dict[str, str]) -> Run:
-    for file_name, content in rewritten(name).items():
-        (folder / file_name).write_bytes(content)
-    return observed(folder, folder / f"{Path(name).name}.py", variables)
+def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Training]:
+    with Observer() as observer:
+        yield Training(observer, tmp_path_factory.mktemp("scripts"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", NAMES)
-def test_trains_the_same(name: str, mode: str, references: Path, tmp_path: Path) -> None:
-    before = trained(name, references)
+def test_trains_the_same(name: str, mode: str, training: Training) -> None:
+    before = training.before(name)
     assert before.record["status"] == "finished"
     assert len(before.record["losses"]) >= 8
     assert before.record["steps"] >= 8
-    after = run_rewritten(name, tmp_path, MODES[mode])
+    after = training.after(name, MODES[mode])
     assert after.same_training() == before.same_training()
     assert after.output == before.output
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_trains_in_lower_precision(name: str, references: Path, tmp_path: Path) -> None:
-    before = trained(name, references).record
-    after = run_rewritten(name, tmp_path, {"AUTOACCEL_AMP_DTYPE": "bfloat16"}).record
+def test_trains_in_lower_precision(name: str, training: Training) -> None:
+    before = training.before(name).record
+    after = training.after(name, {"AUTOACCEL_AMP_DTYPE": "bfloat16"}).record
     assert after["steps"] == before["steps"]
     losses = [[float.fromhex(loss) for loss in record["losses"]] for record in (before, after)]
     assert losses[1] == pytest.approx(losses[0], rel=0.1, abs=0.02)
@@ -149,9 +110,9 @@ def test_trains_in_lower_precision(name: str, references: Path, tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mnist", "dcgan", "trainer", "seq2seq", "project/main"])
-def test_trains_the_same_with_workers(name: str, references: Path, tmp_path: Path) -> None:
-    before = trained(name, references)
-    after = run_rewritten(name, tmp_path, {"AUTOACCEL_DISABLE": "amp", "AUTOACCEL_NUM_WORKERS": "1"})
+def test_trains_the_same_with_workers(name: str, training: Training) -> None:
+    before = training.before(name)
+    after = training.after(name, {"AUTOACCEL_DISABLE": "amp", "AUTOACCEL_NUM_WORKERS": "1"})
     if name in DRAWING:
         assert len(after.record["losses"]) == len(before.record["losses"])
         assert after.record["random"] != before.record["random"], "the augmentation drew in the training process"
