@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.script.effects import Effect, call_effects, calls_in, effects
+from autoaccel.script.effects import Effect, call_effects, calls_in, effects, reads_gradient
 from autoaccel.script.flow import Definition
 from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
 Problem = tuple[ast.AST, str]
+Reached = list[tuple["Script", ast.AST]]
 
 _PRECISION = re.compile(
     r"^(torch\.(cuda\.|cpu\.)?amp\.(autocast|GradScaler)|torch\.amp\.autocast|apex\..*|torch\.distributed\.fsdp\.sharded_grad_scaler\..*)$"
@@ -106,6 +107,10 @@ def in_step(script: Script, home: ast.AST) -> Iterator[Problem]:
         for keyword in call.keywords:
             if keyword.arg == "error_if_nonfinite" and not _false(keyword.value):
                 yield call, "clipping insists on finite gradients"
+    for other, node in _reading(script, home):
+        for call in calls_in(other, node):
+            if (other.qualname(call.func) or "").startswith("torch.distributed.") and _passes_gradients(other, call):
+                yield node if other is script else home, "gradients are exchanged between processes by hand"
     for statement in script.find(ast.With):
         if (script.function(statement) or script.tree) is home:
             for item in statement.items:
@@ -113,6 +118,23 @@ def in_step(script: Script, home: ast.AST) -> Iterator[Problem]:
                 function = expression.func if isinstance(expression, ast.Call) else expression
                 if script.runtime_name(function) or _precision_context(script, expression):
                     yield statement, "it uses mixed precision already"
+
+
+def _reading(script: Script, home: ast.AST) -> Reached:
+    """The function itself and those that it calls which read gradients."""
+    found: Reached = [(script, home)]
+    for call in calls_in(script, home):
+        if Effect.GRADIENTS in call_effects(script, call):
+            found += script.callees(call)
+    return found
+
+
+def _passes_gradients(script: Script, call: ast.Call) -> bool:
+    return any(
+        isinstance(part, ast.Attribute) and reads_gradient(script, part)
+        for argument in call.args
+        for part in ast.walk(argument)
+    )
 
 
 def _precision_context(script: Script, expression: ast.expr) -> bool:
@@ -133,8 +155,6 @@ def _false(node: ast.expr) -> bool:
 
 
 # -- code under autocast
-
-Reached = list[tuple["Script", ast.AST]]
 
 
 def reached(script: Script, nodes: Iterable[ast.AST]) -> Reached:

@@ -141,6 +141,28 @@ class _Planner:
             sets_grad_mode(self.script, item.context_expr) for item in statement.items
         )
 
+    def _shares_models(self, statement: ast.stmt, block: list[ast.stmt]) -> bool:
+        """Whether a forward without gradients runs a model that also runs with them and would use its cast weights."""
+        mine = self._models(statement)
+        others = (each for each in block if each is not statement and each in self.slice.statements)
+        return any(
+            not one or not other or one == other or one.startswith(other + ".") or other.startswith(one + ".")
+            for each in others
+            for other in self._models(each)
+            for one in mine
+        )
+
+    def _models(self, statement: ast.stmt) -> set[str]:
+        """The receivers of the forwards in a statement, as written; empty for those inside called functions."""
+        found: set[str] = set()
+        for part in walk_scope(statement):
+            if isinstance(part, ast.Call) and Effect.FORWARD in call_effects(self.script, part):
+                known = self.script.kind(part.func) is not Kind.FUNCTION and isinstance(
+                    part.func, ast.Name | ast.Attribute
+                )
+                found.add(self.script.source(part.func) if known else "")
+        return found
+
     def _heavy(self, expression: ast.expr) -> bool:
         """Whether a backward's receiver computes a forward or a loss, so that it belongs into a region itself."""
         for part in walk_scope(expression):
@@ -205,7 +227,7 @@ class _Planner:
                     gap.append(statement)
                 open_region = None
                 continue
-            if self._without_gradients(statement):
+            if self._without_gradients(statement) and self._shares_models(statement, block):
                 flush()
                 if Effect.FORWARD in effects(self.script, statement):
                     self.found.regions.append(Region(statement, statement))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -54,9 +54,13 @@ def plan(script: Script, step: TrainingStep) -> Scaling:
     for home in step.homes:
         steps = [each for each in step.steps if each.home is home]
         scaling.updates += _updates(script, steps)
-        _unscale(script, home, steps, scaling)
+        _unscale(script, home, steps, step.homes, scaling)
     _create(script, step, scaling)
     return scaling
+
+
+def _position(statement: ast.stmt) -> tuple[int, int]:
+    return statement.lineno, statement.col_offset
 
 
 # -- updates
@@ -64,7 +68,7 @@ def plan(script: Script, step: TrainingStep) -> Scaling:
 
 def _updates(script: Script, steps: list[OptimizerStep]) -> Iterator[ast.stmt]:
     """The statements after which the scale is updated: once an iteration, after its last step."""
-    units = sorted({each.unit for each in steps}, key=lambda unit: unit.lineno)
+    units = sorted({each.unit for each in steps}, key=_position)
     runs: list[list[ast.stmt]] = []
     by_block: dict[int, list[ast.stmt]] = {}
     for unit in units:
@@ -115,56 +119,73 @@ def _leaves(statement: ast.stmt) -> bool:
 # -- unscaling
 
 
-def _unscale(script: Script, home: Home, steps: list[OptimizerStep], scaling: Scaling) -> None:
+def _unscale(script: Script, home: Home, steps: list[OptimizerStep], homes: Sequence[Home], scaling: Scaling) -> None:
     """Unscale before the first read of gradients between backward and step; reads anywhere else are problems."""
+    reads = _Reads(script, homes)
     handled: set[ast.AST] = set()
     for step in steps:
         block = script.block(step.unit)
         at = block.index(step.unit)
         uses: list[ast.stmt] = []
         for statement in reversed(block[:at]):
-            found = effects(script, statement)
-            if Effect.BACKWARD in found:
-                if Effect.GRADIENTS in found:
-                    uses += _after_backward(script, statement, scaling)
+            if Effect.BACKWARD in effects(script, statement):
+                uses += _after_backward(reads, statement, scaling)
                 break
-            if Effect.GRADIENTS in found and not any(statement is other.unit for other in steps):
+            if reads.of(statement) and not any(statement is other.unit for other in steps):
                 uses.append(statement)
         for use in uses:
-            handled.update(gradient_reads(script, use))
+            handled.update(reads.of(use))
         if uses:
-            first = _innermost(script, uses[-1]) if len(uses) == 1 else uses[-1]
+            first = _innermost(reads, uses[-1]) if len(uses) == 1 else uses[-1]
             scaling.unscales.append(Unscale(first, step))
-    for read in gradient_reads(script, home):
+    for read in reads.of(home):
         if read not in handled and not _harmless(script, read, steps):
             scaling.problems.append((read, "gradients are read where they are still scaled"))
             return
 
 
-def _after_backward(script: Script, statement: ast.stmt, scaling: Scaling) -> list[ast.stmt]:
+class _Reads:
+    """Reads of gradients; calls of functions that are looked at for themselves do not count."""
+
+    def __init__(self, script: Script, homes: Sequence[Home]) -> None:
+        self._script = script
+        self._homes = homes
+
+    def of(self, node: ast.AST) -> list[ast.AST]:
+        if Effect.GRADIENTS not in effects(self._script, node):
+            return []
+        return [read for read in gradient_reads(self._script, node) if not self._enters_home(read)]
+
+    def _enters_home(self, read: ast.AST) -> bool:
+        callees = self._script.callees(read) if isinstance(read, ast.Call) else ()
+        return bool(callees) and all(function in self._homes for _, function in callees)
+
+    def backward_in(self, node: ast.AST) -> bool:
+        return Effect.BACKWARD in effects(self._script, node)
+
+
+def _after_backward(reads: _Reads, statement: ast.stmt, scaling: Scaling) -> list[ast.stmt]:
     """The reads that follow the backward within one compound statement, last first."""
+    if not reads.of(statement):
+        return []
     if isinstance(statement, ast.For | ast.While):
         scaling.problems.append((statement, "gradients are clipped or read after every backward of an accumulation"))
         return []
     uses: list[ast.stmt] = []
     for block in blocks(statement):
         for inner in reversed(block):
-            found = effects(script, inner)
-            if Effect.BACKWARD in found:
-                if Effect.GRADIENTS in found:
-                    uses += _after_backward(script, inner, scaling)
+            if reads.backward_in(inner):
+                uses += _after_backward(reads, inner, scaling)
                 break
-            if Effect.GRADIENTS in found:
+            if reads.of(inner):
                 uses.append(inner)
     return uses
 
 
-def _innermost(script: Script, statement: ast.stmt) -> ast.stmt:
+def _innermost(reads: _Reads, statement: ast.stmt) -> ast.stmt:
     """The nested statement that reads gradients when one branch alone does, and no loop is in between."""
-    while isinstance(statement, ast.If) and Effect.GRADIENTS not in effects(script, statement.test):
-        reading = [
-            inner for block in blocks(statement) for inner in block if Effect.GRADIENTS in effects(script, inner)
-        ]
+    while isinstance(statement, ast.If) and not reads.of(statement.test):
+        reading = [inner for block in blocks(statement) for inner in block if reads.of(inner)]
         if len(reading) != 1:
             break
         statement = reading[0]
@@ -275,7 +296,7 @@ def _last(script: Script, statements: set[ast.stmt]) -> ast.stmt | None:
     """
     found = {id(script.block(statement)) for statement in statements}
     if len(found) == 1:
-        return max(statements, key=lambda statement: statement.lineno)
+        return max(statements, key=_position)
     outer: dict[int, list[ast.stmt]] = {}
     for statement in statements:
         top = statement
@@ -289,7 +310,7 @@ def _last(script: Script, statements: set[ast.stmt]) -> ast.stmt | None:
         outer.setdefault(id(script.block(top)), []).append(top)
     if len(outer) != 1:
         return None
-    tops = sorted(set(next(iter(outer.values()))), key=lambda statement: statement.lineno)
+    tops = sorted(set(next(iter(outer.values()))), key=_position)
     if all(not isinstance(top, ast.If) or _always(top, statements) for top in tops):
         return tops[-1]
     return None
@@ -372,7 +393,7 @@ def _attributes(targets: list[ast.expr]) -> Iterator[str]:
 
 def _before(script: Script, home: Home, statements: list[ast.stmt]) -> ast.stmt:
     """The outermost loop of a function around its first site, or the first site itself."""
-    first = min(statements, key=lambda statement: statement.lineno)
+    first = min(statements, key=_position)
     loops = script.loops(first)
     outermost: ast.stmt = loops[-1] if loops else first
     block = script.block(outermost)
