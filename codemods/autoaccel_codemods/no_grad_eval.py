@@ -38,7 +38,7 @@ from autoaccel.rewriting.finding import (
 )
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script
-from autoaccel.script.evaluation import EvaluationPass
+from autoaccel.script.evaluation import EvaluationPass, forward_calls
 from autoaccel.script.sampling import samples
 from autoaccel.script.tree import walk_scope
 
@@ -123,10 +123,17 @@ def _leak(script: Script, found: EvaluationPass) -> str | None:
 
 def _has_fast_path(script: Script, found: EvaluationPass) -> bool:
     """Whether a model that is run here may contain a Transformer encoder."""
-    files = {script}
-    for call in found.forwards:
-        files.update(value.script for value in script.values(call.func) if value.script is not None)
-        files.update(other for other, _ in script.callees(call))
+    files, seen = {script}, set[ast.AST]()
+    pending = [(script, call) for call in found.forwards]
+    while pending:
+        home, call = pending.pop()
+        models = [call.func, *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]
+        files.update(value.script for model in models for value in home.values(model) if value.script is not None)
+        for other, function in home.callees(call):
+            files.add(other)
+            if function not in seen:
+                seen.add(function)
+                pending.extend((other, inner) for inner in forward_calls(other, function))
     return any(True for each in files for _ in each.calls(*_FAST_PATH))
 
 

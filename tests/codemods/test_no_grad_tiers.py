@@ -1,0 +1,44 @@
+"""no-grad-eval is exact, but where a Transformer encoder may take its inference path when gradients are off."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.rewriting import engine
+from autoaccel.rewriting.finding import Tier
+from autoaccel_codemods import no_grad_eval
+
+TEXT = """\
+import torch
+from torch import nn
+
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.{layer}(32, 4)
+
+    def encode(self, x):
+        return self.body(x)
+
+
+def read(model, x):
+    return model.encode(x).argmax(-1)
+
+
+def validate(loader):
+    model = Reader()
+    model.eval()
+    for x in loader:
+        print({call})
+"""
+
+
+@pytest.mark.parametrize("call", ["model.encode(x)", "read(model, x)"])
+@pytest.mark.parametrize(
+    ("layer", "tier"),
+    [("Linear", Tier.EXACT), ("TransformerEncoderLayer", Tier.NUMERICS), ("Transformer", Tier.NUMERICS)],
+)
+def test_tier(layer: str, tier: Tier, call: str) -> None:
+    result = engine.rewrite(TEXT.format(layer=layer, call=call), None, [no_grad_eval.RULE])
+    assert [record.tier for record in result.applied] == [tier]
