@@ -108,7 +108,10 @@ def _unknown_precision(script: Script, made: Creation, moved: Move) -> str | Non
     """A cast of data that may be float64 stays on the host: some devices have no float64 to cast from."""
     if made.name != "torch.tensor" or made.has("dtype") or not (made.casts or moved.dtype is not None):
         return None
-    known = tensor_type(script, made.call.func) is not None or all(_is_literal(each) for each in made.call.args)
+    legacy = tensor_type(script, made.call.func)
+    if legacy is not None and made.casts:
+        return "it is cast to another type on the host, where its numbers are written down"
+    known = legacy is not None or all(_is_literal(each) for each in made.call.args)
     if known or (_folds_move(script, made, moved) and not made.casts):
         return None
     return "a cast of data of unknown precision stays on the host"
