@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autoaccel.rewriting.finding import AddImport, InsertAfter
 from autoaccel.script.flow import Path
 from autoaccel.script.loader_calls import loader_calls
 from autoaccel.script.loaders import Transfer
@@ -21,11 +22,16 @@ _ELSEWHERE = ("cpu", "mps")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a move goes: the device as source text for the loop's header (None when it cannot stand there)."""
+    """Where a move goes: the device as source text for the loop's header (None when it cannot stand there).
+
+    `test` is the condition that it depends on, and `naming` gives it a name first.
+    """
 
     text: str | None
     accelerates: bool
     names: tuple[ast.Name, ...] = ()
+    test: ast.expr | None = None
+    naming: tuple[InsertAfter | AddImport, ...] = ()
 
 
 def device_of(script: Script, transfer: Transfer) -> Target:
@@ -71,8 +77,9 @@ def _names_elsewhere(node: ast.AST | None) -> bool:
 def _alias_device(script: Script, alias: ast.expr) -> Target:
     """The device of a type alias: `Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor`."""
     chosen = chosen_type(script, alias)
-    if chosen is not None:
-        return Target(chosen.device.text.format(*(script.source(hole) for hole in chosen.device.holes)), True)
+    if chosen is not None and isinstance(alias, ast.Name):
+        text = chosen.device.text.format(*(script.source(hole) for hole in chosen.device.holes))
+        return Target(text, True, (alias,), chosen.test, chosen.naming)
     if isinstance(alias, ast.Constant):
         return Target(_quoted(script, "cuda"), str(alias.value).startswith("torch.cuda."))
     spelled = [alias, *(each.value for each in script.definitions(alias))] if isinstance(alias, ast.Name) else [alias]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoaccel.rewriting.finding import Code
+from autoaccel.rewriting.finding import AddImport, Code, InsertAfter
 
 if TYPE_CHECKING:
     from autoaccel.script.flow import Definition
@@ -47,11 +48,16 @@ def changes_default(script: Script) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChosenType:
-    """`A if test else B` for the same tensor type on the GPU and on the CPU; `device` says the same choice."""
+    """`A if test else B` for the same tensor type on the GPU and on the CPU; `device` says the same choice.
+
+    `naming` is what a finding that uses `device` must bring along: the statement that gives the choice a name.
+    """
 
     dtype: str
     device: Code
     on_cpu: ast.expr
+    test: ast.expr
+    naming: tuple[InsertAfter | AddImport, ...] = ()
 
 
 def chosen_type(script: Script, name: ast.expr) -> ChosenType | None:
@@ -68,10 +74,63 @@ def chosen_type(script: Script, name: ast.expr) -> ChosenType | None:
         return None
     if not _repeatable(script, test, name):
         return None
-    device = _same_choice(script, test, definitions[0], name)
-    if device is None:
-        device = Code(f"{script.quote}cuda{script.quote} if {{0}} else {script.quote}cpu{script.quote}", (test,))
-    return ChosenType(on_gpu.dtype, device, orelse)
+    anchor = _last_choice(script, test, definitions[0], _statement(script, definitions))
+    same = _same_choice(script, test, anchor, definitions[0], name)
+    if same is not None:
+        return ChosenType(on_gpu.dtype, same, orelse, test)
+    device, naming = _named_choice(script, test, definitions[0])
+    return ChosenType(on_gpu.dtype, device, orelse, test, naming)
+
+
+def _named_choice(
+    script: Script, test: ast.expr, definition: Definition
+) -> tuple[Code, tuple[InsertAfter | AddImport, ...]]:
+    """`device`, bound below the first type that is chosen by this test; the choice itself where that name is taken."""
+    quote = script.quote
+    choice = f"{quote}cuda{quote} if {{0}} else {quote}cpu{quote}"
+    if "device" in script.used_names:
+        return Code(choice, (test,)), ()
+    first = min(_chosen_by(script, test, definition), key=lambda statement: statement.lineno)
+    last = _last_choice(script, test, definition, first)
+    function, imports = script.spell("torch.device")
+    tested = script.source(test).replace("{", "{{").replace("}", "}}")
+    statement = Code(f"device = {function}({choice.format(tested)})")
+    return Code("device"), (InsertAfter(last, statement), *imports)
+
+
+def _chosen_by(script: Script, test: ast.expr, definition: Definition) -> Iterator[ast.stmt]:
+    """The statements beside a definition that choose a type by the same test."""
+    own = _statement(script, (definition,))
+    for definitions in definition.scope.definitions.values():
+        choice = _choice(script, tuple(definitions))
+        if choice is None or ast.dump(choice[0]) != ast.dump(test):
+            continue
+        statement = _statement(script, tuple(definitions))
+        on_gpu = tensor_type(script, choice[1])
+        if on_gpu is not None and on_gpu.cuda and script.block(statement) is script.block(own):
+            yield statement
+    yield own
+
+
+def _last_choice(script: Script, test: ast.expr, definition: Definition, first: ast.stmt) -> ast.stmt:
+    """The last of the choices by the same test that follow one another from `first` on."""
+    choices = {*_chosen_by(script, test, definition)}
+    block = script.block(first)
+    last = first
+    for statement in block[block.index(first) + 1 :]:
+        if statement not in choices:
+            break
+        last = statement
+    return last
+
+
+def _statement(script: Script, definitions: tuple[Definition, ...]) -> ast.stmt:
+    """The assignment that binds a chosen type, or the `if` whose branches do."""
+    node = definitions[0].node
+    assert isinstance(node, ast.stmt)
+    parent = script.parent(node)
+    value = definitions[0].value
+    return parent if isinstance(parent, ast.If) and not isinstance(value, ast.IfExp) else node
 
 
 def _choice(script: Script, definitions: tuple[Definition, ...]) -> tuple[ast.expr, ast.expr, ast.expr] | None:
@@ -149,7 +208,7 @@ def _visible(script: Script, expression: ast.expr, use: ast.AST) -> bool:
     return False
 
 
-def _same_choice(script: Script, test: ast.expr, before: Definition, use: ast.Name) -> Code | None:
+def _same_choice(script: Script, test: ast.expr, anchor: ast.stmt, before: Definition, use: ast.Name) -> Code | None:
     """The name of a `torch.device("cuda" if test else "cpu")` that the script has made by then with the same test."""
     wanted = ast.dump(_meaning(script, test))
     for definitions in before.scope.definitions.values():
@@ -168,11 +227,7 @@ def _same_choice(script: Script, test: ast.expr, before: Definition, use: ast.Na
                 and ast.dump(_meaning(script, other)) == wanted
             ):
                 target = script.tree_index.bound_name(made)
-                if (
-                    target is not None
-                    and _made_by_then(script, made, before.node, use)
-                    and _visible(script, target, use)
-                ):
+                if target is not None and _made_by_then(script, made, anchor, use) and _visible(script, target, use):
                     return Code(target.id)
     return None
 
@@ -195,11 +250,13 @@ def _meaning(script: Script, test: ast.expr) -> ast.expr:
     return test
 
 
-def _made_by_then(script: Script, made: ast.expr, before: ast.AST, use: ast.Name) -> bool:
-    """Whether a statement has run wherever `use` is reached: it stands before, beside the one that `use` leans on."""
+def _made_by_then(script: Script, made: ast.expr, before: ast.stmt, use: ast.Name) -> bool:
+    """Whether a statement has run wherever `use` is reached: it stands before the one that `use` leans on, or right
+    below."""
     statement = script.statement(made)
-    if script.parent(statement) is not script.parent(before):
+    block = script.block(before)
+    if script.block(statement) is not block:
         return False
-    if statement.lineno < getattr(before, "lineno", 0):
+    if block.index(statement) <= block.index(before) + 1:
         return True
     return statement.lineno < use.lineno and script.function(use) is script.function(statement)

@@ -31,7 +31,6 @@ from autoaccel.script.tensor_types import ChosenType, changes_default, chosen_ty
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
-    from autoaccel.rewriting.finding import AddImport
     from autoaccel.script import Script
 
 RULE = Rule(
@@ -234,7 +233,7 @@ def _chosen(script: Script, call: ast.Call) -> Iterator[Finding]:
         *_dtype_unless_float(script, chosen, value),
         ("device", chosen.device),
     ]
-    yield _replacing(script, call, _call(full, arguments), imports, made)
+    yield _replacing(script, call, _call(full, arguments), (*chosen.naming, *imports), made)
 
 
 def _chosen_array(script: Script, call: ast.Call, array: ast.Call) -> Iterator[Finding]:
@@ -246,7 +245,7 @@ def _chosen_array(script: Script, call: ast.Call, array: ast.Call) -> Iterator[F
         return
     factory, imports = script.spell(f"torch.{name.removeprefix('numpy.')}", chosen.on_cpu)
     arguments = [("", Code("{0}", (array.args[0],))), ("device", chosen.device)]
-    yield _replacing(script, call, _call(factory, arguments), imports, call)
+    yield _replacing(script, call, _call(factory, arguments), (*chosen.naming, *imports), call)
 
 
 def _inner(expression: ast.expr) -> ast.expr:
@@ -259,7 +258,7 @@ def _dtype_unless_float(script: Script, chosen: ChosenType, value: ast.expr) -> 
     return [("dtype", Code(script.spell(chosen.dtype, chosen.on_cpu)[0]))]
 
 
-def _replacing(script: Script, call: ast.Call, code: Code, imports: tuple[AddImport, ...], made: ast.Call) -> Finding:
+def _replacing(script: Script, call: ast.Call, code: Code, others: tuple[Edit, ...], made: ast.Call) -> Finding:
     """Put `code` for the call, or for the `Variable` around it when that adds nothing."""
     parent = script.parent(call)
     if isinstance(parent, ast.Call) and parent.args == [call] and is_plain_variable(script, parent):
@@ -267,4 +266,4 @@ def _replacing(script: Script, call: ast.Call, code: Code, imports: tuple[AddImp
     message = (
         f"`{script.source(made.func)}` chooses a device by its type; the factory fills the tensor there in one step"
     )
-    return RULE.finding(call, message, *imports, Replace(call, code))
+    return RULE.finding(call, message, *others, Replace(call, code))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from autoaccel.rewriting.finding import Code, Finding, Replace, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
@@ -49,13 +50,13 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         problem = _unfit(script, loop) or next((p for each in moves if (p := own_to_method(script, each))), None)
         device, trouble = _device(batch, moves)
         parts = _parts(batch, moves)
-        if problem or trouble or not parts:
+        if problem or device is None or not parts:
             yield RULE.skip(loop.node, problem or trouble or _kept(batch))
             continue
-        arguments = f", {device}" + ("" if parts == (STAR,) else f", move={_tuple(script, parts)}")
+        arguments = f", {device.text}" + ("" if parts == (STAR,) else f", move={_tuple(script, parts)}")
         code = Code(f"{script.accel}.prefetch({{0}}{arguments.replace('{', '{{').replace('}', '}}')})", (loop.loader,))
         message = "the step waits for its batch to be fetched and copied"
-        yield RULE.finding(loop.node, message, Replace(loop.loader, code), *script.import_runtime)
+        yield RULE.finding(loop.node, message, Replace(loop.loader, code), *device.naming, *script.import_runtime)
 
 
 def _kept(batch: BatchReads) -> str:
@@ -78,10 +79,10 @@ def _unfit(script: Script, loop: LoaderLoop) -> str | None:
     return None
 
 
-def _device(batch: BatchReads, moves: list[Transfer]) -> tuple[str | None, str | None]:
-    """The device as source text for the loop's header, or why there is none."""
+def _device(batch: BatchReads, moves: list[Transfer]) -> tuple[Target | None, str | None]:
+    """The device for the loop's header, or why there is none."""
     script, loop = batch.script, batch.loop
-    spelled: set[str] = set()
+    spelled: dict[str, Target] = {}
     for transfer in moves:
         target = device_of(script, transfer)
         passed = batch.passed(transfer.device) if isinstance(transfer.device, ast.Name) else None
@@ -93,19 +94,21 @@ def _device(batch: BatchReads, moves: list[Transfer]) -> tuple[str | None, str |
         if not _surely(script, transfer):
             return None, f"it is not certain that {target.text} is a device"
         if condition is None:
-            spelled.add(target.text)
+            spelled[target.text] = target
         elif _is_plain(condition) and _settled(script, loop, tuple(_names(condition))):
-            spelled.add(_choice(script, target.text, script.source(condition)))
+            text = _choice(script, target, script.source(condition))
+            spelled[text] = replace(target, text=text)
         else:
             return None, "its batches are moved only under a condition inside the loop"
     if len(spelled) > 1:
         return None, "its batches go to more than one device"
-    return (spelled.pop() if spelled else None), None
+    return next(iter(spelled.values()), None), None
 
 
-def _choice(script: Script, device: str, test: str) -> str:
+def _choice(script: Script, target: Target, test: str) -> str:
     """The device where `test` holds, else the CPU; a type alias may have made the very same choice already."""
-    if f" if {test} else " in device:
+    device = target.text or ""
+    if target.test is not None and script.source(target.test) == test:
         return device
     return f"{f'({device})' if ' if ' in device else device} if {test} else {script.quote}cpu{script.quote}"
 

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from autoaccel.rewriting.finding import Tier
+from autoaccel.rewriting.finding import InsertAfter, Tier
 from autoaccel.script import Script, load
 from autoaccel.script.creation import creation
 from autoaccel.script.integers import integral
@@ -257,3 +257,28 @@ def test_chosen_types(source: str, device: str) -> None:
 )
 def test_no_chosen_types(source: str) -> None:
     assert chosen_type(*last_expression(source)) is None
+
+
+CHOICES = (
+    "import torch\ncuda = True\n"
+    + CHOICE.format(test="cuda")
+    + "Long = torch.cuda.LongTensor if cuda else torch.LongTensor\n"
+)
+
+
+def test_a_choice_without_a_name_brings_one_along() -> None:
+    script = load(CHOICES + "other = 1\nTensor")
+    chosen = chosen_type(script, next(name for name in script.find(ast.Name) if name.lineno == 6))
+    assert chosen is not None
+    assert chosen.device.text == "device"
+    (edit,) = chosen.naming
+    assert isinstance(edit, InsertAfter)
+    assert edit.code.text == 'device = torch.device("cuda" if cuda else "cpu")'
+    assert script.source(edit.statement).startswith("Long = ")
+
+
+def test_a_name_below_the_choices_is_known_in_functions() -> None:
+    script = load(CHOICES + "where = torch.device('cuda' if cuda else 'cpu')\ndef f():\n    return Tensor")
+    chosen = chosen_type(script, next(name for name in script.find(ast.Name) if name.lineno == 7))
+    assert chosen is not None
+    assert (chosen.device.text, chosen.naming) == ("where", ())
