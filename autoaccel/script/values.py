@@ -90,8 +90,8 @@ ANY: Values = frozenset({UNKNOWN})
 NOTHING: Values = frozenset()
 
 # Limits after which a value counts as unknown: evaluations per question and per project, and open evaluations.
-_QUERY_BUDGET = 6_000
-_BUDGET = 400_000
+_QUERY_BUDGET = 3_000
+_BUDGET = 60_000
 _DEPTH = 60
 _RETURNS_SELF = frozenset(
     """to cuda cpu xpu float double half bfloat16 train eval apply requires_grad_ share_memory type zero_ to_empty
