@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from functools import cache
 from importlib import metadata
 from types import ModuleType
@@ -22,9 +21,7 @@ def rules() -> tuple[Rule, ...]:
     """All rules, in the order in which they are applied: an earlier rule wins over a later one. Raises `PackError`."""
     import autoaccel_codemods
 
-    found = [
-        _rule(importlib.import_module(f"autoaccel_codemods.{name}")) for name in _present(autoaccel_codemods.MODULES)
-    ]
+    found = [_rule(importlib.import_module(f"autoaccel_codemods.{name}")) for name in autoaccel_codemods.MODULES]
     for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         found.extend(_pack(entry))
     known: dict[str, Rule] = {}
@@ -34,11 +31,6 @@ def rules() -> tuple[Rule, ...]:
             if other is not rule:
                 raise PackError(f"{rule.module} and {other.module} both define {word}")
     return tuple(found)
-
-
-def _present(names: tuple[str, ...]) -> list[str]:
-    """Modules that exist: rules are being written one after the other."""
-    return [name for name in names if importlib.util.find_spec(f"autoaccel_codemods.{name}") is not None]
 
 
 def _pack(entry: metadata.EntryPoint) -> list[Rule]:
