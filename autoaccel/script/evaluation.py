@@ -128,6 +128,8 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
     forwards = tuple(forward_calls(script, function))
     if not forwards or _is_module_method(script, function):
         return None
+    if not evals and tries_out(script, function, forwards):
+        return None
     if trains(script, function):
         asked = asks_for_gradients(script, function)
         if asked is None or not _only_asks(asked):
@@ -145,6 +147,24 @@ def _only_asks(node: ast.AST) -> bool:
     """Gradients are asked for without a training step: saliency, adversarial examples, forces."""
     return not (
         isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("step", "backward")
+    )
+
+
+def tries_out(script: Script, function: ast.AST, forwards: tuple[ast.Call, ...]) -> bool:
+    """Whether a function only calls a fresh model once, to see that it runs: `net = Net(); print(net(x).size())`."""
+    for part in walk_scope(function):
+        loads = isinstance(part, ast.Attribute) and part.attr == "load_state_dict"
+        if loads or isinstance(part, ast.For | ast.While):
+            return False
+    return all(_made_here(script, call.func, function) for call in forwards)
+
+
+def _made_here(script: Script, model: ast.expr, function: ast.AST) -> bool:
+    if isinstance(model, ast.Call):
+        return True
+    definitions = script.definitions(model) if isinstance(model, ast.Name) else ()
+    return bool(definitions) and all(
+        each.scope.node is function and isinstance(each.value, ast.Call) for each in definitions
     )
 
 

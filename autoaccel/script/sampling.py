@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.script.evaluation import EvaluationPass, forward_calls
+from autoaccel.script.evaluation import EvaluationPass, forward_calls, tries_out
 from autoaccel.script.gradients import asks_for_gradients, gradients_off, trains
 from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
@@ -70,6 +70,9 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
         return False
     statement = script.statement(call)
     if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
+        return False
+    home = script.function(call)
+    if home is not None and tries_out(script, home, (call,)):
         return False
     if gradients_off(script, call) or _within(script, call, known):
         return False

@@ -79,6 +79,16 @@ def passes(text: str) -> list[tuple[int, str]]:
             id="unknown callers",
         ),
         pytest.param(
+            "def test():\n    net = nn.Linear(2, 2)\n    print(net(torch.ones(2)).size())\ntest()\n",
+            [],
+            id="a fresh model tried out",
+        ),
+        pytest.param(
+            "def test():\n    net = nn.Linear(2, 2)\n    net.load_state_dict(s)\n    print(net(torch.ones(2)))\ntest()\n",
+            [(1, "open")],
+            id="a loaded model tried out",
+        ),
+        pytest.param(
             "def test_attack():\n    model.eval()\n    for x, y in loader:\n"
             "        x.requires_grad = True\n        model(x).sum()\n        x.grad\n",
             [(1, "it needs gradients itself")],
