@@ -71,7 +71,8 @@ class Project:
         self._started: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
 
     def add(self, script: Script) -> None:
-        """Register a script that was loaded from text."""
+        """Register a script that was loaded from text; the bounds on what is read and evaluated begin anew with it."""
+        self._loaded = self.total_evaluations = 0
         if script.path is not None:
             self._scripts[script.path] = script
 
@@ -81,10 +82,10 @@ class Project:
 
         path = Path(os.path.abspath(path))
         if path not in self._scripts:
-            self._scripts[path] = None
-            self._loaded += 1
-            if self._loaded > _MOST_LOADED:
+            if self._loaded >= _MOST_LOADED:
                 return None
+            self._loaded += 1
+            self._scripts[path] = None
             text = self.texts.get(path)
             if text is None:
                 text = _read(path)

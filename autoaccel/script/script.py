@@ -264,7 +264,7 @@ class Script:
         for name, definitions in self.module_scope.definitions.items():
             if len(definitions) == 0 or any(each.how != "import" or each.level for each in definitions):
                 continue
-            if not all(isinstance(self.parent(each.node), ast.Module) for each in definitions):
+            if not all(isinstance(self.parent(each.node), ast.Module | ast.Try) for each in definitions):
                 continue
             for target in {each.target for each in definitions}:
                 if target is None:

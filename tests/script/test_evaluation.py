@@ -38,7 +38,8 @@ def passes(text: str) -> list[tuple[int, str]]:
             id="covered",
         ),
         pytest.param(
-            "def validate():\n    def run():\n        with torch.no_grad():\n            model(x)\n    model.eval()\n    run()\n",
+            "def validate():\n    def run():\n        with torch.no_grad():\n            model(x)\n"
+            "    model.eval()\n    run()\n",
             [(1, "covered")],
             id="covered in the function that it calls",
         ),
@@ -84,7 +85,8 @@ def passes(text: str) -> list[tuple[int, str]]:
             id="a fresh model tried out",
         ),
         pytest.param(
-            "def test():\n    net = nn.Linear(2, 2)\n    net.load_state_dict(s)\n    print(net(torch.ones(2)))\ntest()\n",
+            "def test():\n    net = nn.Linear(2, 2)\n    net.load_state_dict(s)\n"
+            "    print(net(torch.ones(2)))\ntest()\n",
             [(1, "open")],
             id="a loaded model tried out",
         ),

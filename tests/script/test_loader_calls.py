@@ -119,7 +119,7 @@ def test_values_that_a_mapping_surely_has(before: str, unpacked: str, items: dic
     script = load(f"{before}f(**({unpacked}))\n")
     call = next(node for node in script.find(ast.Call) if getattr(node.func, "id", "") == "f")
     found = mapping_items(script, call.keywords[0].value)
-    assert (found and {key: script.source(value) for key, value in found.items()}) == items
+    assert (None if found is None else {key: script.source(value) for key, value in found.items()}) == items
 
 
 def test_keys_that_callers_pass_on() -> None:

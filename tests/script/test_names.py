@@ -93,3 +93,10 @@ def test_names_that_are_taken() -> None:
     assert script.free_name("accel") == "accel"  # an attribute of something else is no clash
     assert script.free_name("scaler", "grad_scaler") == "grad_scaler"
     assert script.free_name("x") == "x2"
+
+
+def test_an_import_that_is_tried_serves() -> None:
+    assert load("try:\n    import torch\nexcept ImportError:\n    raise SystemExit\n").spell("torch.no_grad") == (
+        "torch.no_grad",
+        (),
+    )

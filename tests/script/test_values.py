@@ -191,3 +191,16 @@ def test_pipes_and_large_files_beside_a_script_are_not_read(tmp_path: Path) -> N
     script = load("def f(x):\n    return x\n", tmp_path / "main.py")
     function = next(script.find(ast.FunctionDef))
     assert script.callers(function) == ()
+
+
+def test_every_file_of_a_large_project_is_understood(tmp_path: Path) -> None:
+    for number in range(70):
+        (tmp_path / f"model{number}.py").write_text(HEAD)
+        (tmp_path / f"main{number}.py").write_text(f"from model{number} import Net\nnet = Net()\nnet\n")
+    project = Project()
+    kinds = set()
+    for number in range(70):
+        path = tmp_path / f"main{number}.py"
+        script = load(path.read_text(), path, project)
+        kinds.add(name_kind(script, "net", 3))
+    assert kinds == {Kind.MODULE}
