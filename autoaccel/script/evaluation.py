@@ -126,7 +126,7 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
     if function.name in ("forward", "__init__", "main") and not evals:
         return None
     forwards = tuple(forward_calls(script, function))
-    if not forwards or _is_module_method(script, function):
+    if not forwards or (_is_module_method(script, function) and not _called_from_outside(script, function)):
         return None
     if not evals and tries_out(script, function, forwards):
         return None
@@ -148,6 +148,18 @@ def _only_asks(node: ast.AST) -> bool:
     return not (
         isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("step", "backward")
     )
+
+
+def _called_from_outside(script: Script, method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether every call of a model's method is seen, and none is made by a model."""
+    callers = script.callers(method)
+    known = {call for _, call in callers}
+    for other in script.project.neighbours(script):
+        for part in other.find(ast.Attribute):
+            if part.attr == method.name and other.qualname(part) is None and other.parent(part) not in known:
+                return False
+    homes = ((other, other.function(call)) for other, call in callers)
+    return bool(callers) and not any(home is not None and _is_module_method(other, home) for other, home in homes)
 
 
 def tries_out(script: Script, function: ast.AST, forwards: tuple[ast.Call, ...]) -> bool:
