@@ -214,7 +214,7 @@ def _harmless(script: Script, read: ast.AST, steps: list[OptimizerStep]) -> bool
 
 
 def _create(script: Script, step: TrainingStep, scaling: Scaling) -> None:
-    optimizers = tuple(dict.fromkeys(script.source(each.optimizer) for each in step.steps))
+    optimizers = tuple(dict.fromkeys(_text(script, each) for each in step.steps))
     where = {_origin(script, each) for each in step.steps}
     scopes = {scope for scope, _ in where}
     creation = None
@@ -231,7 +231,7 @@ def _create(script: Script, step: TrainingStep, scaling: Scaling) -> None:
         if scopes == {"attribute"} and _same_object(script, step):
             names = optimizers
         else:
-            names = tuple(dict.fromkeys(script.source(each.optimizer) for each in mine))
+            names = tuple(dict.fromkeys(_text(script, each) for each in mine))
             if not mine or not backwards:
                 place = (backwards or mine)[0].call
                 scaling.problems.append((place, "backward and optimizer step are in different functions"))
@@ -242,6 +242,11 @@ def _create(script: Script, step: TrainingStep, scaling: Scaling) -> None:
 
 def _same_object(script: Script, step: TrainingStep) -> bool:
     return len({script.parent(home) for home in step.homes}) == 1
+
+
+def _text(script: Script, step: OptimizerStep) -> str:
+    assert step.optimizer is not None, "a problem otherwise"
+    return script.source(step.optimizer)
 
 
 def _origin(script: Script, step: OptimizerStep) -> tuple[str, ast.AST | None]:
@@ -268,6 +273,8 @@ def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[st
     statements: set[ast.stmt] = set()
     for each in step.steps:
         assert isinstance(each.optimizer, ast.Name)
+        if any(_filled_later(script, definition) for definition in script.definitions(each.optimizer)):
+            return None
         statements.update(
             definition.node
             for definition in script.definitions(each.optimizer)
@@ -283,6 +290,17 @@ def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[st
         if home is scope and not all(_reached(script, found, statement) for statement in _sites(step, home)):
             return None
     return Creation(found, True, optimizers, None, step.homes)
+
+
+def _filled_later(script: Script, definition: Definition) -> bool:
+    """`optimizers = []`, to which optimizers are added afterwards."""
+    for use in script.uses(definition):
+        match script.parent(use):
+            case ast.Attribute(attr="append" | "extend" | "insert" | "update" | "setdefault"):
+                return True
+            case ast.Subscript(ctx=ast.Store()):
+                return True
+    return False
 
 
 def _sites(step: TrainingStep, home: ast.AST) -> list[ast.stmt]:
@@ -355,7 +373,7 @@ def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str
         for part in walk_scope(each) if isinstance(each, ast.FunctionDef) else ():
             if isinstance(part, ast.Assign):
                 for name in _attributes(part.targets):
-                    if name in wanted and not (isinstance(part.value, ast.Constant) and part.value.value is None):
+                    if name in wanted and not _empty(part.value):
                         found.setdefault(name, []).append(part)
     if set(found) != wanted or any(len(statements) != 1 for statements in found.values()):
         return None
@@ -372,6 +390,15 @@ def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str
     if method.name != "__init__" and not inside and not _called_by_init(script, owner, method):
         return None
     return Creation(last, True, optimizers, method.args.args[0].arg, step.homes)
+
+
+def _empty(value: ast.expr) -> bool:
+    """None, or a container that is to be filled."""
+    match value:
+        case ast.Constant(value=None) | ast.List(elts=[]) | ast.Dict(keys=[]):
+            return True
+        case _:
+            return False
 
 
 def _called_by_init(script: Script, owner: ast.ClassDef, method: ast.FunctionDef) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.script import hazards
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, is_step
+from autoaccel.script.flow import Definition
 from autoaccel.script.gradients import is_backward
 from autoaccel.script.values import Kind
 
@@ -39,15 +40,18 @@ class Backward:
 class OptimizerStep:
     """`optimizer.step()`.
 
-    `unit` is the statement that steps: its own, or `for o in optimizers: o.step()` as a whole. `optimizer` is what the
-    unit steps, in the words of its scope: the receiver, or the iterated optimizers.
+    `optimizer` is what to call the optimizer (or several) where no loop variable is bound: the receiver, or the
+    container that a loop takes it from, or None. `unit` is the statement that steps: its own, or
+    `for o in optimizers: o.step()` as a whole; `each` then is the header of that loop.
     """
 
     call: ast.Call
-    optimizer: ast.expr
+    receiver: ast.expr
+    optimizer: ast.expr | None
     statement: ast.stmt
     unit: ast.stmt
     home: Home
+    each: tuple[ast.expr, ast.expr] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,20 +120,60 @@ def scaled(script: Script, loss: ast.expr) -> bool:
 def _step(script: Script, call: ast.Call) -> OptimizerStep:
     assert isinstance(call.func, ast.Attribute)
     statement = script.statement(call)
-    optimizer = call.func.value
-    unit = statement
-    if script.kind(optimizer) is Kind.SCALER and call.args:
-        optimizer = call.args[0]
-    loops = script.loops(call)
-    if (
-        loops
-        and isinstance(loops[0], ast.For)
-        and isinstance(optimizer, ast.Name)
-        and isinstance(loops[0].target, ast.Name)
-    ):
-        if loops[0].target.id == optimizer.id and script.block(statement) is loops[0].body:
-            unit, optimizer = loops[0], loops[0].iter
-    return OptimizerStep(call, optimizer, statement, unit, _home(script, call))
+    receiver = call.func.value
+    if script.kind(receiver) is Kind.SCALER and call.args:
+        receiver = call.args[0]
+    home = _home(script, call)
+    binding = _loop_binding(script, receiver, home)
+    if binding is None:
+        return OptimizerStep(call, receiver, receiver, statement, statement, home)
+    loop = binding.node
+    assert isinstance(loop, ast.For | ast.comprehension)
+    container = _container(loop.target, loop.iter, binding.name)
+    if isinstance(receiver, ast.Subscript):
+        container = receiver.value
+    each = loop.target, loop.iter
+    if isinstance(loop, ast.comprehension):
+        return OptimizerStep(call, receiver, container, statement, statement, home, each)
+    if script.loops(call)[:1] == [loop] and not Effect.BACKWARD & effects(script, loop):
+        return OptimizerStep(call, receiver, container, statement, loop, home, each)
+    return OptimizerStep(call, receiver, container, statement, statement, home)
+
+
+def _loop_binding(script: Script, receiver: ast.expr, home: Home) -> Definition | None:
+    """The binding by a loop of the same function that a receiver such as `opt` or `optimizers[i]` depends on."""
+    for part in ast.walk(receiver):
+        if isinstance(part, ast.Name):
+            for definition in script.definitions(part):
+                if definition.how == "for" and definition.scope.node is home:
+                    return definition
+    return None
+
+
+def _container(target: ast.expr, iterated: ast.expr, name: str) -> ast.expr | None:
+    """Where a loop takes a variable from: `opts` in `for i, opt in enumerate(opts)`, `for m, opt in zip(models, opts)`."""
+    match target, iterated:
+        case _, ast.Call(func=ast.Name(id="list" | "tuple" | "reversed"), args=[inner]):
+            return _container(target, inner, name)
+        case ast.Name(), ast.Call(func=ast.Attribute(value=mapping, attr="values"), args=[]):
+            return mapping
+        case ast.Tuple(elts=[_, ast.Name(id=found)]), ast.Call(
+            func=ast.Attribute(value=mapping, attr="items"), args=[]
+        ):
+            return mapping if found == name else None
+        case ast.Tuple(elts=[_, inner_target]), ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]):
+            return _container(inner_target, inner, name)
+        case ast.Tuple(elts=elements), ast.Call(func=ast.Name(id="zip"), args=arguments) if len(elements) == len(
+            arguments
+        ):
+            for element, argument in zip(elements, arguments, strict=True):
+                if isinstance(element, ast.Name) and element.id == name:
+                    return _container(element, argument, name)
+            return None
+        case ast.Name(id=found), ast.Name() | ast.Attribute() | ast.Subscript() | ast.List() | ast.Tuple():
+            return iterated if found == name else None
+        case _:
+            return None
 
 
 # -- what belongs together
@@ -188,7 +232,7 @@ def _connect(script: Script, groups: _Groups, steps: list[OptimizerStep]) -> dic
                         groups.join(step.home, definition.node)
     by_optimizer: dict[ast.AST, Home] = {}
     for step in steps:
-        for value in script.values(step.optimizer):
+        for value in script.values(step.receiver):
             if value.kind is Kind.OPTIMIZER and isinstance(value.node, ast.Call):
                 groups.join(step.home, by_optimizer.setdefault(value.node, step.home))
     return crossings
@@ -356,9 +400,13 @@ def _step_problems(script: Script, step: OptimizerStep) -> Iterator[Problem]:
         yield call, "the optimizer evaluates a closure or takes arguments"
     if not isinstance(step.statement, ast.Expr):
         yield call, "the result of the optimizer step is used"
+    if step.optimizer is None:
+        yield call, "the optimizers of a loop have no common name"
+    elif any(isinstance(part, ast.Call) for part in ast.walk(step.optimizer)):
+        yield call, "the optimizer is the result of a call"
     if isinstance(step.home, ast.Lambda):
         yield call, "the optimizer steps in a lambda"
-    for value in script.values(step.optimizer):
+    for value in script.values(step.receiver):
         made = value.name or ""
         if made.endswith(".LBFGS"):
             yield call, "LBFGS evaluates a closure several times"

@@ -145,10 +145,11 @@ def _literal(text: str) -> str:
 
 
 def _unscaling(script: Script, step: OptimizerStep, scaler: str) -> str:
-    if isinstance(step.unit, ast.For):
-        each = script.source(step.unit.target)
-        return f"for {each} in {script.source(step.optimizer)}:\n    {scaler}.unscale_({each})"
-    return f"{scaler}.unscale_({script.source(step.optimizer)})"
+    unscale = f"{scaler}.unscale_({script.source(step.receiver)})"
+    if step.each is None:
+        return unscale
+    target, iterated = (script.source(each) for each in step.each)
+    return f"for {target} in {iterated}:\n    {unscale}"
 
 
 def _backward(backward: Backward, scaler: str, found: Regions) -> Edit:

@@ -224,6 +224,19 @@ SCRIPTS = {
             for optimizer in optimizers:
                 optimizer.step()
     """,
+    "an_optimizer_a_model": """
+        models = nn.ModuleList([nn.Linear(8, 3), nn.Linear(8, 3)])
+        optimizers = []
+        for model in models:
+            optimizers.append(torch.optim.Adam(model.parameters(), lr=1e-2))
+        for x, y in loader:
+            for model, optimizer in zip(models, optimizers):
+                optimizer.zero_grad()
+                loss = F.cross_entropy(model(x), y)
+                loss.backward()
+                nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+                optimizer.step()
+    """,
     "list_of_losses": """
         net = nn.Linear(8, 3)
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
