@@ -161,8 +161,8 @@ def _container(target: ast.expr, iterated: ast.expr, name: str) -> ast.expr | No
             func=ast.Attribute(value=mapping, attr="items"), args=[]
         ):
             return mapping if found == name else None
-        case ast.Tuple(elts=[_, inner_target]), ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]):
-            return _container(inner_target, inner, name)
+        case ast.Tuple(elts=[_, part]), ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]):
+            return _container(part, inner, name)
         case ast.Tuple(elts=elements), ast.Call(func=ast.Name(id="zip"), args=arguments) if len(elements) == len(
             arguments
         ):
