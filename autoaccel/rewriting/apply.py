@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import bisect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
@@ -77,7 +78,8 @@ class _Transformer(cst.CSTTransformer):
         self._shifts = shifts
         self._fragments = Fragments(preferred_quote(places.text))
         wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
-        self._positions = wrapper.resolve(PositionProvider)
+        # `wrapper.resolve` would also walk the whole tree for batched providers, of which there are none.
+        self._positions: Mapping[cst.CSTNode, Any] = PositionProvider()._gen(wrapper)  # noqa: SLF001
         self._index_nodes()
         self._expressions: dict[cst.CSTNode, _ExpressionEdits] = {}
         self._decorators: dict[cst.CSTNode, list[tuple[Code, Finding]]] = {}
@@ -147,8 +149,8 @@ class _Transformer(cst.CSTTransformer):
                         self._decorators.setdefault(self._statement(function), []).append((code, finding))
                     case WrapStatements(first=first, last=last, header=header, tail=tail):
                         self._beside.wrap(self._statement(first), self._statement(last), header, tail, finding)
-                    case InsertBefore(statement=statement, code=code):
-                        self._beside.insert_before(self._statement(statement), code, finding)
+                    case InsertBefore(statement=statement, code=code, below_comments=low):
+                        self._beside.insert_before(self._statement(statement), code, finding, low=low)
                     case InsertAfter(statement=statement, code=code):
                         self._beside.insert_after(self._statement(statement), code, finding)
                     case RemoveStatement(statement=statement):
@@ -218,12 +220,31 @@ class _Transformer(cst.CSTTransformer):
                 updated = arguments.without(updated, edits.dropped)
             if edits.added:
                 keywords = [(name, self._argument(code, finding)) for name, code, finding in edits.added]
-                updated = arguments.with_keywords(updated, keywords)
+                updated = arguments.with_keywords(updated, keywords, self._room(edits.node))
         self._contents[original] = updated
         if edits.replacement is not None:
             updated = self._replaced(edits.node, original, *edits.replacement)
         self._finals[original] = updated
         return updated
+
+    def _room(self, call: ast.expr) -> arguments.Room | None:
+        """Where the lines of a call may be broken; None where nothing is known, or breaking would look odd."""
+        if not isinstance(call, ast.Call) or not (call.args or call.keywords):
+            return None
+        lines = self._places.lines
+        _, column = self._places.start(call.args[0] if call.args else call.keywords[0])
+        end_line, end = self._places.end(call)
+        statement = self._places.statement(call)
+        assert statement is not None
+        indent = len(lines[statement.lineno - 1]) - len(lines[statement.lineno - 1].lstrip())
+        return arguments.Room(
+            limit=self._places.widest,
+            used=end - 1,
+            tail=len(lines[end_line - 1].rstrip()) - end,
+            column=column,
+            indent=indent,
+            few=len(call.args) + len(call.keywords) < 2,
+        )
 
     def _argument(self, code: Code, finding: Finding) -> cst.BaseExpression:
         value = self._fragments.expression(code, self.filled(code, finding))

@@ -50,11 +50,15 @@ class StatementEdits:
         self.removed: set[cst.CSTNode] = set()
         self.wraps: list[Wrap] = []
         self.apart: set[cst.CSTNode] = set()
+        self.low: set[cst.CSTNode] = set()
         self._concerned: set[cst.CSTNode] = set()
 
-    def insert_before(self, statement: Statement, code: Code, finding: Finding) -> None:
+    def insert_before(self, statement: Statement, code: Code, finding: Finding, *, low: bool = False) -> None:
+        """`low`: between the statement and the comments above it."""
         _add_once(self.before.setdefault(statement, []), code, finding)
         self._concerned.add(statement)
+        if low:
+            self.low.add(statement)
 
     def insert_after(self, statement: Statement, code: Code, finding: Finding) -> None:
         _add_once(self.after.setdefault(statement, []), code, finding)
@@ -97,6 +101,7 @@ class _Entry:
     after: list[Insertion] = field(default_factory=list)
     removed: bool = False
     apart: bool = False
+    low: bool = False
 
 
 def edited(original: Block, updated: Block, edits: StatementEdits, renderer: Renderer) -> Block:
@@ -163,7 +168,7 @@ def _entries(original: cst.CSTNode, updated: cst.CSTNode, edits: StatementEdits,
 def _entry(keys: tuple[cst.CSTNode, ...], line: Line, edits: StatementEdits) -> _Entry:
     [key] = keys
     before, after = edits.before.get(key, []), edits.after.get(key, [])
-    return _Entry(keys, line, before, after, key in edits.removed, key in edits.apart)
+    return _Entry(keys, line, before, after, key in edits.removed, key in edits.apart, key in edits.low)
 
 
 def _split_line(
@@ -305,7 +310,7 @@ def _unit(entry: _Entry, renderer: Renderer) -> tuple[list[Line], list[cst.Empty
     if entry.apart and after:
         after[0] = after[0].with_changes(leading_lines=[_blank_line()])
     if not entry.removed:
-        return [*_placed_before(before, entry.line), *after], []
+        return [*_placed_before(before, entry.line, low=entry.low), *after], []
     left = list(entry.line.leading_lines)
     if isinstance(entry.line, cst.SimpleStatementLine) and entry.line.trailing_whitespace.comment is not None:
         left.append(cst.EmptyLine(comment=entry.line.trailing_whitespace.comment))
@@ -320,13 +325,14 @@ def _made(insertions: list[Insertion], renderer: Renderer) -> list[Line]:
     return [line for code, finding in insertions for line in renderer.statements(code, finding)]
 
 
-def _placed_before(inserted: list[Line], line: Line) -> list[Line]:
-    """Inserted lines and the line: blank lines stay above both, the comments right above the line stay with it."""
+def _placed_before(inserted: list[Line], line: Line, *, low: bool = False) -> list[Line]:
+    """Inserted lines and the line: blank lines stay above both, the comments right above the line stay with it, or
+    above both with `low`."""
     if not inserted:
         return [line]
     leading = list(line.leading_lines)
     cut = len(leading)
-    while cut and leading[cut - 1].comment is not None:
+    while not low and cut and leading[cut - 1].comment is not None:
         cut -= 1
     first = inserted[0].with_changes(leading_lines=[*leading[:cut], *inserted[0].leading_lines])
     return [first, *inserted[1:], line.with_changes(leading_lines=leading[cut:])]

@@ -80,10 +80,14 @@ class WrapStatements:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InsertBefore:
-    """Insert statements above `statement`; below its leading blank lines, above its leading comments."""
+    """Insert statements above `statement`; below its leading blank lines, above its leading comments.
+
+    With `below_comments` the comments stand above the new code: for code that does part of the statement's work.
+    """
 
     statement: ast.stmt
     code: Code
+    below_comments: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

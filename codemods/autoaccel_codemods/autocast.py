@@ -172,7 +172,7 @@ def _region(script: Script, region: Region, found: Regions, half: str) -> Iterat
         yield WrapStatements(region.first, region.last, Code(header), tail)
     elif tail is not None and region.before is not None:
         body = tail.text.replace("\n", "\n    ")
-        yield InsertBefore(region.before, Code(f"{header}:\n    {body}", tail.holes))
+        yield InsertBefore(region.before, Code(f"{header}:\n    {body}", tail.holes), below_comments=True)
     for hoist in region.hoists:
         if all(hoist.expression is not backward.loss for backward in found.losses):
             yield Replace(hoist.expression, Code(f"{hoist.name}.float()" if hoist.single else hoist.name))

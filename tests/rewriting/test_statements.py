@@ -89,6 +89,15 @@ def test_insert_a_compound_statement(before: str, after: str) -> None:
     assert under.edit(InsertBefore(under.stmt("b"), Code("with w:\n    y = 1"))) == after
 
 
+def test_insert_below_the_comments_of_a_statement() -> None:
+    under = Subject("a()\n\n# why\n# so\nb(c())  # then\n")
+    call = under.expr("c()")
+    moved = under.finding(
+        InsertBefore(under.stmt("b"), Code("x = {0}", (call,)), below_comments=True), Replace(call, Code("x"))
+    )
+    assert under.rewritten(moved) == "a()\n\n# why\n# so\nx = c()\nb(x)  # then\n"
+
+
 def test_insert_with_an_expression_taken_out_of_the_statement() -> None:
     under = Subject("if x:\n  loss = f(model(a.cuda()), y)  # why\n")
     call = under.expr("model(a.cuda())")
