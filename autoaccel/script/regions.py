@@ -291,7 +291,7 @@ class _Planner:
     def _sensitive(self, statement: ast.stmt, region: Region | None) -> Region | None:
         """Binary cross-entropy stays outside; returns the region that a following statement of the kind may add to."""
         script = self.script
-        if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr):
+        if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr | ast.Return):
             self.found.problems.append(
                 (statement, "binary cross-entropy is computed in a place that cannot be kept out of autocast")
             )

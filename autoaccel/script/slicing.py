@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.script.effects import Effect, effects
+from autoaccel.script.effects import Effect, call_effects, effects
 from autoaccel.script.tree import walk_scope
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Slice:
         found = Effect.FORWARD in effects(self.script, backward.loss)
         return self._climb(backward.statement, needed) or found
 
-    def _climb(self, statement: ast.stmt, needed: set[str]) -> bool:
+    def _climb(self, statement: ast.stmt, needed: set[str], outward: bool = True) -> bool:
         """From just before a statement to the start of its function, then on to the callers."""
         script = self.script
         function = script.function(statement)
@@ -176,7 +176,7 @@ class Slice:
                     if item.optional_vars is not None and target_variables(item.optional_vars) & needed:
                         needed |= variables(script, item.context_expr)
             current = parent
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        if outward and isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             found |= self._callers(function, needed)
         return found
 
@@ -203,6 +203,19 @@ class Slice:
             found |= self._climb(script.statement(call), passed)
         return found
 
+    def _entered(self, statement: ast.stmt) -> Iterator[tuple[ast.stmt, ast.expr]]:
+        """What functions return that compute a forward together with a loss that cannot stand in a region."""
+        if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr):
+            return
+        both = Effect.FORWARD | Effect.SENSITIVE
+        for part in walk_scope(statement):
+            if isinstance(part, ast.Call) and call_effects(self.script, part) & both == both:
+                for other, function in self.script.callees(part):
+                    if other is self.script and effects(other, function) & both == both:
+                        for inner in walk_scope(function):
+                            if isinstance(inner, ast.Return) and inner.value is not None:
+                                yield inner, inner.value
+
     def _block(self, statements: list[ast.stmt], needed: set[str], repeated: bool = True) -> bool:
         """Walk a run of statements backwards, adding those that give a needed variable its value."""
         found = False
@@ -216,7 +229,14 @@ class Slice:
                 if isinstance(statement, ast.For):
                     needed |= variables(self.script, statement.iter)
                 continue
-            if repeated:
+            inner = list(self._entered(statement)) if repeated else []
+            if inner:
+                for returned, value in inner:
+                    found |= Effect.FORWARD in effects(self.script, value)
+                    if Effect.SENSITIVE in effects(self.script, value):
+                        self.statements.add(returned)
+                    found |= self._climb(returned, set(variables(self.script, value)), outward=False)
+            elif repeated:
                 self.statements.add(statement)
                 found |= Effect.FORWARD in effects(self.script, statement)
             needed -= sets_everything(statement)

@@ -151,7 +151,7 @@ def _loop_binding(script: Script, receiver: ast.expr, home: Home) -> Definition 
 
 
 def _container(target: ast.expr, iterated: ast.expr, name: str) -> ast.expr | None:
-    """Where a loop takes a variable from: `opts` in `for i, opt in enumerate(opts)`, `for m, opt in zip(models, opts)`."""
+    """Where a loop takes a variable from: `opts` in `for i, opt in enumerate(opts)`, `for m, opt in zip(ms, opts)`."""
     match target, iterated:
         case _, ast.Call(func=ast.Name(id="list" | "tuple" | "reversed"), args=[inner]):
             return _container(target, inner, name)

@@ -237,6 +237,23 @@ SCRIPTS = {
                 nn.utils.clip_grad_norm_(model.parameters(), 0.1)
                 optimizer.step()
     """,
+    "bce_with_its_forward_in_a_method": """
+        class Critic(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.net = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid())
+
+            def compute_loss(self, x, target):
+                return F.binary_cross_entropy(self.net(x), torch.full_like(x[:, :1], target))
+
+        critic = Critic()
+        optimizer = torch.optim.Adam(critic.parameters(), lr=1e-2)
+        for x, _ in loader:
+            loss = critic.compute_loss(x, 1.0) + critic.compute_loss(-x, 0.0)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    """,
     "list_of_losses": """
         net = nn.Linear(8, 3)
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
