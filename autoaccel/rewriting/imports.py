@@ -21,13 +21,14 @@ def text_of(wanted: AddImport) -> str:
 
 
 def missing(tree: ast.Module, findings: Iterable[Finding], before: int) -> list[AddImport]:
-    """The imports that findings ask for and that the first `before` module-level statements do not make, each once."""
+    """The imports that findings ask for and that the first `before` module-level statements do not make, each once,
+    `import a` before `from a import b`."""
     wanted: dict[AddImport, None] = {}
     for finding in findings:
         for edit in finding.edits:
             if isinstance(edit, AddImport) and not any(_makes(statement, edit) for statement in tree.body[:before]):
                 wanted[edit] = None
-    return list(wanted)
+    return sorted(wanted, key=lambda edit: edit.name is not None)
 
 
 def first_use(places: Places, findings: Iterable[Finding]) -> int:

@@ -76,10 +76,11 @@ def test_an_import_precedes_its_first_use() -> None:
 
 
 def test_several_imports() -> None:
+    """`import a` stands before `from a import b`, whatever asked first."""
     under = Subject("x = 1\n")
     finding = under.finding(
         AddImport("torch"), AddImport("autoaccel", "runtime", "accel"), AddImport("numpy", None, "np")
     )
     assert under.rewritten(finding) == (
-        "import torch\nfrom autoaccel import runtime as accel\nimport numpy as np\n\nx = 1\n"
+        "import torch\nimport numpy as np\nfrom autoaccel import runtime as accel\n\nx = 1\n"
     )
