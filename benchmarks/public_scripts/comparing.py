@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.public_scripts.running import Outcome
 
-_OF_TIME = re.compile(r"(?<![a-z])(time|eta|elapsed|seconds|[0-9.]+ ?m?s)(?![a-z])", re.IGNORECASE)
+_OF_TIME = re.compile(r"(?<![a-z])(time|eta|elapsed|seconds|ms|[0-9.]+ ?m?s)(?![a-z])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

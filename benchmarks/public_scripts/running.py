@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from benchmarks.public_scripts.manifest import Run
 PROJECT = Path(__file__).resolve().parents[2]
 STANDINS = PROJECT / "tests" / "standins"
 OBSERVE = Path(__file__).with_name("observe.py")
+GRAD_FN = re.compile(r",\s*grad_fn=<[^>]*>")  # a printed tensor shows whether a graph was built, which no_grad changes
 LARGEST_COPIED = 4_000_000  # bytes; slides, figures and archives of a repository are not needed to run it
 
 
@@ -139,5 +141,5 @@ def execute(tree: Path, run: Run, extra: dict[str, str] | None = None) -> Outcom
         if not result.exists():
             return Outcome("failed", err.strip().splitlines()[-1] if err.strip() else f"exit status {status}")
         record: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
-        lines = out.replace(str(repository), "<repository>").splitlines()
+        lines = GRAD_FN.sub("", out.replace(str(repository), "<repository>")).splitlines()
         return Outcome(**{**record, "losses": tuple(record["losses"]), "output": tuple(lines)})
