@@ -31,6 +31,11 @@ _LINEAR_ALGEBRA = re.compile(
 )
 _POLICY = re.compile(r"^(gym|gymnasium|procgen|dm_env|stable_baselines3|pettingzoo|minigrid|mujoco\w*)(\.|$)")
 _SPARSE = re.compile(r"^torch\.(sparse(\..*)?|sparse_\w+_tensor|spmm|smm|hspmm|sspaddmm)$|^torch_sparse(\..*)?$")
+_OWN_WAYS = re.compile(
+    r"^(opacus|higher|backpack|torchopt|learn2learn|asdl|kfac|curvlinops|MinkowskiEngine|torchsparse|spconv)(\.|$)"
+)
+_CAPTURED = frozenset({"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"})
+_COMPILED = frozenset({"torch.compile", "torch.jit.script", "torch.jit.trace", "torch.compiler.disable"})
 _HOOKS = frozenset(
     {"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"}
 )
@@ -54,6 +59,9 @@ def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
         if _SPARSE.match(qualified):
             yield node, "sparse matrices have no low-precision products everywhere"
             break
+        if qualified in _CAPTURED:
+            yield node, "the step is captured in a graph"
+            break
         if qualified == "torch.autograd.detect_anomaly":
             yield node, "anomaly detection would report scaled gradients"
             break
@@ -62,6 +70,9 @@ def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
     for imported in _imported(script):
         if _POLICY.match(imported):
             yield place, "policy gradients of small networks do not profit from low precision"
+            break
+        if _OWN_WAYS.match(imported):
+            yield place, f"{imported.split('.')[0]} has its own ways with gradients or kernels"
             break
     for call in script.find(ast.Call):
         reason = _call_reason(script, call)
@@ -103,6 +114,10 @@ def in_step(script: Script, home: ast.AST) -> Iterator[Problem]:
     """Reasons in the functions of the step and in what they call."""
     if Effect.DOUBLE in effects(script, home):
         yield _first_double(script, home), "it differentiates by hand or twice (autograd.grad, create_graph)"
+    for decorator in getattr(home, "decorator_list", ()):
+        function = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if script.qualname(function) in _COMPILED:
+            yield decorator, "the step itself is compiled"
     for call in calls_in(script, home):
         for keyword in call.keywords:
             if keyword.arg == "error_if_nonfinite" and not _false(keyword.value):

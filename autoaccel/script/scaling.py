@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autoaccel.script.effects import Effect, effects, gradient_reads
+from autoaccel.script.effects import Effect, effects, gradient_reads, is_step
 from autoaccel.script.flow import Definition
 from autoaccel.script.slicing import blocks
 from autoaccel.script.tree import walk_scope
@@ -157,6 +157,9 @@ class _Reads:
         return [read for read in gradient_reads(self._script, node) if not self._enters_home(read)]
 
     def _enters_home(self, read: ast.AST) -> bool:
+        """Steps of optimizers of the project read gradients too, through the scaler."""
+        if isinstance(read, ast.Call) and is_step(self._script, read):
+            return True
         callees = self._script.callees(read) if isinstance(read, ast.Call) else ()
         return bool(callees) and all(function in self._homes for _, function in callees)
 

@@ -254,6 +254,26 @@ SCRIPTS = {
             loss.backward()
             optimizer.step()
     """,
+    "an_optimizer_of_the_project": """
+        class Plain(torch.optim.Optimizer):
+            def __init__(self, params, lr):
+                super().__init__(params, {"lr": lr})
+
+            @torch.no_grad()
+            def step(self):
+                for group in self.param_groups:
+                    for p in group["params"]:
+                        if p.grad is not None:
+                            p.add_(p.grad, alpha=-group["lr"])
+
+        model = nn.Linear(8, 3)
+        optimizer = Plain(model.parameters(), lr=0.1)
+        for x, y in loader:
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    """,
     "list_of_losses": """
         net = nn.Linear(8, 3)
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

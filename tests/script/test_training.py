@@ -130,6 +130,9 @@ def test_environments_and_schedulers_are_no_optimizers() -> None:
         ("p.register_hook(print)\nmodel(x).sum().backward()\noptimizer.step()", "hooks"),
         ("with torch.autocast('cuda'):\n    loss = model(x).sum()\nloss.backward()\noptimizer.step()", "already"),
         ("import accelerate\nmodel(x).sum().backward()\noptimizer.step()", "Accelerate"),
+        ("import opacus\nmodel(x).sum().backward()\noptimizer.step()", "opacus"),
+        ("g = torch.cuda.CUDAGraph()\nmodel(x).sum().backward()\noptimizer.step()", "captured"),
+        ("@torch.compile\ndef f(x):\n    model(x).sum().backward()\n    optimizer.step()", "compiled"),
         ("import gym\nmodel(x).sum().backward()\noptimizer.step()", "policy gradients"),
     ],
 )
