@@ -14,6 +14,7 @@ from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
+    from autoaccel.script.flow import Definition
     from autoaccel.script.script import Script
     from autoaccel.script.values import ClassRef
 
@@ -140,8 +141,8 @@ def _made_at(script: Script, expression: ast.expr, seen: set[object]) -> Iterato
                 function = definition.scope.node
                 for other, argument in script.project.arguments(script, function, definition.name):
                     yield from _made_at(other, argument, seen)
-            elif definition.how in ("assign", "global") and definition.value is not None:
-                yield from _assigned(script, definition.node, definition.value, definition.name, seen)
+            elif definition.how in ("assign", "global"):
+                yield from _assigned(script, definition.node, _part(definition), definition.name, seen)
     elif isinstance(expression, ast.Attribute):
         for owner in script.values(expression.value):
             if owner.cls is None:
@@ -154,8 +155,20 @@ def _made_at(script: Script, expression: ast.expr, seen: set[object]) -> Iterato
                         yield from _assigned(each.script, statement, value, expression.attr, seen)
 
 
-def _assigned(script: Script, statement: ast.AST, value: ast.expr, name: str, seen: set[object]) -> Iterator[Origin]:
-    if not isinstance(statement, ast.Assign | ast.AnnAssign):
+def _part(definition: Definition) -> ast.expr | None:
+    """The expression that a name is bound to: the matching one of `model, config = self.model, self.config`."""
+    value = definition.value
+    for step in definition.path:
+        if not isinstance(value, ast.Tuple | ast.List) or not isinstance(step, int) or step >= len(value.elts):
+            break
+        value = value.elts[step]
+    return value
+
+
+def _assigned(
+    script: Script, statement: ast.AST, value: ast.expr | None, name: str, seen: set[object]
+) -> Iterator[Origin]:
+    if value is None or not isinstance(statement, ast.Assign | ast.AnnAssign):
         return
     if isinstance(value, ast.Name | ast.Attribute):  # another name of a model made elsewhere
         yield from _made_at(script, value, seen)

@@ -26,6 +26,7 @@ _MOST_NEIGHBOURS = 200  # files looked at per folder when searching for importer
 _MOST_IMPORTERS = 24
 _MOST_LOADED = 48  # project files parsed for the sake of others
 _MOST_BYTES = 400_000
+_MOST_LEVELS = 3  # folders between a script and the root of its distribution
 _NO_CUT = 1 << 30
 _IMPORT_LINE = re.compile(r"^[ \t]*(?:from|import)\b[^#\n]*(?:\([^)]*\))?", re.MULTILINE)
 _WORD = re.compile(r"\w+")
@@ -75,6 +76,10 @@ class Project:
         self._loaded = self.total_evaluations = 0
         if script.path is not None:
             self._scripts[script.path] = script
+
+    def seen(self, path: Path) -> Script | None:
+        """The script at a path, if it was loaded before."""
+        return self._scripts.get(path)
 
     def script(self, path: Path) -> Script | None:
         """The script at a path; None when it cannot be read or parsed."""
@@ -164,6 +169,7 @@ class Project:
         for path in self.files[:1]:
             if path.parent != folder and path.parent in folder.parents:
                 yield path.parent
+        yield from _distribution(folder)
 
     def neighbours(self, script: Script) -> tuple[Script, ...]:
         """The script itself and the project files whose calls may reach it: those that mention its module name near
@@ -376,6 +382,15 @@ class Project:
             owner = other.inference.possible(call.func.value)
             return not any(value.node is cls for value in owner if value.kind.name == "CLASS")
         return True
+
+
+def _distribution(folder: Path) -> Iterator[Path]:
+    """Where the packages of the distribution stand to which a folder of scripts belongs: `pip install -e .` adds it."""
+    for outer in (folder, *folder.parents)[: _MOST_LEVELS + 1]:
+        if (outer / "setup.py").exists() or (outer / "pyproject.toml").exists():
+            yield outer
+            yield outer / "src"
+            return
 
 
 def bind_argument(function: ast.AST, call: ast.Call, parameter: str, *, bound: bool) -> ast.expr | None:

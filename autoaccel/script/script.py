@@ -423,7 +423,9 @@ def _named_device(expression: ast.expr) -> bool:
 
 def load(text: str, path: Path | None = None, project: Project | None = None) -> Script:
     """Parse and index one file. Raises `SyntaxError` when it does not parse."""
-    script = Script(text, path, project)
+    seen = project.seen(path) if project is not None and path is not None else None
+    # What is known of other files of the project refers to the script that they have met: there is one of each.
+    script = seen if seen is not None and seen.text == text else Script(text, path, project)
     script.project.add(script)
     return script
 

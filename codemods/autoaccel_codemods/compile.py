@@ -35,7 +35,7 @@ RULE = Rule(
     code="AA401",
     name="compile",
     tier=Tier.NUMERICS,
-    needles=(b"optim", b".backward("),
+    needles=(b"optim", b".backward(", b"train(", b"Trainer("),
     references=(
         "https://docs.pytorch.org/docs/stable/torch.compiler.html",
         "https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
