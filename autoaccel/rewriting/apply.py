@@ -79,7 +79,7 @@ class _Transformer(cst.CSTTransformer):
         self._fragments = Fragments(preferred_quote(places.text))
         wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
         # `wrapper.resolve` would also walk the whole tree for batched providers, of which there are none.
-        self._positions: Mapping[cst.CSTNode, Any] = PositionProvider()._gen(wrapper)  # noqa: SLF001
+        self._positions: Mapping[cst.CSTNode, Any] = PositionProvider()._gen(wrapper)
         self._index_nodes()
         self._expressions: dict[cst.CSTNode, _ExpressionEdits] = {}
         self._decorators: dict[cst.CSTNode, list[tuple[Code, Finding]]] = {}
@@ -88,6 +88,7 @@ class _Transformer(cst.CSTTransformer):
         self._contents: dict[cst.CSTNode, cst.BaseExpression] = {}
         self._finals: dict[cst.CSTNode, cst.BaseExpression] = {}
         self._top: list[str] = []
+        self._replaced_nodes = {edit.node for each in findings for edit in each.edits if isinstance(edit, Replace)}
         self._enter(findings)
         self._lines = sorted(self._edited_lines(findings))
 
@@ -231,6 +232,8 @@ class _Transformer(cst.CSTTransformer):
         """Where the lines of a call may be broken; None where nothing is known, or breaking would look odd."""
         if not isinstance(call, ast.Call) or not (call.args or call.keywords):
             return None
+        if any(ancestor in self._replaced_nodes for ancestor in self._places.ancestors(call)):
+            return None  # what stands around it changes too
         lines = self._places.lines
         _, column = self._places.start(call.args[0] if call.args else call.keywords[0])
         end_line, end = self._places.end(call)
@@ -243,7 +246,6 @@ class _Transformer(cst.CSTTransformer):
             tail=len(lines[end_line - 1].rstrip()) - end,
             column=column,
             indent=indent,
-            few=len(call.args) + len(call.keywords) < 2,
         )
 
     def _argument(self, code: Code, finding: Finding) -> cst.BaseExpression:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import libcst as cst
 
 from autoaccel.rewriting.fragments import parenthesized
 
 Space = cst.BaseParenthesizableWhitespace
+
+_NARROWEST = 40  # columns that must be left below the first argument
+_HANGING = 8
+_SHORT = 20  # a single argument up to this width is not worth a line of its own
 
 
 def without(call: cst.Call, dropped: set[int]) -> cst.Call:
@@ -25,8 +30,28 @@ def without(call: cst.Call, dropped: set[int]) -> cst.Call:
     return call.with_changes(**changes)
 
 
-def with_keywords(call: cst.Call, keywords: Sequence[tuple[str, cst.BaseExpression]]) -> cst.Call:
-    """The call with keyword arguments appended, before `**` arguments, one a line where the call has one a line."""
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The geometry of a call in its file, in characters.
+
+    Its last line is `used` up to the parenthesis, with `tail` behind it; the first argument begins at `column`, the
+    statement at `indent`.
+    """
+
+    limit: int
+    used: int
+    tail: int
+    column: int
+    indent: int
+
+
+def with_keywords(
+    call: cst.Call, keywords: Sequence[tuple[str, cst.BaseExpression]], room: Room | None = None
+) -> cst.Call:
+    """The call with keyword arguments appended, before `**` arguments, one a line where the call has one a line.
+
+    Elsewhere lines that would get longer than there is room for are broken, and go on below the first argument.
+    """
     equal = _equal_sign(call)
     added = [cst.Arg(keyword=cst.Name(name), value=value, equal=equal) for name, value in keywords]
     args = [_generator_in_parentheses(argument) for argument in call.args]
@@ -39,7 +64,30 @@ def with_keywords(call: cst.Call, keywords: Sequence[tuple[str, cst.BaseExpressi
         placed = [*args[:unpacked], *before, *args[unpacked:]]
     else:
         placed = [*args[:-1], *_appended(args[-1], added, separator)]
+        if room is not None and isinstance(separator, cst.SimpleWhitespace):
+            placed = _broken(placed, len(added), room)
     return call.with_changes(args=placed)
+
+
+def _broken(arguments: list[cst.Arg], added: int, room: Room) -> list[cst.Arg]:
+    """The arguments with a line break before each new one that does not fit on the line any more."""
+    module = cst.Module([])
+    column = room.column if room.limit - room.column >= _NARROWEST else room.indent + _HANGING
+    line = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(" " * (column - room.indent)))
+    placed, used = list(arguments), room.used
+    for index in range(len(placed) - added, len(placed)):
+        last = index == len(placed) - 1
+        width = len(module.code_for_node(placed[index].with_changes(comma=cst.MaybeSentinel.DEFAULT)))
+        comma = placed[index - 1].comma
+        if not isinstance(comma, cst.Comma) or not isinstance(comma.whitespace_after, cst.SimpleWhitespace):
+            return arguments
+        full = used + 2 + width + (1 + room.tail if last else 1) > room.limit
+        if full and column < used and (added > 1 or width > _SHORT):
+            placed[index - 1] = placed[index - 1].with_changes(comma=comma.with_changes(whitespace_after=line))
+            used = column + width
+        else:
+            used += 2 + width
+    return placed
 
 
 def _joined(arguments: list[cst.Arg], separator: Space) -> list[cst.Arg]:

@@ -55,6 +55,11 @@ class Places:
                 if isinstance(block, list):
                     self._blocks.update((statement, block) for statement in block)
 
+    @cached_property
+    def widest(self) -> int:
+        """How wide new lines may get: as wide as the file's own, within 100 and 120 columns."""
+        return min(max(100, *(len(line) for line in self.lines)), 120)
+
     def parent(self, node: ast.AST) -> ast.AST | None:
         return self._parents.get(node)
 

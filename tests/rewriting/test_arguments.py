@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from autoaccel.rewriting.finding import AddArguments, Code, RemoveArgument
@@ -92,3 +94,56 @@ def test_the_comment_of_a_removed_argument_is_not_lost() -> None:
     under = Subject(text + "\n")
     call = under.call(text)
     assert under.refusals(under.finding(RemoveArgument(call, call.args[0]))) == ["it would drop the comment on line 2"]
+
+
+LONG = (("first_new_argument", Code("some_value()")), ("second_new_argument", Code("another_value()")))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "loader = make(dataset_of_everything, batch_size=100)\n",
+            "loader = make(dataset_of_everything, batch_size=100, first_new_argument=some_value(),\n"
+            "              second_new_argument=another_value())\n",
+            id="goes on below the first argument",
+        ),
+        pytest.param(
+            "if c:\n\tloader = make(dataset_of_everything, batch_size=100)\n",
+            "if c:\n\tloader = make(dataset_of_everything, batch_size=100, first_new_argument=some_value(),\n"
+            "\t              second_new_argument=another_value())\n",
+            id="behind tabs",
+        ),
+        pytest.param(
+            "some_long_name_of_an_object.some_attribute.another_attribute[key] = make(dataset)\n",
+            "some_long_name_of_an_object.some_attribute.another_attribute[key] = make(dataset,\n"
+            "        first_new_argument=some_value(), second_new_argument=another_value())\n",
+            id="hanging where little room is left",
+        ),
+        pytest.param(
+            "loader = make(\n    dataset_of_everything, batch_size=100)\n",
+            "loader = make(\n    dataset_of_everything, batch_size=100, first_new_argument=some_value(),\n"
+            "    second_new_argument=another_value())\n",
+            id="on the lines that it has",
+        ),
+        pytest.param(
+            "x = 1  " + "#" * 112 + "\nloader = make(dataset, batch_size=100, first=1)\n",
+            "x = 1  " + "#" * 112 + "\nloader = make(dataset, batch_size=100, first=1, "
+            "first_new_argument=some_value(), second_new_argument=another_value())\n",
+            id="as wide as the file is",
+        ),
+    ],
+)
+def test_lines_that_would_get_too_long(before: str, after: str) -> None:
+    subject = Subject(before)
+    call = next(node for node in ast.walk(subject.places.tree) if isinstance(node, ast.Call))
+    assert subject.edit(AddArguments(call, LONG)) == after
+
+
+def test_a_short_argument_stays_on_the_line() -> None:
+    before = "image, label = batch['image'].to(device), batch['label_of_the_image'].to(device), batch['more'].to(d)\n"
+    subject = Subject(before)
+    call = subject.call("batch['more'].to(d)")
+    assert subject.edit(AddArguments(call, (("non_blocking", Code("True")),))) == before.replace(
+        ".to(d)", ".to(d, non_blocking=True)"
+    )
