@@ -36,6 +36,11 @@ _OWN_WAYS = re.compile(
 )
 _CAPTURED = frozenset({"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"})
 _COMPILED = frozenset({"torch.compile", "torch.jit.script", "torch.jit.trace", "torch.compiler.disable"})
+# autocast casts none of these, on every device; where it promotes their operands on CUDA it does not on the CPU
+_ONE_TYPE = re.compile(
+    r"^torch\.(dot|vdot|inner|tensordot|cross|lerp|mv|addmv|bilinear|linalg\.(cross|vecdot)|nn\.functional\.bilinear)$"
+)
+_ONE_TYPE_METHODS = frozenset("dot vdot inner mv addmv cross lerp lerp_".split())
 _HOOKS = frozenset(
     {"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"}
 )
@@ -221,6 +226,11 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
                     return f"{qualified} does not work in low precision"
                 if _PRECISION.match(qualified):
                     return "the model uses mixed precision already"
+                if _ONE_TYPE.match(qualified):
+                    return f"{qualified} needs one precision for its operands"
+            elif isinstance(node.func, ast.Attribute) and node.func.attr in _ONE_TYPE_METHODS:
+                if script.kind(node.func.value) is not Kind.ARRAY and not script.callees(node):
+                    return f".{node.func.attr}() needs one precision for its operands"
             if _custom_function(script, node):
                 return "a custom autograd function is not prepared for autocast"
             if isinstance(node.func, ast.Attribute) and node.func.attr in _INDEXED and _reduced_source(script, node):
