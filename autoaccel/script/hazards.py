@@ -41,6 +41,7 @@ _ONE_TYPE = re.compile(
     r"^torch\.(dot|vdot|inner|tensordot|cross|lerp|mv|addmv|bilinear|linalg\.(cross|vecdot)|nn\.functional\.bilinear)$"
 )
 _ONE_TYPE_METHODS = frozenset("dot vdot inner mv addmv cross lerp lerp_".split())
+_WITHOUT_HALVES = frozenset("float double long int short bool byte argmax argmin argsort nonzero".split())
 _HOOKS = frozenset(
     {"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"}
 )
@@ -213,6 +214,8 @@ def in_code(code: Reached) -> Iterator[Problem]:
             continue
         for part in ast.walk(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
             reason = _unsafe(script, part)
+            if reason is None and isinstance(node, ast.FunctionDef) and _leaves_torch(part):
+                reason = "the model hands values to NumPy, which has no bfloat16"
             if reason is not None:
                 yield part, reason
 
@@ -255,6 +258,18 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
                 if script.kind(target.value) not in (Kind.SEQUENCE, Kind.MAPPING, Kind.NUMBER):
                     return "a tensor is written by index, which needs one precision for both sides"
     return None
+
+
+def _leaves_torch(node: ast.AST) -> bool:
+    """`x.data.cpu().numpy()` of values that nothing has cast or turned into integers before."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy"):
+        return False
+    inner: ast.AST = node.func.value
+    while isinstance(inner, ast.Call | ast.Attribute | ast.Subscript):
+        if isinstance(inner, ast.Attribute) and inner.attr in _WITHOUT_HALVES:
+            return False
+        inner = inner.func if isinstance(inner, ast.Call) else inner.value
+    return True
 
 
 def _log_of_complement(script: Script, call: ast.Call) -> bool:
