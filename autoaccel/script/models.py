@@ -29,6 +29,10 @@ _WRAPPERS = {
 }
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
+_LAYERS = frozenset(
+    f"torch.nn.{name}"
+    for name in "Linear Bilinear Embedding EmbeddingBag Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d".split()
+)
 _BREAKS = {
     "item": "its forward pass reads values on the host",
     "tolist": "its forward pass reads values on the host",
@@ -289,6 +293,8 @@ def unfit(model: TrainedModel) -> str | None:
         if value.name is not None:
             if value.name in _RECURRENT:
                 return "recurrent layers are fused already"
+            if value.name in _LAYERS:
+                return "a single layer has nothing to fuse"
             if value.name.startswith("torchvision.models.detection."):
                 return "its shapes depend on what it detects"
             if value.name.startswith("torch.nn.Lazy"):

@@ -5,9 +5,9 @@ Compiled in place a model stays the same object: its type, its `state_dict` keys
 they were. Whether compiling is possible and pays is decided when the script runs.
 
 It must not fire where gradients are differentiated again (gradient penalties, forces, meta-learning), on models with
-hooks, on recurrent ones, which are fused already, where the forward pass leaves the graph (`.item()`, printing,
-Python's random numbers) or loops over its data, under DataParallel, for exported, scripted or shared models, and where
-the script compiles itself.
+hooks, on recurrent ones, which are fused already, on single layers, which have nothing to fuse, where the forward pass
+leaves the graph (`.item()`, printing, Python's random numbers) or loops over its data, under DataParallel, for exported,
+scripted or shared models, and where the script compiles itself.
 
 Before:
     model = Net().to(device)
