@@ -45,7 +45,12 @@ _WITHOUT_HALVES = frozenset("float double long int short bool byte argmax argmin
 _HOOKS = frozenset(
     {"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"}
 )
-_INDEXED = frozenset("scatter_ scatter_add_ index_add_ index_copy_ masked_scatter_ index_put_ scatter_reduce_".split())
+_INDEXED = frozenset(
+    """scatter_ scatter_add_ index_add_ index_copy_ masked_scatter_ index_put_ scatter_reduce_ scatter_add index_add
+    index_put scatter_reduce""".split()
+)
+# Refuse operands of different precision where autocast has no rule for them (bfloat16 on CPUs has none for these).
+_ALIKE = frozenset("dot vdot inner mv addmv tensordot bilinear chain_matmul lerp".split())
 _HALF_LIMIT = 65504.0
 
 
@@ -238,6 +243,8 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
                 return "a custom autograd function is not prepared for autocast"
             if isinstance(node.func, ast.Attribute) and node.func.attr in _INDEXED and _reduced_source(script, node):
                 return f"{node.func.attr} needs one precision for buffer and source"
+            if _alike(script, node):
+                return f"{_name(node)} needs one precision for its operands"
             if (
                 isinstance(node.func, ast.Attribute)
                 and node.func.attr in ("half", "double", "bfloat16")
@@ -270,6 +277,16 @@ def _leaves_torch(node: ast.AST) -> bool:
             return False
         inner = inner.func if isinstance(inner, ast.Call) else inner.value
     return True
+
+
+def _alike(script: Script, call: ast.Call) -> bool:
+    """`torch.dot(a, b)` and `a.dot(b)`; arrays have no such trouble."""
+    if _name(call) not in _ALIKE:
+        return False
+    qualified = script.qualname(call.func)
+    if qualified is not None:
+        return qualified.startswith("torch.")
+    return isinstance(call.func, ast.Attribute) and script.kind(call.func.value) in (None, Kind.TENSOR)
 
 
 def _log_of_complement(script: Script, call: ast.Call) -> bool:

@@ -102,6 +102,7 @@ def test_a_loop_over_optimizers_is_the_unit_of_its_step() -> None:
     """)
     [step] = only(found).steps
     assert isinstance(step.unit, ast.For)
+    assert step.optimizer is not None
     assert found.source(step.optimizer) == "both"
 
 
