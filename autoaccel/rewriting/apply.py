@@ -11,10 +11,11 @@ import ast
 import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import cast
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+from libcst.metadata.position_provider import PositionProvidingCodegenState
 
 from autoaccel.rewriting import arguments, blocks, disguise, imports
 from autoaccel.rewriting.finding import (
@@ -48,8 +49,11 @@ def apply(places: Places, findings: Sequence[Finding]) -> str:
     for dress in (disguise.light, disguise.full):
         dressed = dress(places.text)
         module = _parse(dressed.text)
-        if module.code == dressed.text:
-            return dressed.reveal(_Transformer(places, module, findings, dressed.shifts).result().code)
+        positions = _Positions()
+        positions._gen(MetadataWrapper(module, unsafe_skip_copy=True))
+        if positions.code == dressed.text:
+            edited = _Transformer(places, module, positions.ranges, findings, dressed.shifts).result()
+            return dressed.reveal(edited.code)
     raise CannotApplyError("LibCST cannot reproduce this file")
 
 
@@ -58,6 +62,24 @@ def _parse(text: str) -> cst.Module:
         return cst.parse_module(text)
     except cst.ParserSyntaxError as error:
         raise CannotApplyError(f"LibCST cannot parse this file: {error.message}") from error
+
+
+class _Positions(PositionProvider):
+    """Positions, and the text that generating them yields: proof that LibCST reproduces the file, for one generation.
+
+    Run by itself, since `MetadataWrapper.resolve` would also walk the whole tree for providers that do not exist here.
+    """
+
+    code = ""
+    ranges: Mapping[cst.CSTNode, CodeRange]
+
+    def _gen_impl(self, module: cst.Module) -> None:
+        state = PositionProvidingCodegenState(
+            default_indent=module.default_indent, default_newline=module.default_newline, provider=self
+        )
+        module._codegen(state)
+        self.code = "".join(state.tokens)
+        self.ranges = cast("Mapping[cst.CSTNode, CodeRange]", self._computed)
 
 
 @dataclass(slots=True)
@@ -71,15 +93,20 @@ class _ExpressionEdits:
 
 
 class _Transformer(cst.CSTTransformer):
-    def __init__(self, places: Places, module: cst.Module, findings: Sequence[Finding], shifts: dict[int, int]) -> None:
+    def __init__(
+        self,
+        places: Places,
+        module: cst.Module,
+        ranges: Mapping[cst.CSTNode, CodeRange],
+        findings: Sequence[Finding],
+        shifts: dict[int, int],
+    ) -> None:
         super().__init__()
         self._places = places
         self._module = module
         self._shifts = shifts
         self._fragments = Fragments(preferred_quote(places.text))
-        wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
-        # `wrapper.resolve` would also walk the whole tree for batched providers, of which there are none.
-        self._positions: Mapping[cst.CSTNode, Any] = PositionProvider()._gen(wrapper)
+        self._positions = ranges
         self._index_nodes()
         self._expressions: dict[cst.CSTNode, _ExpressionEdits] = {}
         self._decorators: dict[cst.CSTNode, list[tuple[Code, Finding]]] = {}
