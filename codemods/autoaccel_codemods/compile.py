@@ -6,8 +6,8 @@ they were. Whether compiling is possible and pays is decided when the script run
 
 It must not fire where gradients are differentiated again (gradient penalties, forces, meta-learning), on models with
 hooks, on recurrent ones, which are fused already, on single layers, which have nothing to fuse, where the forward pass
-leaves the graph (`.item()`, printing, Python's random numbers) or loops over its data, under DataParallel, for exported,
-scripted or shared models, and where the script compiles itself.
+leaves the graph (`.item()`, printing, Python's random numbers) or loops over its data, under DataParallel, for
+exported, scripted or shared models, and where the script compiles itself.
 
 Before:
     model = Net().to(device)
