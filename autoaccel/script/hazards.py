@@ -36,11 +36,6 @@ _OWN_WAYS = re.compile(
 )
 _CAPTURED = frozenset({"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"})
 _COMPILED = frozenset({"torch.compile", "torch.jit.script", "torch.jit.trace", "torch.compiler.disable"})
-# autocast casts none of these, on every device; where it promotes their operands on CUDA it does not on the CPU
-_ONE_TYPE = re.compile(
-    r"^torch\.(dot|vdot|inner|tensordot|cross|lerp|mv|addmv|bilinear|linalg\.(cross|vecdot)|nn\.functional\.bilinear)$"
-)
-_ONE_TYPE_METHODS = frozenset("dot vdot inner mv addmv cross lerp lerp_".split())
 _WITHOUT_HALVES = frozenset("float double long int short bool byte argmax argmin argsort nonzero".split())
 _HOOKS = frozenset(
     {"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"}
@@ -50,7 +45,7 @@ _INDEXED = frozenset(
     index_put scatter_reduce""".split()
 )
 # Refuse operands of different precision where autocast has no rule for them (bfloat16 on CPUs has none for these).
-_ALIKE = frozenset("dot vdot inner mv addmv tensordot bilinear chain_matmul lerp".split())
+_ALIKE = frozenset("dot vdot inner mv addmv tensordot bilinear chain_matmul lerp lerp_ cross".split())
 _HALF_LIMIT = 65504.0
 
 
@@ -219,7 +214,7 @@ def in_code(code: Reached) -> Iterator[Problem]:
             continue
         for part in ast.walk(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
             reason = _unsafe(script, part)
-            if reason is None and isinstance(node, ast.FunctionDef) and _leaves_torch(part):
+            if reason is None and isinstance(node, ast.FunctionDef) and _leaves_torch(script, part):
                 reason = "the model hands values to NumPy, which has no bfloat16"
             if reason is not None:
                 yield part, reason
@@ -234,11 +229,6 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
                     return f"{qualified} does not work in low precision"
                 if _PRECISION.match(qualified):
                     return "the model uses mixed precision already"
-                if _ONE_TYPE.match(qualified):
-                    return f"{qualified} needs one precision for its operands"
-            elif isinstance(node.func, ast.Attribute) and node.func.attr in _ONE_TYPE_METHODS:
-                if script.kind(node.func.value) is not Kind.ARRAY and not script.callees(node):
-                    return f".{node.func.attr}() needs one precision for its operands"
             if _custom_function(script, node):
                 return "a custom autograd function is not prepared for autocast"
             if isinstance(node.func, ast.Attribute) and node.func.attr in _INDEXED and _reduced_source(script, node):
@@ -267,8 +257,8 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
     return None
 
 
-def _leaves_torch(node: ast.AST) -> bool:
-    """`x.data.cpu().numpy()` of values that nothing has cast or turned into integers before."""
+def _leaves_torch(script: Script, node: ast.AST) -> bool:
+    """`x.data.cpu().numpy()` of values that were computed here and that nothing has cast or turned into integers."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy"):
         return False
     inner: ast.AST = node.func.value
@@ -276,7 +266,8 @@ def _leaves_torch(node: ast.AST) -> bool:
         if isinstance(inner, ast.Attribute) and inner.attr in _WITHOUT_HALVES:
             return False
         inner = inner.func if isinstance(inner, ast.Call) else inner.value
-    return True
+    definitions = script.definitions(inner) if isinstance(inner, ast.Name) else ()
+    return not definitions or any(each.how != "param" for each in definitions)
 
 
 def _alike(script: Script, call: ast.Call) -> bool:
