@@ -187,6 +187,8 @@ def _no_workers(
         return "no workers: one batch holds the whole dataset"
     if any(use.how == "next" and repeats(use.script, use.node, script, made.call) for use in uses):
         return "no workers: each fresh iterator gives one batch only, and would start them again"
+    if uses and all(use.how == "next" for use in uses):
+        return "no workers: a single batch is read, and they would prepare several"
     loops = [use for use in uses if isinstance(use.node, ast.For)]
     if len(script.loops(made.call)) > 1 and not again:
         return "no workers: the loader is made again in an inner loop"
