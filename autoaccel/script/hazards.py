@@ -44,6 +44,9 @@ _INDEXED = frozenset(
     """scatter_ scatter_add_ index_add_ index_copy_ masked_scatter_ index_put_ scatter_reduce_ scatter_add index_add
     index_put scatter_reduce""".split()
 )
+_NORMS = frozenset(
+    "torch.batch_norm torch.instance_norm torch.nn.functional.batch_norm torch.nn.functional.instance_norm".split()
+)
 # Refuse operands of different precision where autocast has no rule for them (bfloat16 on CPUs has none for these).
 _ALIKE = frozenset("dot vdot inner mv addmv tensordot bilinear chain_matmul lerp lerp_ cross".split())
 _HALF_LIMIT = 65504.0
@@ -205,8 +208,8 @@ def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.Funct
                         yield ref.script, part
 
 
-def in_code(code: Reached) -> Iterator[Problem]:
-    """Reasons in code that comes under autocast."""
+def in_code(code: Reached, home: Script) -> Iterator[Problem]:
+    """Reasons in code that comes under autocast. What `arrays` finds in the file `home` can be mended there."""
     for script, node in code:
         if isinstance(node, ast.FunctionDef) and (
             node.name in ("__init__", "__new__") or node.name.startswith(("init_", "_init", "reset_"))
@@ -214,10 +217,20 @@ def in_code(code: Reached) -> Iterator[Problem]:
             continue
         for part in ast.walk(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
             reason = _unsafe(script, part)
-            if reason is None and isinstance(node, ast.FunctionDef) and _leaves_torch(script, part):
+            array = _leaves_torch(script, part) if isinstance(node, ast.FunctionDef) else None
+            if reason is None and array is not None and (script is not home or not _floating(script, array)):
                 reason = "the model hands values to NumPy, which has no bfloat16"
             if reason is not None:
                 yield part, reason
+
+
+def arrays(code: Reached, home: Script) -> Iterator[ast.expr]:
+    """What functions of one file make arrays of while it is in low precision: `x` of `x.numpy()`."""
+    for script, node in code:
+        for part in ast.walk(node) if script is home and isinstance(node, ast.FunctionDef) else ():
+            array = _leaves_torch(script, part)
+            if array is not None and _floating(script, array):
+                yield array
 
 
 def _unsafe(script: Script, node: ast.AST) -> str | None:
@@ -229,12 +242,14 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
                     return f"{qualified} does not work in low precision"
                 if _PRECISION.match(qualified):
                     return "the model uses mixed precision already"
-            if _custom_function(script, node):
-                return "a custom autograd function is not prepared for autocast"
-            if isinstance(node.func, ast.Attribute) and node.func.attr in _INDEXED and _reduced_source(script, node):
-                return f"{node.func.attr} needs one precision for buffer and source"
             if _alike(script, node):
                 return f"{_name(node)} needs one precision for its operands"
+            if _custom_function(script, node):
+                return "a custom autograd function is not prepared for autocast"
+            if _computed_norm(script, node):
+                return f"{_name(node)} with computed weights needs one precision for them and its statistics"
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _INDEXED and _reduced_source(script, node):
+                return f"{node.func.attr} needs one precision for buffer and source"
             if (
                 isinstance(node.func, ast.Attribute)
                 and node.func.attr in ("half", "double", "bfloat16")
@@ -257,17 +272,35 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
     return None
 
 
-def _leaves_torch(script: Script, node: ast.AST) -> bool:
-    """`x.data.cpu().numpy()` of values that were computed here and that nothing has cast or turned into integers."""
+def _leaves_torch(script: Script, node: ast.AST) -> ast.expr | None:
+    """`x.data.cpu()` of `x.data.cpu().numpy()`, for values that were computed here and not cast or made integers."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy"):
-        return False
+        return None
     inner: ast.AST = node.func.value
     while isinstance(inner, ast.Call | ast.Attribute | ast.Subscript):
         if isinstance(inner, ast.Attribute) and inner.attr in _WITHOUT_HALVES:
-            return False
+            return None
         inner = inner.func if isinstance(inner, ast.Call) else inner.value
     definitions = script.definitions(inner) if isinstance(inner, ast.Name) else ()
-    return not definitions or any(each.how != "param" for each in definitions)
+    if definitions and all(definition.how == "param" for definition in definitions):
+        return None
+    return node.func.value
+
+
+_FLOATING = frozenset("softmax log_softmax sigmoid tanh relu gelu exp bmm mm matmul baddbmm linear normalize".split())
+
+
+def _floating(script: Script, expression: ast.expr) -> bool:
+    """Whether a value surely has decimals: it comes out of a module, a product or an activation."""
+    if low_precision(script, expression):
+        return True
+    inner: ast.AST = expression
+    while isinstance(inner, ast.Call | ast.Attribute | ast.Subscript):
+        if isinstance(inner, ast.Call) and _name(inner) in _FLOATING:
+            return True
+        inner = inner.func if isinstance(inner, ast.Call) else inner.value
+    values = [definition.value for definition in script.definitions(inner)] if isinstance(inner, ast.Name) else []
+    return bool(values) and all(isinstance(value, ast.Call) and _name(value) in _FLOATING for value in values)
 
 
 def _alike(script: Script, call: ast.Call) -> bool:
@@ -368,6 +401,20 @@ def _custom_function(script: Script, call: ast.Call) -> bool:
     return False
 
 
+def _computed_norm(script: Script, call: ast.Call) -> bool:
+    """`F.batch_norm(x, mean, var, weight, …)` whose weight is neither a parameter nor made of one, as in AdaIN."""
+    if script.qualname(call.func) not in _NORMS:
+        return False
+    weight = call.args[3] if len(call.args) > 3 else next((e.value for e in call.keywords if e.arg == "weight"), None)
+    if weight is None or (isinstance(weight, ast.Constant) and weight.value is None):
+        return False
+    if any(isinstance(part, ast.expr) and script.kind(part) is Kind.PARAMETER for part in ast.walk(weight)):
+        return False
+    cls = script.enclosing_class(call)
+    lineage = set() if cls is None else set(script.project.external_lineage(script.class_ref(cls)))
+    return not any(base.startswith("torch.nn.") and base != "torch.nn.Module" for base in lineage)
+
+
 def needs_range(code: Reached) -> bool:
     """Whether code uses numbers that float16 cannot hold: `masked_fill(mask, -1e9)`, gram matrices of feature maps."""
     for script, node in code:
@@ -433,6 +480,7 @@ def _transposed(script: Script, second: ast.expr, first: ast.expr) -> bool:
 __all__ = [
     "Problem",
     "Reached",
+    "arrays",
     "in_code",
     "in_file",
     "in_step",
