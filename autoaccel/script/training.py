@@ -282,7 +282,7 @@ def _component(
     crossings: dict[Home, str],
 ) -> TrainingStep:
     calls = [call for home in sorted(homes, key=_line) for call in calls_in(script, home)]
-    converted = bool(backwards) and any(each.scaled and _by_runtime(script, each) for each in backwards)
+    converted = any(each.scaled and _by_runtime(script, each) for each in backwards) or _has_region(script, homes)
     return TrainingStep(
         tuple(backwards),
         tuple(steps),
@@ -297,6 +297,23 @@ def _component(
 
 def _line(home: Home) -> int:
     return getattr(home, "lineno", 0)
+
+
+def _has_region(script: Script, homes: frozenset[Home]) -> bool:
+    """Whether a step, or a function that it calls, has a region of the runtime's autocast already."""
+    regions = [
+        statement
+        for statement in script.find(ast.With)
+        if any(_opens_region(script, item.context_expr) for item in statement.items)
+    ]
+    if not regions:
+        return False
+    inside = {script.function(statement) or script.tree for statement in regions}
+    return bool(inside & homes) or any(node in inside for _, node in hazards.reached(script, homes))
+
+
+def _opens_region(script: Script, expression: ast.expr) -> bool:
+    return isinstance(expression, ast.Call) and script.runtime_name(expression.func) == "autocast"
 
 
 def _by_runtime(script: Script, backward: Backward) -> bool:

@@ -68,7 +68,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         problem = next(iter(step.problems), None)
         if problem is None:
             found = regions.plan(script, step)
-            scaled = scaling.plan(script, step)
+            # Where float16 is out of the question no gradient needs a scaler.
+            scaled = Scaling() if hazards.needs_range(found.code) else scaling.plan(script, step)
             escaped = escapes.find(script, step, found)
             problem = next(iter((*found.problems, *scaled.problems, *escaped.problems)), None)
         if problem is not None:
@@ -107,31 +108,33 @@ class _Names:
 
 
 def _edits(script: Script, step: TrainingStep, found: Regions, scaled: Scaling, names: _Names) -> Iterator[Edit]:
-    scalers: dict[Home, str] = {}
-    for creation in scaled.creations:
-        name = names.scaler(creation)
-        made = f"{script.accel}.grad_scaler({', '.join(creation.optimizers)})"
-        if creation.owner is not None:
-            yield InsertAfter(creation.statement, Code(_literal(f"{creation.owner}.{name} = {made}")))
-        elif creation.after:
-            yield InsertAfter(creation.statement, Code(_literal(f"{name} = {made}")))
-        else:
-            yield InsertBefore(creation.statement, Code(_literal(f"{name} = {made}")))
-        for home in creation.homes:
-            scalers[home] = name if creation.owner is None else f"self.{name}"
-    half = "fp16=False" if hazards.needs_range(found.code) else ""
     for region in found.regions:
-        yield from _region(script, region, found, half)
+        yield from _region(script, region, found, "" if scaled.creations else "fp16=False")
     for statement, call, name in found.loads:
         yield InsertBefore(statement, Code(f"{name} = {{0}}", (call,)))
         yield Replace(call, Code(name))
     for expression in found.single:
         yield Replace(expression, Code("{0}.float()", (expression,)))
+    if scaled.creations:
+        yield from _scaling(script, step, found, scaled, names)
+    else:
+        for backward, name in found.losses.items():
+            yield Replace(backward.loss, Code(name))
+
+
+def _scaling(script: Script, step: TrainingStep, found: Regions, scaled: Scaling, names: _Names) -> Iterator[Edit]:
+    scalers: dict[Home, str] = {}
+    for creation in scaled.creations:
+        name = names.scaler(creation)
+        owner = "" if creation.owner is None else f"{creation.owner}."
+        made = Code(_literal(f"{owner}{name} = {script.accel}.grad_scaler({', '.join(creation.optimizers)})"))
+        yield InsertAfter(creation.statement, made) if creation.after else InsertBefore(creation.statement, made)
+        for home in creation.homes:
+            scalers[home] = name if creation.owner is None else f"self.{name}"
     for backward in step.backwards:
         yield _backward(backward, scalers[backward.home], found)
     for each in step.steps:
-        receiver = each.call.func.value  # type: ignore[attr-defined]
-        yield Replace(each.call, Code(f"{scalers[each.home]}.step({{0}})", (receiver,)))
+        yield Replace(each.call, Code(f"{scalers[each.home]}.step({{0}})", (each.receiver,)))
     for unscale in scaled.unscales:
         yield InsertBefore(unscale.before, Code(_literal(_unscaling(script, unscale.step, scalers[unscale.step.home]))))
     for statement in scaled.updates:
