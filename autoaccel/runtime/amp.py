@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import torch
+from torch.amp.grad_scaler import OptState
 
 from . import devices
 from .environment import Decision, disabled, note, setting, warn_once
@@ -107,12 +108,14 @@ class Scaler(torch.amp.GradScaler):
 
     Differences to torch's: whether it is enabled is settled at the first `scale`, by where the optimizers' parameters
     are then; optimizers without a gradient, and steps before anything was scaled, pass through instead of failing an
-    assertion; `load_state_dict({})`, the state of an inactive scaler, is accepted.
+    assertion; a step may be left out after its gradients were unscaled and looked at; `load_state_dict({})`, the state
+    of an inactive scaler, is accepted.
     """
 
     def __init__(self, optimizers: Iterable[torch.optim.Optimizer] = ()) -> None:
         super().__init__("cpu", enabled=True)  # always complete; "cpu" keeps torch from probing CUDA
         self._optimizers = tuple(weakref.ref(optimizer) for optimizer in optimizers)
+        self._scaled = 0  # losses so far
         self._settle()
 
     def _settle(self) -> None:
@@ -128,12 +131,26 @@ class Scaler(torch.amp.GradScaler):
         """Scale a loss, or losses in any nesting of iterables; returns its argument where the scaler is inactive."""
         if self._scale is None:
             self._settle()
+        self._scaled += 1
         return super().scale(outputs)
 
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
         """Divide the optimizer's gradients by the scale, once per step, before they are clipped or looked at."""
-        if self._scale is not None:
-            super().unscale_(optimizer)
+        if self._scale is None:
+            return
+        states, known = self._per_optimizer_states, id(optimizer)
+        state = states[known]
+        left_out = state["stage"] is OptState.UNSCALED and state["scaled"] != self._scaled
+        if left_out:
+            del states[known]
+        super().unscale_(optimizer)  # by the scale that these gradients have
+        states[known]["scaled"] = self._scaled
+        if left_out:  # the script looked at its last gradients and did not step: an overflow of theirs counts
+            self._per_optimizer_states = states.copy()
+            self._per_optimizer_states.clear()
+            self._per_optimizer_states[known] = state
+            self.update()
+            self._per_optimizer_states = states
 
     def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
         """Step the optimizer, unless its gradients overflowed."""

@@ -291,6 +291,35 @@ def test_an_overflow_skips_the_step_and_lowers_the_scale(fp16: None) -> None:
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
+@pytest.mark.parametrize("active", [False, True])
+def test_a_step_may_be_left_out_after_a_look_at_its_gradients(monkeypatch: pytest.MonkeyPatch, active: bool) -> None:
+    """`if not torch.isfinite(norm): continue` comes between `unscale_` and `step`, and skips `update` too."""
+    if active:
+        monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "fp16")
+    model, optimizer = model_and_optimizer()
+    scaler = accel.grad_scaler(optimizer)
+    norms = []
+    for x in (torch.full((1, 6), float("inf")), torch.ones(1, 6), torch.ones(1, 6)):
+        optimizer.zero_grad()
+        scaler.scale(model(x).sum()).backward()
+        scaler.unscale_(optimizer)
+        norms.append(nn.utils.clip_grad_norm_(model.parameters(), 1e9).item())
+    assert norms[1] == norms[2]
+    assert norms[1] < 100
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == (2.0**15 if active else 1.0)  # the overflow has lowered it
+
+
+def test_unscaling_twice_is_an_error(fp16: None) -> None:
+    model, optimizer = model_and_optimizer()
+    scaler = accel.grad_scaler(optimizer)
+    scaler.scale(model(torch.ones(1, 6)).sum()).backward()
+    scaler.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match="already been called"):
+        scaler.unscale_(optimizer)
+
+
 def test_a_closure_with_scaled_gradients_is_an_error(fp16: None) -> None:
     model, optimizer = model_and_optimizer()
     scaler = accel.grad_scaler(optimizer)
