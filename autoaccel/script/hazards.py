@@ -208,8 +208,10 @@ def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.Funct
                         yield ref.script, part
 
 
-def in_code(code: Reached, home: Script) -> Iterator[Problem]:
-    """Reasons in code that comes under autocast. What `arrays` finds in the file `home` can be mended there."""
+def in_code(code: Reached, home: Script, place: ast.AST) -> Iterator[Problem]:
+    """Reasons in code that comes under autocast; `place` in the file `home` stands for code of other files.
+
+    What `arrays` finds in the file `home` can be mended there."""
     for script, node in code:
         if isinstance(node, ast.FunctionDef) and (
             node.name in ("__init__", "__new__") or node.name.startswith(("init_", "_init", "reset_"))
@@ -220,8 +222,13 @@ def in_code(code: Reached, home: Script) -> Iterator[Problem]:
             array = _leaves_torch(script, part) if isinstance(node, ast.FunctionDef) else None
             if reason is None and array is not None and (script is not home or not _floating(script, array)):
                 reason = "the model hands values to NumPy, which has no bfloat16"
-            if reason is not None:
+            if reason is None:
+                continue
+            if script is home:
                 yield part, reason
+            else:
+                file = "another file" if script.path is None else script.path.name
+                yield place, f"{reason} ({file}, line {getattr(part, 'lineno', 1)})"
 
 
 def arrays(code: Reached, home: Script) -> Iterator[ast.expr]:

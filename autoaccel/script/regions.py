@@ -117,7 +117,7 @@ class _Planner:
             *(hoist.expression for each in self.found.regions for hoist in each.hoists),
         ]
         self.found.code = hazards.reached(self.script, inside)
-        self.found.problems += hazards.in_code(self.found.code, self.script)
+        self.found.problems += hazards.in_code(self.found.code, self.script, self.step.backwards[0].call)
         self.found.single += hazards.arrays(self.found.code, self.script)
         return self.found
 
