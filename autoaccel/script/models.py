@@ -177,6 +177,8 @@ def _assigned(
     if isinstance(value, ast.Name | ast.Attribute):  # another name of a model made elsewhere
         yield from _made_at(script, value, seen)
         return
+    if isinstance(value, ast.Call) and script.qualname(value.func) == "torch.load":  # what was there before, read back
+        return
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _RETURNS_MODEL:
         receiver = value.func.value
         if isinstance(receiver, ast.Name | ast.Attribute) and script.qualname(receiver) is None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # What takes a tensor and hands on no graph; all of torchvision's run under no_grad themselves.
 _SHOWN_BY = frozenset("torchvision.utils.save_image torchvision.utils.make_grid builtins.print builtins.len".split())
 _SHOWN_BY_METHOD = frozenset("add_image add_images add_scalar add_histogram".split())
+_CARRIES_ON = (Kind.MODULE, Kind.LOSS_FUNCTION)
 _NOT_WHOLLY = ("__init__", "forward", "main")  # a single sample is a side line of these
 _MOST_CALLERS = 3  # levels of callers that are looked at
 _WITHOUT_GRAPH = frozenset(
@@ -129,7 +130,7 @@ def _uses(script: Script, node: ast.expr) -> list[ast.expr] | None:
                 return []
             case ast.Call(func=function) if child is not function and _shows(script, function):
                 return []
-            case ast.Call(func=function) if child is not function and script.kind(function) is not Kind.MODULE:
+            case ast.Call(func=function) if child is not function and script.kind(function) not in _CARRIES_ON:
                 return None
             case ast.Attribute() | ast.Subscript() | ast.BinOp() | ast.UnaryOp() | ast.Call():
                 pass

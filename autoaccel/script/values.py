@@ -874,10 +874,26 @@ class Inference:
         if name == "builtins.dict":
             keywords = tuple((each.arg, self.possible(each.value)) for each in node.keywords if each.arg is not None)
             return frozenset({Value(Kind.MAPPING, node, self.script, items=keywords)})
+        if name == "torch.load" and self._is_called_later(node):
+            return frozenset({Value(Kind.MODULE, node, self.script, name=name)})
         if name in ("torch.utils.data.random_split", "torch.utils.data.dataset.random_split"):
             dataset = Value(Kind.DATASET, node, self.script, name="torch.utils.data.Subset")
             return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, frozenset({dataset})),))})
         return external.called(name, node, self.script)
+
+    def _is_called_later(self, node: ast.Call) -> bool:
+        """Whether what a checkpoint held is bound to a name that is called: then it was a whole model."""
+        parent = self.script.parent(node)
+        if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
+            return False
+        for definition in self.script.definitions(parent.targets[0]):
+            scope = definition.scope
+            for each in scope.definitions.get(definition.name, ()):
+                for use in self.script.uses(each):
+                    call = self.script.parent(use)
+                    if isinstance(call, ast.Call) and call.func is use:
+                        return True
+        return False
 
     def _super(self, node: ast.Call) -> Values:
         cls = self.script.tree_index.enclosing_class(node)

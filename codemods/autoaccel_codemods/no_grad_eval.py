@@ -46,7 +46,7 @@ RULE = Rule(
     code="AA501",
     name="no-grad-eval",
     tier=Tier.EXACT,
-    needles=(b"eval", b"valid", b"test", b"predict", b"infer", b".backward("),
+    needles=(b"eval", b"valid", b"test", b"predict", b"infer", b".backward(", b"torch.load"),
     references=("https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",),
 )
 # In evaluation mode these take another path when no gradient is recorded: rounding and padded positions differ.
