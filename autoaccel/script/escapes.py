@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from autoaccel.script import external
 from autoaccel.script.effects import Effect, call_effects, is_sensitive
 from autoaccel.script.flow import Definition
-from autoaccel.script.hazards import written_by_index
+from autoaccel.script.hazards import INDEXED, written_by_index
 from autoaccel.script.regions import Regions
 from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
@@ -34,10 +34,13 @@ _INFORMATION = frozenset("shape dtype device grad ndim requires_grad is_cuda gra
 _WITH_INDICES = frozenset("max min topk sort median mode kthvalue".split())
 _PRODUCTS = frozenset(
     """torch.matmul torch.mm torch.bmm torch.einsum torch.addmm torch.baddbmm torch.mv torch.dot torch.tensordot
-    torch.cdist torch.nn.functional.linear torch.nn.functional.conv1d torch.nn.functional.conv2d
+    torch.addmv torch.inner torch.vdot torch.lerp torch.cdist
+    torch.nn.functional.linear torch.nn.functional.conv1d torch.nn.functional.conv2d
     torch.nn.functional.conv3d torch.nn.functional.conv_transpose2d torch.nn.functional.grid_sample
     torch.nn.functional.bilinear""".split()
 )
+_PRODUCT_METHODS = frozenset("matmul mm bmm mv dot inner vdot addmm addmv baddbmm lerp".split())
+_WRITING_METHODS = INDEXED | {"lerp_"}
 _FULL_PRECISION_LOSSES = frozenset(
     """cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss kl_div binary_cross_entropy_with_logits
     cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multilabel_margin_loss multi_margin_loss
@@ -176,6 +179,9 @@ class _Search:
                     if parent.attr == "numpy":
                         self._single(expression)
                         return
+                    if parent.attr in _PRODUCT_METHODS and call not in self.inside:
+                        self._single(expression)
+                        return
                     if parent.attr == "to" and any(
                         _is_dtype(script, argument)
                         for argument in (*call.args, *(each.value for each in call.keywords))
@@ -265,8 +271,10 @@ class _Search:
             kinds = {value.kind for value in script.values(call.func.value)}
             if call.func.attr in ("append", "extend", "put", "insert"):
                 return True
+            if call.func.attr in _WRITING_METHODS:
+                return not self._low(call.func.value)
             if kinds & {Kind.TENSOR, Kind.BATCH, Kind.PARAMETER}:
-                return call.func.attr in ("matmul", "mm", "bmm", "dot", "mv")
+                return call.func.attr in _PRODUCT_METHODS
             return (
                 kinds <= {Kind.UNKNOWN, Kind.OBJECT} and call.func.attr not in _ENDS and not self._low(call.func.value)
             )

@@ -40,7 +40,7 @@ _WITHOUT_HALVES = frozenset("float double long int short bool byte argmax argmin
 _HOOKS = frozenset(
     {"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"}
 )
-_INDEXED = frozenset(
+INDEXED = frozenset(
     """scatter_ scatter_add_ index_add_ index_copy_ masked_scatter_ index_put_ scatter_reduce_ scatter_add index_add
     index_put scatter_reduce""".split()
 )
@@ -255,7 +255,7 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
                 return "a custom autograd function is not prepared for autocast"
             if _computed_norm(script, node):
                 return f"{_name(node)} with computed weights needs one precision for them and its statistics"
-            if isinstance(node.func, ast.Attribute) and node.func.attr in _INDEXED and _reduced_source(script, node):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in INDEXED and _reduced_source(script, node):
                 return f"{node.func.attr} needs one precision for buffer and source"
             if (
                 isinstance(node.func, ast.Attribute)

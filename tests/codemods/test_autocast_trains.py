@@ -47,6 +47,25 @@ SCRIPTS = {
                 scheduler.step()
                 optimizer.zero_grad()
     """,
+    "outputs_in_products_and_buffers": """
+        model = nn.Linear(8, 3)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        memory = torch.zeros(100, 3)
+        mean = torch.zeros(6, 3)
+        for x, y in loader:
+            output = model(x)
+            loss = F.cross_entropy(output, y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            features = output.detach()
+            best = features.topk(2, dim=1)[1]
+            likeness = features.mm(features.t()) + features @ torch.ones(3, 6) + torch.ones(6, 3).mm(features.t())
+            scores = torch.zeros(6, 3).scatter_(1, best, features.gather(1, best))
+            memory.index_copy_(0, torch.arange(6), features)
+            mean.lerp_(features, 0.1)
+            kept = features.scatter_(1, best, features.gather(1, best))
+    """,
     "function_and_helper_loss": """
         class Net(nn.Module):
             def __init__(self):
