@@ -155,11 +155,38 @@ def _reads(script: Script, targets: list[ast.expr]) -> list[ast.expr] | None:
     found: list[ast.expr] = []
     for target in targets:
         for part in target.elts if isinstance(target, ast.Tuple) else [target]:
+            if isinstance(part, ast.Subscript):
+                part = part.value
+                if not _is_own_tensor(script, part):
+                    return None
             if not isinstance(part, ast.Name):
                 return None
             for definition in script.definitions(part):
                 found.extend(script.uses(definition))
     return found or None
+
+
+def _is_own_tensor(script: Script, owner: ast.expr) -> bool:
+    """Whether a tensor that a result is written into shares its memory with no other: `canvas = images.clone()`."""
+    definitions = script.definitions(owner) if isinstance(owner, ast.Name) else ()
+    return bool(definitions) and all(
+        each.how == "assign" and isinstance(each.value, ast.Call) and _is_fresh(script, each.value)
+        for each in definitions
+    )
+
+
+def _is_fresh(script: Script, made: ast.Call) -> bool:
+    qualified = script.qualname(made.func)
+    if qualified is not None:
+        return qualified in (
+            "torch.zeros",
+            "torch.ones",
+            "torch.empty",
+            "torch.full",
+            "torch.zeros_like",
+            "torch.clone",
+        )
+    return isinstance(made.func, ast.Attribute) and made.func.attr == "clone"
 
 
 def _keeps_state(script: Script, call: ast.Call) -> bool:
