@@ -312,7 +312,25 @@ def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]
     problem = (
         "its result may reach a backward pass" if any(reaches_backward(script, call) for call in open_calls) else None
     )
+    function = _only_entered(script, open_calls) if problem is None else None
+    if function is not None:
+        yield EvaluationPass(function, function, None, None, open_calls, False, None)
+        return
     yield EvaluationPass(first, None, first, last, open_calls, False, problem)
+
+
+def _only_entered(script: Script, calls: tuple[ast.Call, ...]) -> ast.FunctionDef | None:
+    """The one function of this file that the calls enter, if nothing but these calls mentions it."""
+    entered = {each for call in calls for each in script.callees(call)}
+    if len(entered) != 1 or any(script.kind(call.func) is Kind.MODULE for call in calls):
+        return None
+    home, function = entered.pop()
+    if home is not script or not isinstance(function, ast.FunctionDef):
+        return None
+    if trains(script, function) or isinstance(script.parent(function), ast.ClassDef):
+        return None
+    mentions = [name for name in script.find(ast.Name) if name.id == function.name]
+    return function if all(any(name is call.func for call in calls) for name in mentions) else None
 
 
 def _ends_without_forward_of_its_own(script: Script, call: ast.Call) -> bool:
