@@ -78,7 +78,6 @@ CREATED = [
     "torch.tensor(np.asfortranarray(np.ones((2, 3)))).to(device)",
     "torch.FloatTensor([[0.1, 1], [2, 3]]).to(device)",
     "torch.LongTensor([1, 2]).to(device)",
-    "torch.Tensor([[7]]).long().to(device)",
     "torch.DoubleTensor([0.1]).to(device)",
     "torch.BoolTensor([True, False]).to(device)",
     "torch.tril(torch.ones(4, 4)).to(device)",
