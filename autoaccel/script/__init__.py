@@ -1,4 +1,47 @@
-"""What a script means: names, data flow, kinds of values, calls, training steps and evaluation passes."""
+"""What a script means. Rules ask a `Script`; it computes lazily and once.
+
+The base, each standing on those before it:
+    tree            parents, blocks, source text
+    flow            which bindings a name may have where it is read
+    names           one spelling for everything that can be imported
+    external        what torch, torchvision, numpy and the builtins construct
+    values          what kind of value an expression is
+    project         the files around a script, call sites, classes
+    script          `Script`, the door to all of it; `load`
+
+Data:
+    loaders         loops over loaders, the parts of their batches, where these are moved
+    loader_calls    `DataLoader(…)`: arguments, who iterates it and how often
+    mappings        keys and values behind `**kwargs`
+    datasets        what a dataset does when a worker indexes it
+    batches         where moves of batch data go, whether the host changes it meanwhile
+    batch_reads     which parts of a batch the host reads
+
+Tensors:
+    moves           `.to`, `.cuda`, `.type_as` in any spelling
+    creation        factories and what is done to their tensors before a move
+    tensor_types    `Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor`
+    arrays          fresh NumPy arrays, lists of nothing but arrays
+    integers        expressions that surely are whole numbers
+    devices         the device that a place can name
+
+Training:
+    gradients       what makes code training
+    effects         what a piece of code does to a training step
+    training        steps: the backwards, optimizer steps and forwards that belong together
+    slicing         which statements a loss depends on
+    regions         where autocast regions lie
+    escapes         values that leave a region in low precision
+    saturation      sigmoids in front of a binary cross-entropy
+    scaling         where gradients are scaled and unscaled
+    hazards         why a step must stay in float32
+
+Models and evaluation:
+    models          trained models: where they are ready, why they can not be compiled
+    pure            tensor functions worth compiling
+    evaluation      passes that only evaluate
+    sampling        forwards amid training that are only looked at
+"""
 
 from autoaccel.script.project import Project
 from autoaccel.script.script import Script, load
