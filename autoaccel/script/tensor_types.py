@@ -92,6 +92,9 @@ def _named_choice(
         return Code(choice, (test,)), ()
     first = min(_chosen_by(script, test, definition), key=lambda statement: statement.lineno)
     last = _last_choice(script, test, definition, first)
+    outer = script.parent(last)
+    if isinstance(last, ast.If) and isinstance(outer, ast.If) and outer.orelse == [last]:  # nothing goes after an elif
+        return Code(choice, (test,)), ()
     function, imports = script.spell("torch.device")
     tested = script.source(test).replace("{", "{{").replace("}", "}}")
     statement = Code(f"device = {function}({choice.format(tested)})")

@@ -282,3 +282,13 @@ def test_a_name_below_the_choices_is_known_in_functions() -> None:
     chosen = chosen_type(script, next(name for name in script.find(ast.Name) if name.lineno == 7))
     assert chosen is not None
     assert (chosen.device.text, chosen.naming) == ("where", ())
+
+
+def test_no_name_is_made_behind_an_elif() -> None:
+    script = load(
+        "import torch\ncuda = True\nif cuda is None:\n    raise SystemExit\n"
+        "elif cuda:\n    T = torch.cuda.FloatTensor\nelse:\n    T = torch.FloatTensor\nT"
+    )
+    chosen = chosen_type(script, next(name for name in script.find(ast.Name) if name.lineno == 9))
+    assert chosen is not None
+    assert (chosen.device.text, chosen.naming) == ('"cuda" if {0} else "cpu"', ())
