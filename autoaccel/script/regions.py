@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from autoaccel.script import hazards
 from autoaccel.script.effects import Effect, call_effects, effects, is_sensitive
 from autoaccel.script.gradients import sets_grad_mode
+from autoaccel.script.saturation import sigmoid_arguments
 from autoaccel.script.slicing import Slice, changed, variables
 from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
@@ -95,6 +96,7 @@ class _Planner:
         self.slice = Slice(script, self._unwrappable)
         self.heavy = {backward.statement: backward for backward in step.backwards if self._heavy(backward.loss)}
         self.named: dict[ast.AST, set[str]] = {}
+        self.probabilities = False  # a binary cross-entropy stays outside
 
     def run(self) -> Regions:
         for backward in self.step.backwards:
@@ -119,6 +121,8 @@ class _Planner:
         self.found.code = hazards.reached(self.script, inside)
         self.found.problems += hazards.in_code(self.found.code, self.script, self.step.backwards[0].call)
         self.found.single += hazards.arrays(self.found.code, self.script)
+        if self.probabilities:
+            self.found.single += sigmoid_arguments(self.found.code, self.script)
         return self.found
 
     # -- what may stand in a region
@@ -292,6 +296,7 @@ class _Planner:
     def _sensitive(self, statement: ast.stmt, region: Region | None) -> Region | None:
         """Binary cross-entropy stays outside; returns the region that a following statement of the kind may add to."""
         script = self.script
+        self.probabilities = True
         if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr | ast.Return):
             self.found.problems.append(
                 (statement, "binary cross-entropy is computed in a place that cannot be kept out of autocast")

@@ -1,0 +1,64 @@
+"""Binary cross-entropy of sigmoids that come close to one: low precision must train what float32 trains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from autoaccel.rewriting import engine  # noqa: E402
+from autoaccel_codemods import autocast  # noqa: E402
+
+SCRIPT = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+device = torch.device("cpu")
+
+
+class AutoEncoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 8))
+        self.decoder = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 64))
+
+    def forward(self, x):
+        return torch.sigmoid(self.decoder(self.encoder(x)))
+
+
+model = AutoEncoder().to(device)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+images = (torch.rand(6, 64) > 0.7).float() * (253 / 255)
+losses = []
+for step in range(300):
+    optimizer.zero_grad()
+    pixels = model(images)
+    loss = F.binary_cross_entropy(pixels, images, reduction="sum")
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+"""
+
+
+def trained(text: str) -> float:
+    names: dict[str, Any] = {}
+    exec(compile(text, "script", "exec"), names)
+    return float(names["losses"][-1])
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_low_precision_reaches_the_same_loss(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    result = engine.rewrite(SCRIPT, None, [autocast.RULE])
+    assert result.applied
+    expected = trained(SCRIPT)
+    monkeypatch.setenv("AUTOACCEL_DISABLE", "all")
+    assert trained(result.after) == expected
+    monkeypatch.delenv("AUTOACCEL_DISABLE")
+    monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", dtype)
+    assert trained(result.after) == pytest.approx(expected, rel=0.1)
+    # without the upcast before the sigmoid it does not
+    assert trained(result.after.replace("(x)).float())", "(x)))")) > 2 * expected
