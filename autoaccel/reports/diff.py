@@ -17,6 +17,7 @@ _ESCAPES = {
     '"': '\\"',
     "\\": "\\\\",
 }
+_LONG = 1000  # lines from which the exact comparison of frequent lines would take long
 _NO_NEWLINE = "\n\\ No newline at end of file\n"
 
 
@@ -32,13 +33,33 @@ def encoded(patch: str, encoding: str) -> bytes:
 
 
 def _lines(before: str, after: str, name: str) -> Iterator[str]:
-    hunks = difflib.unified_diff(_split(before), _split(after))
-    for number, line in enumerate(hunks):
-        if number < 2:
-            # difflib's own headers know neither prefixes nor quoting.
-            yield f"--- {_quoted('a/' + name)}\n" if number == 0 else f"+++ {_quoted('b/' + name)}\n"
-        else:
-            yield line if line.endswith("\n") else line + _NO_NEWLINE
+    old, new = _split(before), _split(after)
+    # Left to itself difflib takes lines that are frequent in a file, blank ones above all, for junk: they would be
+    # shown as removed and added between other changes.
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=len(old) > _LONG)
+    for number, hunk in enumerate(matcher.get_grouped_opcodes()):
+        if number == 0:
+            yield f"--- {_quoted('a/' + name)}\n"
+            yield f"+++ {_quoted('b/' + name)}\n"
+        (_, first, _, second, _), (_, _, first_end, _, second_end) = hunk[0], hunk[-1]
+        yield f"@@ -{_range(first, first_end)} +{_range(second, second_end)} @@\n"
+        for tag, start, end, other, other_end in hunk:
+            if tag == "equal":
+                yield from _marked(" ", old[start:end])
+            else:
+                yield from _marked("-", old[start:end])
+                yield from _marked("+", new[other:other_end])
+
+
+def _marked(mark: str, lines: list[str]) -> Iterator[str]:
+    for line in lines:
+        yield mark + (line if line.endswith("\n") else line + _NO_NEWLINE)
+
+
+def _range(start: int, end: int) -> str:
+    """Where a hunk stands: first line and number of lines; of nothing, the line before."""
+    length = end - start
+    return f"{start + 1}" if length == 1 else f"{start + 1 if length else start},{length}"
 
 
 def _split(text: str) -> list[str]:

@@ -44,3 +44,19 @@ def test_any_text(before: list[str], after: list[str], ends: bool, still_ends: b
     old = "\n".join(["start", *before]) + "\n" * ends
     new = "\n".join(["start!", *after]) + "\n" * still_ends
     assert applied(old, new, "x.py") == new.encode()
+
+
+def test_blank_lines_between_changes_stay() -> None:
+    """More than 200 lines, of which many are blank: what difflib calls junk."""
+    before = "x = 1\n\ny = 2\n\nz = 3\n" + "\n".join(f"a{number} = {number}\n" for number in range(150))
+    after = before.replace("x = 1", "x = 2").replace("y = 2", "y = 3").replace("z = 3", "z = 4")
+    assert unified(before, after, "a.py").splitlines()[3:11] == [
+        "-x = 1",
+        "+x = 2",
+        " ",
+        "-y = 2",
+        "+y = 3",
+        " ",
+        "-z = 3",
+        "+z = 4",
+    ]
