@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import stat
+import string
 import tempfile
 import tokenize
 from collections.abc import Iterator, Sequence
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 _BOM = codecs.BOM_UTF8.decode("utf-8")
+
+# Patches and what is inserted are made of these: an encoding that spells them otherwise (UTF-7, UTF-16) is of no use.
+_ASCII = string.printable
 
 
 class SourceError(ValueError):
@@ -43,13 +48,19 @@ def decode(data: bytes, name: Path | str) -> Source:
         encoding, _ = tokenize.detect_encoding(BytesIO(data).readline)
         mark = _BOM if encoding == "utf-8-sig" else ""
         encoding = "utf-8" if mark else encoding
-        return Source(data, data.decode(encoding).removeprefix(mark), encoding, mark)
+        source = Source(data, data.decode(encoding).removeprefix(mark), encoding, mark)
+        faithful = _ASCII.encode(encoding) == _ASCII.encode("ascii") and source.encode(source.text) == data
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise SourceError(f"{name}:{line}: not {error.encoding} text; is a coding comment missing?") from error
     except SyntaxError as error:
         # Unknown coding, or invalid bytes in the first two lines.
         raise SourceError(f"{name}:1: cannot decode: {error.msg}") from error
+    except (LookupError, UnicodeError) as error:
+        raise SourceError(f"{name}:1: cannot decode: {encoding} is no encoding of text") from error
+    if not faithful:
+        raise SourceError(f"{name}:1: cannot be written as it was read: {encoding} does not give its bytes back")
+    return source
 
 
 def read(path: Path) -> Source:
@@ -71,6 +82,9 @@ def write(path: Path, source: Source, text: str) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = target.stat().st_mode if target.exists() else None
+        if mode is not None and not stat.S_ISREG(mode):
+            # A rename would put a file in the place of a device, such as /dev/null, or of a pipe.
+            raise OSError("is a directory" if stat.S_ISDIR(mode) else "not a regular file")
         if mode is not None and not os.access(target, os.W_OK):
             raise PermissionError(None, "Permission denied")
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

@@ -46,6 +46,10 @@ def test_decoding_is_faithful(data: bytes, text: str, encoding: str) -> None:
         (b"import torch\n# b\nx = '\xe9'\n", "train.py:3: not utf-8 text"),
         (b"# coding: klingon\n", "train.py:1: cannot decode: unknown encoding"),
         (b"x = '\xe9'\n", "train.py:1: cannot decode: invalid or missing encoding declaration"),
+        (b"# coding: rot13\n", "train.py:1: cannot decode: rot13 is no encoding of text"),
+        (b"# coding: utf-7\n", "train.py:1: cannot be written as it was read: utf-7"),
+        (b"# coding: unicode_escape\n", "train.py:1: cannot be written as it was read: unicode_escape"),
+        (b"# coding: utf-16\nx = 12\n", "train.py:1: cannot be written as it was read: utf-16"),
     ],
 )
 def test_undecodable(data: bytes, message: str) -> None:
@@ -70,6 +74,15 @@ def test_write_keeps_mode_and_follows_links(tmp_path: Path) -> None:
     assert link.is_symlink()
     assert (path.read_text(), path.stat().st_mode & 0o777) == ("b", 0o750)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["link.py", "real.py"]
+
+
+def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(sources.SourceError, match="cannot write: not a regular file"):
+        sources.write(pipe, sources.decode(b"", "x"), "x = 1\n")
+    assert [each.name for each in tmp_path.iterdir()] == ["pipe"]
+    assert pipe.is_fifo()
 
 
 def test_write_makes_folders_and_obeys_umask(tmp_path: Path) -> None:
