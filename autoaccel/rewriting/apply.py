@@ -104,6 +104,7 @@ class _Transformer(cst.CSTTransformer):
         super().__init__()
         self._places = places
         self._module = module
+        self.default_indent = module.default_indent
         self._shifts = shifts
         self._fragments = Fragments(preferred_quote(places.text))
         self._positions = ranges

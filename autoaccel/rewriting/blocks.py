@@ -24,6 +24,8 @@ BLOCKS = (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)
 class Renderer(Protocol):
     """Makes the nodes of new code."""
 
+    default_indent: str
+
     def statements(self, code: Code, finding: Finding) -> list[Line]: ...
 
     def compound(self, header: Code, finding: Finding) -> cst.BaseCompoundStatement: ...
@@ -120,6 +122,8 @@ def edited(original: Block, updated: Block, edits: StatementEdits, renderer: Ren
     entries = []
     for line, now in zip(original.body, updated.body, strict=True):
         entries.extend(_entries(line, now, edits, renderer))
+    if below := _settle_blank_lines(entries, edits, renderer.default_indent):
+        updated = updated.with_changes(footer=[*below, *updated.footer])
     lines, pending = _render(entries, edits, renderer)
     if pending and (lines or isinstance(updated, cst.Module)):
         updated = updated.with_changes(footer=[*pending, *updated.footer])
@@ -231,6 +235,81 @@ def _all_small(insertions: Iterable[Insertion], renderer: Renderer) -> list[cst.
                 return None
             found.extend(line.body)
     return found
+
+
+# -- blank lines at the end of the blocks inside of a statement
+
+
+def _settle_blank_lines(entries: list[_Entry], edits: StatementEdits, default_indent: str) -> list[cst.EmptyLine]:
+    """Puts blank lines that LibCST counts to the last block in a statement below it, where it takes others for theirs,
+    so that what is inserted after the statement comes above them. Returns those that are left for the block's footer.
+    """
+    ends = {wrap.last for wrap in edits.wraps}
+    below: list[cst.EmptyLine] = []
+    for entry in entries:
+        if below:
+            entry.line = entry.line.with_changes(leading_lines=[*below, *entry.line.leading_lines])
+            below = []
+        if (entry.after or not ends.isdisjoint(entry.keys)) and not isinstance(entry.line, cst.SimpleStatementLine):
+            entry.line, below = _without_blank_lines(entry.line, default_indent)
+    return below
+
+
+def _without_blank_lines(
+    statement: cst.BaseCompoundStatement, default_indent: str
+) -> tuple[cst.BaseCompoundStatement, list[cst.EmptyLine]]:
+    """A statement without the blank lines at its end, and those, indented as they were, for the block that holds it."""
+    name, part = _last_part(statement)
+    if isinstance(part, cst.IndentedBlock):
+        block, lines = _block_without_blank_lines(part, default_indent)
+        return (statement.with_changes(**{name: block}), lines) if lines else (statement, [])
+    inner: cst.CSTNode
+    if isinstance(part, cst.If):  # elif
+        inner, lines = _without_blank_lines(part, default_indent)
+    elif isinstance(part, cst.Else | cst.Finally | cst.ExceptHandler | cst.ExceptStarHandler):
+        if not isinstance(part.body, cst.IndentedBlock):
+            return statement, []
+        block, lines = _block_without_blank_lines(part.body, default_indent)
+        inner = part.with_changes(body=block)
+    else:
+        return statement, []
+    if not lines:
+        return statement, []
+    held = getattr(statement, name)
+    return statement.with_changes(**{name: [*held[:-1], inner] if isinstance(held, Sequence) else inner}), lines
+
+
+def _last_part(statement: cst.BaseCompoundStatement) -> tuple[str, cst.CSTNode | None]:
+    """The name of the field that ends a statement, and the last node in it."""
+    for name in ("finalbody", "orelse", "handlers", "body"):
+        part = getattr(statement, name, None)
+        if isinstance(part, Sequence):
+            part = part[-1] if part else None
+        if part is not None:
+            return name, part
+    return "", None
+
+
+def _block_without_blank_lines(
+    block: cst.IndentedBlock, default_indent: str
+) -> tuple[cst.IndentedBlock, list[cst.EmptyLine]]:
+    cut = len(block.footer)
+    while cut and block.footer[cut - 1].comment is None:
+        cut -= 1
+    lines = list(block.footer[cut:])
+    block = block.with_changes(footer=block.footer[:cut])
+    last = block.body[-1] if block.body else None
+    if not cut and isinstance(last, cst.BaseCompoundStatement):
+        inner, more = _without_blank_lines(last, default_indent)
+        block = block.with_changes(body=[*block.body[:-1], inner])
+        lines = [*more, *lines]
+    indent = default_indent if block.indent is None else block.indent
+    return block, [_outdented(line, indent) for line in lines]
+
+
+def _outdented(line: cst.EmptyLine, indent: str) -> cst.EmptyLine:
+    """A blank line of a block for the block around it: the same text, the indentation spelt out."""
+    return line.with_changes(whitespace=cst.SimpleWhitespace(indent + line.whitespace.value)) if line.indent else line
 
 
 # -- a run of entries, with the wraps around parts of it

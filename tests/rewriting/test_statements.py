@@ -71,6 +71,46 @@ def test_insert_after(before: str, after: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("start", "before", "after"),
+    [
+        pytest.param("if", "if x:\n    b\n    \nc\n", "if x:\n    b\nnew()\n    \nc\n", id="if"),
+        pytest.param("if", "if x:\n\tb\n\t \n\n", "if x:\n\tb\nnew()\n\t \n\n", id="at the end of the file"),
+        pytest.param("if", "if x:\n  b\n  # b\n  \nc\n", "if x:\n  b\n  # b\nnew()\n  \nc\n", id="below a comment"),
+        pytest.param(
+            "if", "if x:\n  b\n  \nelif y:\n  c\n  \n\nd\n", "if x:\n  b\n  \nelif y:\n  c\nnew()\n  \n\nd\n", id="elif"
+        ),
+        pytest.param(
+            "for",
+            "def f():\n  for i in r:\n    if x:\n      b\n      \n    \n  \n  c\n",
+            "def f():\n  for i in r:\n    if x:\n      b\n  new()\n      \n    \n  \n  c\n",
+            id="blocks in blocks",
+        ),
+        pytest.param(
+            "try",
+            "try:\n  b\nexcept E:\n  c\n  \nd\n",
+            "try:\n  b\nexcept E:\n  c\nnew()\n  \nd\n",
+            id="handler",
+        ),
+        pytest.param(
+            "while",
+            "def f():\n  while x:\n    b\n  else:\n    c\n    \n",
+            "def f():\n  while x:\n    b\n  else:\n    c\n  new()\n    \n",
+            id="else, end of the block",
+        ),
+    ],
+)
+def test_insert_after_goes_above_the_blank_lines_of_a_block(start: str, before: str, after: str) -> None:
+    under = Subject(before)
+    assert under.edit(InsertAfter(under.stmt(start), Code("new()"))) == after
+
+
+def test_blank_lines_below_a_wrapped_loop_stay_below_it() -> None:
+    under = Subject("for i in r:\n    a\n    \nb\n")
+    loop = under.stmt("for")
+    assert under.edit(WrapStatements(loop, loop, GRAD)) == "with no_grad():\n    for i in r:\n        a\n    \nb\n"
+
+
+@pytest.mark.parametrize(
     ("before", "after"),
     [
         pytest.param(
