@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from autoaccel.script import hazards
 from autoaccel.script.effects import Effect, call_effects, effects, is_sensitive
 from autoaccel.script.gradients import sets_grad_mode
-from autoaccel.script.saturation import sigmoid_arguments
+from autoaccel.script.saturation import out_of_reach, sigmoid_arguments
 from autoaccel.script.slicing import Slice, changed, variables
 from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
@@ -74,6 +74,7 @@ class Regions:
     problems: list[Problem] = field(default_factory=list)
     reduced: set[str] = field(default_factory=set)
     code: hazards.Reached = field(default_factory=list)
+    needs_range: bool = False  # its numbers do not fit float16
 
     def statements(self, script: Script) -> Iterator[ast.stmt]:
         """Every statement that stands in a region."""
@@ -123,6 +124,8 @@ class _Planner:
         self.found.single += hazards.arrays(self.found.code, self.script)
         if self.probabilities:
             self.found.single += sigmoid_arguments(self.found.code, self.script)
+        saturates = self.probabilities and out_of_reach(self.found.code, self.script)
+        self.found.needs_range = saturates or hazards.needs_range(self.found.code)
         return self.found
 
     # -- what may stand in a region

@@ -36,6 +36,24 @@ def sigmoid_arguments(code: Iterable[tuple[Script, ast.AST]], home: Script) -> I
                 yield argument
 
 
+def out_of_reach(code: Iterable[tuple[Script, ast.AST]], home: Script) -> bool:
+    """Whether some sigmoid can not be given a float32 argument: the last layer of a container, or in another file."""
+    files = dict.fromkeys((home, *(script for script, _ in code)))
+    if any(_ends_container(script, call) for script in files for call in script.calls("torch.nn.Sigmoid")):
+        return True
+    elsewhere = [(script, node) for script, node in code if script is not home]
+    return any(True for script, node in elsewhere for _ in sigmoid_arguments([(script, node)], script))
+
+
+def _ends_container(script: Script, made: ast.Call) -> bool:
+    """`nn.Sequential(…, nn.Sigmoid())`, `[…, nn.Sigmoid()]`, `layers.append(nn.Sigmoid())`, `("out", nn.Sigmoid())`."""
+    match script.parent(made):
+        case ast.Call(args=[*_, last]) | ast.List(elts=[*_, last]) | ast.Tuple(elts=[*_, last]):
+            return last is made
+        case _:
+            return False
+
+
 def _argument(script: Script, call: ast.Call) -> ast.expr | None:
     qualified = script.qualname(call.func)
     if qualified is not None:

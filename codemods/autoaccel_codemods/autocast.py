@@ -42,7 +42,7 @@ from autoaccel.rewriting.finding import (
     WrapStatements,
 )
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Script, devices, escapes, hazards, regions, scaling
+from autoaccel.script import Script, devices, escapes, regions, scaling
 from autoaccel.script.regions import Hoist, Region, Regions
 from autoaccel.script.scaling import Creation, Scaling
 from autoaccel.script.training import Backward, Home, OptimizerStep, TrainingStep
@@ -69,7 +69,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if problem is None:
             found = regions.plan(script, step)
             # Where float16 is out of the question no gradient needs a scaler.
-            scaled = Scaling() if hazards.needs_range(found.code) else scaling.plan(script, step)
+            scaled = Scaling() if found.needs_range else scaling.plan(script, step)
             escaped = escapes.find(script, step, found)
             problem = next(iter((*found.problems, *scaled.problems, *escaped.problems)), None)
         if problem is not None:
