@@ -78,6 +78,7 @@ class Commands(click.Group):
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
         extra["standalone_mode"] = False
+        _open_closed_streams()
         try:
             status = super().main(args, prog_name or "autoaccel", **extra)
         except click.Abort:
@@ -90,6 +91,16 @@ class Commands(click.Group):
             terminal("auto").fail(error.format_message())
             status = FAILED
         sys.exit(int(status or 0))
+
+
+def _open_closed_streams() -> None:
+    """Streams that the caller closed (`>&-`) lead nowhere: else the next file that is opened would get their place."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115 - a stream of the process, open to its end
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
 
 
 @click.group("autoaccel", cls=Commands, context_settings=CONTEXT, invoke_without_command=False)

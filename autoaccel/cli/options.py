@@ -15,7 +15,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def selectors(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """`--select AA101,AA2 --select prefetch` as one tuple."""
-    return tuple(part.strip() for item in value for part in item.split(",") if part.strip())
+    parts = tuple(part.strip() for item in value for part in item.split(",") if part.strip())
+    if value and not parts:
+        # `--select "$RULES"` with an empty variable must not mean all rules.
+        raise click.BadParameter("names nothing", ctx=ctx, param=parameter)
+    return parts
 
 
 def remember_verbose(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:

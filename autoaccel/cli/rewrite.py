@@ -117,6 +117,8 @@ def rewrite(
     """
     mode = Mode(diff, check, interactive, None if output is None else Path(output), vendor)
     _check_usage(paths, mode)
+    if output is not None and len(paths) > 1 and Path(output).is_file():
+        raise click.UsageError(f"--output {output} is a file; several scripts need a folder")
     job = inputs.job(paths, stdin_filename=stdin_filename, config=config, isolated=isolated, overrides=overrides)
     speaker = terminal(color, quiet=quiet, verbose=verbose)
     run = partial(Run, mode, job, terminal=speaker, chooser=Chooser(speaker) if interactive else None)
@@ -166,12 +168,8 @@ def _rewrite_files(tasks: Sequence[Task], run: Run) -> int:
     """Rewrite everything, then write: files are judged by what the others are, not by what they are about to become."""
     attempts = [_attempt(task.path, run.terminal, partial(_rewrite, task, run)) for task in tasks]
     delivered = []
-    if (
-        run.mode.vendor
-        and not run.mode.previews
-        and any(done and vendoring.is_vendored(done.result.after) for done in attempts)
-    ):
-        vendoring.copy_runtime(inputs.common_folder([task.destination for task in tasks]))
+    if run.mode.vendor and not run.mode.previews:
+        _copy_runtime([done for done in attempts if done is not None], run)
     try:
         for done in attempts:
             if done is not None and _attempt(done.task.path, run.terminal, partial(_deliver, done, run)):
@@ -180,6 +178,21 @@ def _rewrite_files(tasks: Sequence[Task], run: Run) -> int:
         # Also when interrupted: what was written must be told, and how to take it back.
         _summarise(delivered, len(tasks) - len(delivered), run)
     return _status(delivered, len(tasks) - len(delivered), run.mode)
+
+
+def _copy_runtime(attempts: Sequence[Done], run: Run) -> None:
+    """Before anything is written: a script that imports what is not there would be broken. Raises `SourceError`."""
+    concerned = [done.task for done in attempts if vendoring.is_vendored(done.result.after)]
+    if not concerned:
+        return
+    folders = dict.fromkeys(vendoring.home(task.path, task.destination) for task in concerned)
+    destinations = [done.task.destination for done in attempts]
+    shared = inputs.common_folder(destinations)
+    if any(Path(os.path.abspath(each)).parent == shared for each in destinations):
+        # A script there may import what is concerned, whether or not it has anything to rewrite itself.
+        folders[shared] = None
+    for folder in folders:
+        run.terminal.say(f"The runtime was copied to {vendoring.copy_runtime(folder)}.")
 
 
 def _rewrite_stdin(name: Path | None, run: Run) -> int:

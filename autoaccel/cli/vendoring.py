@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import re
 import shutil
 from importlib import resources
@@ -11,17 +13,40 @@ from autoaccel.sources import SourceError
 
 FOLDER = "autoaccel_runtime"
 
-_IMPORT = re.compile(r"^from autoaccel import runtime as (\w+)(?=[ \t]*(?:#|\r|\n|$))", re.MULTILINE)
+_IMPORT = re.compile(r"^from autoaccel import runtime as (\w+)(?=[ \t]*(?:#|\r|\n|$))")
 
 
 def import_vendored(text: str) -> str:
     """The same script, importing the runtime from the folder beside it."""
-    return _IMPORT.sub(rf"import {FOLDER} as \1", text)
+    if "from autoaccel import runtime as" not in text:
+        return text
+    from autoaccel.rewriting.places import raw_lines
+
+    lines = raw_lines(text)
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return text
+    for statement in tree.body:  # not the lines of strings that look the same
+        if isinstance(statement, ast.ImportFrom):
+            line = lines[statement.lineno - 1]
+            lines[statement.lineno - 1] = _IMPORT.sub(rf"import {FOLDER} as \1", line)
+    return "".join(lines)
 
 
 def is_vendored(text: str) -> bool:
     """Whether a script imports the runtime from the folder beside it."""
     return f"import {FOLDER}" in text
+
+
+def home(source: Path, destination: Path) -> Path:
+    """Where a script that goes from one path to another looks for the runtime: in its own folder or, for a module of a
+    package, in the one that holds the package.
+    """
+    here, target = Path(os.path.abspath(source)).parent, Path(os.path.abspath(destination)).parent
+    while (here / "__init__.py").exists() and target != target.parent:
+        here, target = here.parent, target.parent
+    return target
 
 
 def copy_runtime(folder: Path) -> Path:

@@ -34,9 +34,9 @@ def summary(results: Sequence[Result], *, preview: bool, failed: int) -> Iterato
         verb = "would be rewritten" if preview else "rewritten"
         tiers = Counter(record.tier for record in applied)
         exactness = ", ".join(f"{tiers[tier]} {tier}" for tier in _TIERS if tier in tiers)
-        yield click.style(
-            f"{counted(len(changed), 'file')} {verb}: {counted(len(applied), 'change')} ({exactness})", bold=True
-        )
+        # Without changes by rules there was a change of the import alone (`--vendor`).
+        what = f"{counted(len(applied), 'change')} ({exactness})" if applied else "the import of the runtime"
+        yield click.style(f"{counted(len(changed), 'file')} {verb}: {what}", bold=True)
     elif results:
         yield f"Nothing to rewrite in {counted(len(results), 'file')}."
     if suppressed := sum(len(result.suppressed) for result in results):

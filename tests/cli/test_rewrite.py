@@ -407,6 +407,74 @@ def test_vendor(run: Run, folder: Path, repository: Path) -> None:
         assert "from autoaccel" not in path.read_text().replace("`from autoaccel import runtime as accel`", "")
 
 
+def test_vendor_with_old_line_ends(run: Run, folder: Path) -> None:
+    (folder / "train.py").write_bytes(b"import torch\rfrom autoaccel import runtime as accel  # fast\r")
+    assert run("rewrite", "--vendor", "train.py").exit_code == 0
+    assert (folder / "train.py").read_bytes() == b"import torch\rimport autoaccel_runtime as accel  # fast\r"
+
+
+def test_vendor_of_a_rewritten_script(run: Run, folder: Path) -> None:
+    """Only what imports the runtime changes, not text that looks like it; and the summary counts no rewrites."""
+    line = "from autoaccel import runtime as accel\n"
+    (folder / "train.py").write_text(f'"""\n{line}"""\nimport torch\n{line}')
+    result = run("rewrite", "--vendor", "train.py")
+    assert (folder / "train.py").read_text() == f'"""\n{line}"""\nimport torch\nimport autoaccel_runtime as accel\n'
+    assert f"The runtime was copied to {folder / 'autoaccel_runtime'}.\n" in result.stderr
+    assert "1 file rewritten: the import of the runtime\n" in result.stderr
+    assert run("rewrite", "--vendor", "--check", "train.py").exit_code == 0
+
+
+@pytest.mark.parametrize("output", [[], ["-o", "out"]], ids=["in place", "output"])
+def test_vendor_where_each_script_looks(run: Run, folder: Path, output: list[str]) -> None:
+    """Python looks beside the script that is started: each has it there, but no package has it in itself."""
+    for name in ("scripts/a/train.py", "scripts/b/train.py", "scripts/b/nets/deep/net.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("import torch\nfrom autoaccel import runtime as accel\n")
+    for name in ("scripts/b/nets/__init__.py", "scripts/b/nets/deep/__init__.py"):
+        (folder / name).touch()
+    assert run("rewrite", "--vendor", "scripts", *output).exit_code == 0
+    top = folder / "out" if output else folder / "scripts"
+    copies = sorted(path.parent.relative_to(top).as_posix() for path in top.rglob("autoaccel_runtime"))
+    assert copies == ["a", "b"]
+
+
+def test_vendor_of_a_module_beside_the_script(run: Run, folder: Path) -> None:
+    """The started script may itself have nothing to rewrite."""
+    (folder / "lib").mkdir()
+    (folder / "lib/net.py").write_text("import torch\nfrom autoaccel import runtime as accel\n")
+    (folder / "train.py").write_text("import torch\nimport lib.net\n")
+    assert run("rewrite", "--vendor", ".").exit_code == 0
+    assert (folder / "autoaccel_runtime/__init__.py").exists()
+
+
+def test_output_file_for_several_scripts(run: Run, folder: Path, train: Path) -> None:
+    (folder / "other.py").write_text(SLOW)
+    (folder / "out.py").write_text(CLEAN)
+    result = run("rewrite", "train.py", "other.py", "-o", "out.py")
+    assert result.exit_code == 2
+    assert "--output out.py is a file; several scripts need a folder" in result.stderr
+    assert (folder / "out.py").read_text() == CLEAN
+
+
+@pytest.mark.parametrize("option", ["--select", "--ignore", "--exclude"])
+def test_selection_of_nothing(run: Run, train: Path, option: str) -> None:
+    result = run("rewrite", "train.py", option, " ,")
+    assert result.exit_code == 2
+    assert "names nothing" in result.stderr
+    assert train.read_text() == SLOW
+
+
+@pytest.mark.parametrize("stream", ["<&-", ">&-", "2>&-"])
+def test_closed_streams(folder: Path, train: Path, repository: Path, stream: str) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(repository), str(repository / "codemods")])}
+    command = f"{sys.executable} -m autoaccel rewrite --diff --isolated train.py {stream}"
+    train.write_text("import torch\nx = torch.zeros(3).to('cuda')\n")
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, cwd=folder, env=environment)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert train.read_text() == "import torch\nx = torch.zeros(3).to('cuda')\n"
+
+
 def test_vendor_that_cannot_be_copied_changes_nothing(run: Run, folder: Path) -> None:
     text = "import torch\nfrom autoaccel import runtime as accel\nx = slow(accel.autocast)\n"
     (folder / "train.py").write_text(text)
