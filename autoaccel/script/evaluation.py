@@ -125,8 +125,10 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
         return None
     if function.name in ("forward", "__init__", "main") and not evals:
         return None
+    if function.name in ("forward", "__call__") and is_module_method(script, function):
+        return None  # whoever trains the model calls it, in this project or elsewhere
     forwards = tuple(forward_calls(script, function))
-    if not forwards or (_is_module_method(script, function) and not _called_from_outside(script, function)):
+    if not forwards or (is_module_method(script, function) and not _called_from_outside(script, function)):
         return None
     if not evals and tries_out(script, function, forwards):
         return None
@@ -159,7 +161,7 @@ def _called_from_outside(script: Script, method: ast.FunctionDef | ast.AsyncFunc
             if part.attr == method.name and other.qualname(part) is None and other.parent(part) not in known:
                 return False
     homes = ((other, other.function(call)) for other, call in callers)
-    return bool(callers) and not any(home is not None and _is_module_method(other, home) for other, home in homes)
+    return bool(callers) and not any(home is not None and is_module_method(other, home) for other, home in homes)
 
 
 def tries_out(script: Script, function: ast.AST, forwards: tuple[ast.Call, ...]) -> bool:
@@ -180,7 +182,7 @@ def _made_here(script: Script, model: ast.expr, function: ast.AST) -> bool:
     )
 
 
-def _is_module_method(script: Script, function: ast.AST) -> bool:
+def is_module_method(script: Script, function: ast.AST) -> bool:
     """Methods of a model itself may be called while training."""
     cls = script.parent(function)
     if not isinstance(cls, ast.ClassDef):
@@ -302,7 +304,7 @@ def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]
     block = script.block(first)
     inner = block[block.index(first) : block.index(last) + 1]
     calls = [call for statement in inner for call in forward_calls(script, statement)]
-    open_calls = tuple(call for call in calls if _records(script, call, first))
+    open_calls = tuple(call for call in calls if _records(script, call, script.tree))
     if not open_calls:
         yield EvaluationPass(first, None, first, last, (), True, None)
         return

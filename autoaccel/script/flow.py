@@ -93,6 +93,7 @@ class Flow:
     def __init__(self, module: ast.Module) -> None:
         self.scopes: dict[ast.AST, Scope] = {}
         self._reach: dict[ast.Name, tuple[Definition, ...]] = {}
+        self._added_to: dict[ast.Name, tuple[Definition, ...]] = {}
         self._outer: list[tuple[ast.Name, Scope]] = []
         self._uses: dict[Definition, list[ast.Name]] | None = None
         self._interned: dict[tuple[ast.AST, str, Path, How], Definition] = {}
@@ -115,6 +116,14 @@ class Flow:
             for names in self._uses.values():
                 names.sort(key=lambda name: (name.lineno, name.col_offset))
         return self._uses.get(definition, [])
+
+    def additions(self, definition: Definition) -> list[ast.Name]:
+        """The targets of augmented assignments (`x += y`) that read what a definition bound; no part of `uses`."""
+        return [name for name, reached in self._added_to.items() if definition in reached]
+
+    def note_addition(self, target: ast.Name) -> None:
+        """Keep what the target of an augmented assignment held before; its own binding takes its place at once."""
+        self._added_to[target] = _union(self._added_to.get(target, ()), self._reach.get(target, ()))
 
     def _resolve_outer(self) -> None:
         for name, scope in self._outer:
@@ -217,6 +226,7 @@ class _ScopePass:
         self.read(node.value)
         if isinstance(node.target, ast.Name):
             self.record(node.target)
+            self.flow.note_addition(node.target)
         self.bind(node.target, node, "aug", node.value)
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:

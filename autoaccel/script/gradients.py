@@ -201,3 +201,4 @@ def _bound_uses(script: Script, statement: ast.stmt) -> Iterator[ast.AST]:
 def _name_uses(script: Script, name: ast.Name) -> Iterator[ast.Name]:
     for definition in script.definitions(name):
         yield from script.uses(definition)
+        yield from (each for each in script.additions(definition) if each is not name)

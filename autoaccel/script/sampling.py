@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.script.evaluation import EvaluationPass, forward_calls, tries_out
+from autoaccel.script.evaluation import EvaluationPass, forward_calls, is_module_method, tries_out
 from autoaccel.script.gradients import asks_for_gradients, gradients_off, trains
 from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
@@ -73,7 +73,7 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
     if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
         return False
     home = script.function(call)
-    if home is not None and tries_out(script, home, (call,)):
+    if home is not None and (tries_out(script, home, (call,)) or is_module_method(script, home)):
         return False
     if gradients_off(script, call) or _within(script, call, known):
         return False
@@ -162,6 +162,8 @@ def _reads(script: Script, targets: list[ast.expr]) -> list[ast.expr] | None:
             if not isinstance(part, ast.Name):
                 return None
             for definition in script.definitions(part):
+                if script.additions(definition):
+                    return None
                 found.extend(script.uses(definition))
     return found or None
 

@@ -103,6 +103,10 @@ class Script:
         """The reads that a binding may reach, in source order."""
         return self.flow.uses(definition)
 
+    def additions(self, definition: Definition) -> list[ast.Name]:
+        """The targets of augmented assignments (`x += y`) that read a binding."""
+        return self.flow.additions(definition)
+
     def qualname(self, expression: ast.AST) -> str | None:
         """`torch.zeros` for whatever the script writes for it: through imports and aliases, in the canonical spelling.
 

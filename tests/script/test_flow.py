@@ -83,3 +83,14 @@ def test_unpacking_paths() -> None:
     script = load("for i, (a, *b) in enumerate(loader):\n    a, b\n")
     paths = {name.id: script.definitions(name)[0].path for name in script.find(ast.Name) if name.id in "ab"}
     assert paths == {"a": (1, 0), "b": (1, "*")}
+
+
+def test_augmented_assignments_read_what_they_add_to() -> None:
+    script = load("x = 1\nx += 2\nfor i in range(3):\n    x += i\nprint(x)\n")
+    written = (name for name in script.find(ast.Name) if name.id == "x" and isinstance(name.ctx, ast.Store))
+    first, second, third = written
+    (made,) = script.definitions(first)
+    (added,) = script.definitions(second)
+    assert script.additions(made) == [second]
+    assert script.additions(added) == [third]
+    assert script.uses(made) == []
