@@ -179,7 +179,7 @@ def is_forward(script: Script, call: ast.Call) -> bool:
     if kinds == {Kind.UNKNOWN} and call.args and script.qualname(function) is None:
         own = function.attr if isinstance(function, ast.Attribute) else None
         if own is None or own in _FORWARDS or _MODEL.search(own):
-            return _called_model(function)
+            return _called_model(function) and not _generates_data(script, call)
     if not isinstance(function, ast.Attribute) or function.attr.startswith("_") or function.attr in _BOOKKEEPING:
         return False
     if script.qualname(function) is not None:
@@ -209,6 +209,38 @@ def _called_model(function: ast.expr) -> bool:
                 function = value
             case _:
                 return False
+
+
+def _generates_data(script: Script, call: ast.Call) -> bool:
+    """Whether a thing called a generator is one of Python's: what it gives is iterated, `for batch in generator(n)`."""
+    name = _own_name(call.func).lower()
+    return "gen" in name and any(_is_iterated(script, each) for each in (call, *_names_given(script, call)))
+
+
+def _own_name(function: ast.expr) -> str:
+    match function:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case _:
+            return ""
+
+
+def _names_given(script: Script, call: ast.Call) -> Iterator[ast.Name]:
+    """The reads of the names that a call's result is given, whole."""
+    parent = script.parent(call)
+    for target in parent.targets if isinstance(parent, ast.Assign) else ():
+        for definition in script.definitions(target) if isinstance(target, ast.Name) else ():
+            yield from script.uses(definition)
+
+
+def _is_iterated(script: Script, expression: ast.expr) -> bool:
+    match script.parent(expression):
+        case ast.For(iter=iterated) | ast.comprehension(iter=iterated):
+            return iterated is expression
+        case ast.Call(func=ast.Name(id="enumerate" | "next" | "iter" | "zip" | "tqdm")) as around:
+            return around.func is not expression
+        case _:
+            return False
 
 
 def reads_gradient(script: Script, node: ast.Attribute) -> bool:

@@ -249,6 +249,8 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
                     return f"{qualified} does not work in low precision"
                 if _PRECISION.match(qualified):
                     return "the model uses mixed precision already"
+                if _SPARSE.match(qualified):
+                    return "sparse matrices have no low-precision products everywhere"
             if _alike(script, node):
                 return f"{_name(node)} needs one precision for its operands"
             if _custom_function(script, node):
