@@ -282,7 +282,8 @@ def _attempt(path: Path, terminal: Terminal, action: Callable[[], T]) -> T | Non
 def _show(done: Done, terminal: Terminal) -> None:
     """The patch on stdout, in the file's own encoding."""
     path = Path("stdin") if done.task.path == UNNAMED else done.task.path
-    absolute = Path(os.path.abspath(path))
+    # git applies no patch to a link, only to the file that it leads to.
+    absolute = Path(os.path.realpath(path) if path.is_symlink() else os.path.abspath(path))
     label = absolute.relative_to(Path.cwd() if absolute.is_relative_to(Path.cwd()) else absolute.anchor).as_posix()
     mark = done.source.mark
     patch = diffs.unified(mark + done.source.text, mark + done.result.after, label)

@@ -9,6 +9,8 @@ from typing import TextIO
 
 import click
 
+from autoaccel.sources import SourceError
+
 
 def wants_colour(choice: str, stream: TextIO) -> bool:
     """`--color`, then NO_COLOR, then FORCE_COLOR, then whether the stream is a terminal that can."""
@@ -31,10 +33,18 @@ class Terminal:
     verbose: bool = False
 
     def product(self, data: bytes) -> None:
-        """Write to stdout exactly these bytes: patches and scripts carry their own line endings and encoding."""
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        """Write to stdout exactly these bytes: patches and scripts carry their own line endings and encoding.
+
+        Raises `SourceError`, and `BrokenPipeError` when the reader has left.
+        """
+        try:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise SourceError(f"stdout: cannot write: {error.strerror or error}") from error
 
     def say(self, text: str = "") -> None:
         """A line of summary or progress on stderr; `-q` silences it."""

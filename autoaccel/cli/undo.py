@@ -24,16 +24,21 @@ class Change:
     source: Source
     after: str
 
+    @property
+    def file(self) -> Path:
+        """What was written, which git does not look for behind links."""
+        return Path(os.path.realpath(self.path))
+
     def patch(self, root: Path) -> bytes:
         """The change as a patch whose file name is relative to `root`."""
-        name = Path(os.path.abspath(self.path)).relative_to(root).as_posix()
+        name = self.file.relative_to(root).as_posix()
         before, after = self.source.mark + self.source.text, self.source.mark + self.after
         return diff.encoded(diff.unified(before, after, name), self.source.encoding)
 
 
 def hint(changes: Sequence[Change]) -> str:
     """Save the patch of these changes and say how to revert them; `git apply` needs no repository."""
-    root = Path(os.path.commonpath([Path(os.path.abspath(change.path)).parent for change in changes]))
+    root = Path(os.path.commonpath([change.file.parent for change in changes]))
     try:
         patch = _save(changes, root)
     except OSError as error:
@@ -55,8 +60,9 @@ def _save(changes: Sequence[Change], root: Path) -> Path:
 
 def state_folder() -> Path:
     """Where the tool may keep what belongs to no project."""
-    if configured := os.environ.get("XDG_STATE_HOME"):
-        return Path(configured) / "autoaccel"
+    configured = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if configured.is_absolute():  # as the specification says: what is relative is to be ignored
+        return configured / "autoaccel"
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "autoaccel"
     return Path.home() / ".local" / "state" / "autoaccel"

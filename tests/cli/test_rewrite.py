@@ -120,6 +120,40 @@ def test_undo_takes_it_back(run: Run, folder: Path) -> None:
     assert {name: (folder / name).read_bytes() for name in texts} == texts
 
 
+def test_patches_of_a_link_are_of_its_file(run: Run, folder: Path) -> None:
+    """git applies nothing to links."""
+    (folder / "real").mkdir()
+    (folder / "real/train.py").write_text(SLOW)
+    (folder / "link.py").symlink_to("real/train.py")
+    patch = run("rewrite", "--diff", "link.py").stdout_bytes
+    subprocess.run(["git", "apply", "-"], input=patch, check=True, cwd=folder)
+    assert (folder / "real/train.py").read_text() == FAST
+    (folder / "real/train.py").write_text(SLOW)
+    hint = run("rewrite", "link.py").stderr.splitlines()[-1]
+    assert (folder / "real/train.py").read_text() == FAST
+    subprocess.run(hint.removeprefix("Undo: "), shell=True, check=True, cwd=folder)
+    assert (folder / "real/train.py").read_text() == SLOW
+    assert (folder / "link.py").is_symlink()
+
+
+def test_relative_state_folder_is_ignored(run: Run, train: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The patch would lie in the project, and `git -C` would not find it."""
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    monkeypatch.setenv("HOME", str(train.parent / "home"))
+    assert f"{train.parent}/home/.local/state/autoaccel/undo/" in run("rewrite", "train.py").stderr
+    assert not (train.parent / "state").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_full_disk(folder: Path, train: Path, repository: Path) -> None:
+    train.write_text("import torch\nx = torch.zeros(3).to('cuda')\n")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(repository), str(repository / "codemods")])}
+    command = [sys.executable, "-m", "autoaccel", "rewrite", "-q", "--diff", "--isolated", "train.py"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (2, "error: stdout: cannot write: No space left on device\n")
+
+
 def test_left_alone_says_why(run: Run, folder: Path) -> None:
     (folder / "train.py").write_text(DECLINED)
     result = run("rewrite", "train.py")
