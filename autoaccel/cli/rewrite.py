@@ -222,7 +222,7 @@ def _rewritten(task: Task, source: sources.Source, run: Run) -> Done:
         source.text, task.path, run.job.rules, tier=run.job.tier, project=run.project, accept=accept
     )
     if result.errors:
-        raise Refused(*result.errors)
+        raise Refused(*result.errors, *([result.traceback] if result.traceback and run.terminal.verbose else []))
     if run.mode.vendor:
         result = dataclasses.replace(result, after=vendoring.import_vendored(result.after))
     return Done(task, source, result)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,6 +93,8 @@ class Result:
     errors: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     """The findings that were applied to `before` in the first round."""
+    traceback: str = ""
+    """Where the defect is, if the errors are defects of the tool or of a rule."""
 
     @property
     def changed(self) -> bool:
@@ -172,7 +175,10 @@ def rewrite(
     try:
         return _rewrite(text, path, rules, tier, project, accept)
     except RewriteError as error:
-        return Result(path, text, text, errors=(str(error),))
+        cause = error.__cause__
+        # What cannot be parsed is no defect of ours.
+        defect = "" if cause is None or isinstance(cause, SyntaxError) else "".join(traceback.format_exception(cause))
+        return Result(path, text, text, errors=(str(error),), traceback=defect)
 
 
 def _rewrite(

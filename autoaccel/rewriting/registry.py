@@ -43,8 +43,12 @@ def _pack(entry: metadata.EntryPoint) -> list[Rule]:
         if names is None:
             return [_rule(loaded)]
         return [_rule(importlib.import_module(f"{loaded.__name__}.{name}")) for name in names]
-    except ImportError as error:
-        raise PackError(f"rule pack {entry.name!r} ({entry.value}) cannot be imported: {error}") from error
+    except PackError:
+        raise
+    except (Exception, SystemExit) as error:  # somebody else's module, which may do anything when it is imported
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        what = said if isinstance(error, ImportError) else f"{type(error).__name__}: {said}"
+        raise PackError(f"rule pack {entry.name!r} ({entry.value}) cannot be imported: {what}") from error
 
 
 def _rule(module: ModuleType) -> Rule:

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -389,6 +389,30 @@ def test_internal_error_is_one_line_and_other_files_are_done(
     assert "Traceback" not in result.stderr
     assert train.read_text() == FAST
     assert "Traceback" in run("rewrite", "-v", "defect.py").stderr
+
+
+def test_rule_that_fails_is_named_and_other_files_are_done(
+    run: Run, folder: Path, train: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autoaccel.rewriting import registry
+    from autoaccel.rewriting.finding import Finding, Tier
+    from autoaccel.rewriting.rule import Rule
+    from autoaccel.script import Script
+
+    broken = Rule("ZZ001", "broken", Tier.EXACT, (b"defect",))
+
+    @broken.check
+    def _broken(script: Script) -> Iterator[Finding]:
+        raise RuntimeError("no such luck\nat all")
+
+    known = registry.rules()
+    monkeypatch.setattr(registry, "rules", lambda: (*known, broken))
+    (folder / "defect.py").write_text("import torch\ndefect = slow(1)\n")
+    result = run("rewrite", "-q", "defect.py", "train.py")
+    assert result.exit_code == 2
+    assert result.stderr == "error: defect.py: rule ZZ001 broken failed: RuntimeError: no such luck\n"
+    assert train.read_text() == FAST
+    assert 'raise RuntimeError("no such luck' in run("rewrite", "-v", "defect.py").stderr
 
 
 def test_file_that_cannot_be_written(run: Run, folder: Path, train: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ class Entry:
         self.loaded = loaded
 
     def load(self) -> object:
-        if isinstance(self.loaded, Exception):
+        if isinstance(self.loaded, BaseException):
             raise self.loaded
         return self.loaded
 
@@ -63,6 +63,10 @@ def test_a_pack_adds_its_rules_after_the_built_in_ones(monkeypatch: pytest.Monke
         pytest.param(pack("AA201"), "both define AA201", id="taken code"),
         pytest.param(types.ModuleType("pack.empty"), "defines no RULE", id="no rule"),
         pytest.param(ImportError("no module"), "cannot be imported", id="does not import"),
+        pytest.param(
+            RuntimeError("no\nway"), r"rule pack .* cannot be imported: RuntimeError: no$", id="fails when imported"
+        ),
+        pytest.param(SystemExit(3), "cannot be imported: SystemExit: 3", id="ends the process"),
         pytest.param(42, "is not a module", id="no module"),
     ],
 )
