@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -174,7 +175,8 @@ def _obstacle(
 
 
 def _rest_of_line(script: Script, statement: ast.stmt) -> str:
-    line = script.text.splitlines()[(statement.end_lineno or 1) - 1]
+    # Not splitlines: form feeds and other exotic characters end no line for the parser.
+    line = re.split(r"\r\n|\r|\n", script.text)[(statement.end_lineno or 1) - 1]
     return line.encode()[statement.end_col_offset :].decode()
 
 
