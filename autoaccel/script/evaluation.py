@@ -87,15 +87,17 @@ def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
     return False
 
 
-def _records(script: Script, call: ast.Call, within: ast.AST) -> bool:
-    """Whether a forward runs with gradients on: neither here nor in the project function that it enters are they
+def _records(script: Script, call: ast.Call, within: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether a forward runs with gradients on: neither here nor in the project functions that lead to it are they
     off."""
     if gradients_off(script, call, within):
         return False
     callees = [] if script.kind(call.func) is Kind.MODULE else script.callees(call)
     return not callees or any(
-        any(not gradients_off(other, inner, function) for inner in forward_calls(other, function))
+        _records(other, inner, function, seen | {function})
         for other, function in callees
+        if function not in seen
+        for inner in forward_calls(other, function)
     )
 
 

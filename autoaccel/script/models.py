@@ -63,11 +63,16 @@ def trained_models(script: Script) -> Iterator[TrainedModel]:
     """Models made in this file that a training step of the project calls, in source order."""
     groups: dict[tuple[ast.AST | None, str], list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]] = {}
     for home, assign, target in dict.fromkeys(_origins(script)):
-        if home is script:
+        if home is script and not _is_loss(script, target):
             groups.setdefault((script.function(assign), script.source(target)), []).append((assign, target))
     for origins in groups.values():
         origins.sort(key=lambda origin: origin[0].lineno)
     yield from (_trained(script, origins) for origins in sorted(groups.values(), key=lambda each: each[-1][0].lineno))
+
+
+def _is_loss(script: Script, target: ast.expr) -> bool:
+    """Whether a module is a criterion, though the function that is handed it says `criterion: nn.Module`."""
+    return any(value.kind is Kind.LOSS_FUNCTION for value in script.values(target))
 
 
 def settled(script: Script, model: TrainedModel, models: list[TrainedModel]) -> ast.stmt:
