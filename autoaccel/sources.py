@@ -146,10 +146,8 @@ def find(
 
 
 def _walk(folder: Path, exclude: Sequence[str], root: Path, respect_gitignore: bool) -> Iterator[Path]:
-    from pathspec import GitIgnoreSpec
-
     base = Path(os.path.abspath(folder))
-    excluded = _Ignore(Path(os.path.abspath(root)), GitIgnoreSpec.from_lines(exclude))
+    excluded = _Ignore(Path(os.path.abspath(root)), _spec(exclude))
     if not base.is_relative_to(excluded.folder) or excluded.verdict(base, is_dir=True):
         # Asked for by name: the patterns speak of what lies below.
         excluded = _Ignore(base, excluded.spec)
@@ -212,13 +210,30 @@ def _inherited(folder: Path) -> tuple[_Ignore, ...]:
 
 
 def _ignore_file(folder: Path, file: Path) -> tuple[_Ignore, ...]:
+    try:
+        lines = file.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    except OSError:
+        return ()
+    # Like git, which takes no offence at what is no pattern.
+    return (_Ignore(folder, _spec([line for line in lines if _is_pattern(line)])),)
+
+
+def _is_pattern(line: str) -> bool:
+    try:
+        _spec([line])
+    except SourceError:
+        return False
+    return True
+
+
+def _spec(patterns: Sequence[str]) -> GitIgnoreSpec:
+    """Raises `SourceError`."""
     from pathspec import GitIgnoreSpec
 
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ()
-    return (_Ignore(folder, GitIgnoreSpec.from_lines(lines)),)
+        return GitIgnoreSpec.from_lines(patterns)
+    except ValueError as error:
+        raise SourceError(f"exclude: {error}") from error
 
 
 def _umask() -> int:

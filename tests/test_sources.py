@@ -174,6 +174,17 @@ def test_gitignore(tmp_path: Path) -> None:
     assert len(found(tmp_path, respect_gitignore=False)) == 5
 
 
+def test_gitignore_as_forgiving_as_git(tmp_path: Path) -> None:
+    tree(tmp_path, "out/a.py", "src/b.py", ".git/index")
+    (tmp_path / ".gitignore").write_bytes(b"\xef\xbb\xbfout/\r\n!\r\nlost\\\r\n")
+    assert found(tmp_path) == ["src/b.py"]
+
+
+def test_exclusion_that_is_no_pattern(tmp_path: Path) -> None:
+    with pytest.raises(sources.SourceError, match=r"exclude: .*'!'"):
+        sources.find([tmp_path], exclude=["!"])
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_pipes_and_links_to_nowhere_are_not_read(tmp_path: Path) -> None:
     tree(tmp_path, "a.py")
