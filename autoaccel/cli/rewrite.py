@@ -78,6 +78,8 @@ class Run:
     project: Project
     terminal: Terminal
     chooser: Chooser | None
+    base: Path
+    """The folder that the names in patches are relative to."""
 
 
 @click.command(short_help="Rewrite scripts so that they train faster.")
@@ -126,11 +128,11 @@ def rewrite(
     from autoaccel.script import Project
 
     if paths == (STDIN,):
-        return _rewrite_stdin(stdin_filename, run(project=Project()))
+        return _rewrite_stdin(stdin_filename, run(project=Project(), base=_base([stdin_filename or UNNAMED])))
     found = inputs.find(paths, job.settings, speaker)
     tasks = [Task(path, path if output is None else _destination(path, paths, output)) for path in found.files]
     _check_collisions(tasks)
-    status = _rewrite_files(tasks, run(project=Project(found.files)))
+    status = _rewrite_files(tasks, run(project=Project(found.files), base=_base(found.files)))
     return FAILED if found.problems else status
 
 
@@ -246,7 +248,7 @@ def _deliver(done: Done, run: Run) -> bool:
     """Write, print or compare one result, and report it."""
     task, source, result = done.task, done.source, done.result
     if run.mode.diff:
-        _show(done, run.terminal)
+        _show(done, run)
     elif run.mode.check:
         pass
     elif task.destination == STDIN:
@@ -279,15 +281,30 @@ def _attempt(path: Path, terminal: Terminal, action: Callable[[], T]) -> T | Non
     return None
 
 
-def _show(done: Done, terminal: Terminal) -> None:
+def _show(done: Done, run: Run) -> None:
     """The patch on stdout, in the file's own encoding."""
-    path = Path("stdin") if done.task.path == UNNAMED else done.task.path
-    # git applies no patch to a link, only to the file that it leads to.
-    absolute = Path(os.path.realpath(path) if path.is_symlink() else os.path.abspath(path))
-    label = absolute.relative_to(Path.cwd() if absolute.is_relative_to(Path.cwd()) else absolute.anchor).as_posix()
+    file = Path("stdin") if done.task.path == UNNAMED else _named(done.task.path)
+    label = file.relative_to(run.base if file.is_relative_to(run.base) else file.anchor).as_posix()
     mark = done.source.mark
     patch = diffs.unified(mark + done.source.text, mark + done.result.after, label)
-    terminal.product(diffs.encoded(colour_diff(patch) if terminal.colour_out else patch, done.source.encoding))
+    run.terminal.product(diffs.encoded(colour_diff(patch) if run.terminal.colour_out else patch, done.source.encoding))
+
+
+def _base(paths: Sequence[Path]) -> Path:
+    """The working directory or, where some of the files lie elsewhere, the folder that holds them all and it."""
+    here = Path.cwd()
+    files = [_named(path) for path in paths]
+    if all(file.is_relative_to(here) for file in files):
+        return here
+    try:
+        return Path(os.path.commonpath([here, *(file.parent for file in files)]))
+    except ValueError:  # different drives
+        return here
+
+
+def _named(path: Path) -> Path:
+    """The file that a patch speaks of: git applies none to a link, only to what it leads to."""
+    return Path(os.path.realpath(path) if path.is_symlink() else os.path.abspath(path))
 
 
 def _summarise(done: Sequence[Done], failures: int, run: Run) -> None:

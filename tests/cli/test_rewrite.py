@@ -136,6 +136,20 @@ def test_patches_of_a_link_are_of_its_file(run: Run, folder: Path) -> None:
     assert (folder / "link.py").is_symlink()
 
 
+def test_patch_of_files_outside_of_the_working_directory(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One patch has one root: the nearest folder that holds everything."""
+    for name in ("here/in.py", "there/out.py"):
+        (folder / name).parent.mkdir()
+        (folder / name).write_text(SLOW)
+    monkeypatch.chdir(folder / "here")
+    patch = run("rewrite", "--diff", "in.py", "../there").stdout_bytes
+    subprocess.run(["git", "apply", "-"], input=patch, check=True, cwd=folder)
+    assert (folder / "here/in.py").read_text() == (folder / "there/out.py").read_text() == FAST
+    assert run("rewrite", "--diff", "--select", "all", "in.py").stdout == ""
+
+
 def test_relative_state_folder_is_ignored(run: Run, train: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The patch would lie in the project, and `git -C` would not find it."""
     monkeypatch.setenv("XDG_STATE_HOME", "state")
