@@ -60,10 +60,10 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 def _scripted(script: Script, node: ast.AST) -> bool:
     """TorchScript compiles the source of its functions; it is left as it is."""
     return any(
-        script.qualname(decorator) == "torch.jit.script"
+        script.qualname(mark) in ("torch.jit.script", "torch.jit.script_method", "torch.jit.ScriptModule")
         for outer in script.ancestors(node)
         if isinstance(outer, ast.FunctionDef | ast.ClassDef)
-        for decorator in outer.decorator_list
+        for mark in (*outer.decorator_list, *(outer.bases if isinstance(outer, ast.ClassDef) else ()))
     )
 
 
