@@ -128,7 +128,12 @@ def find(
     barren = []
     problems = []
     for path in paths:
-        if path.is_dir():
+        try:
+            is_folder, is_file, exists = path.is_dir(), path.is_file(), path.exists()
+        except OSError as error:  # a folder above may not be entered, a name may be too long
+            problems.append(f"{path}: cannot read: {_reason(error)}")
+            continue
+        if is_folder:
             within = list(_walk(path, exclude, root or Path.cwd(), respect_gitignore))
             for each in within:
                 files.setdefault(os.path.realpath(each), each)
@@ -136,9 +141,9 @@ def find(
                 barren.append(path)
         elif path.suffix == ".ipynb":
             problems.append(f"{path}: notebooks are not supported")
-        elif path.is_file():
+        elif is_file:
             files.setdefault(os.path.realpath(path), path)
-        elif path.exists():
+        elif exists:
             problems.append(f"{path}: not a regular file; `-` reads stdin")
         else:
             problems.append(f"{path}: no such file or folder")

@@ -180,6 +180,13 @@ def test_gitignore_as_forgiving_as_git(tmp_path: Path) -> None:
     assert found(tmp_path) == ["src/b.py"]
 
 
+def test_a_path_that_cannot_be_looked_at_is_a_problem(tmp_path: Path) -> None:
+    tree(tmp_path, "a.py")
+    seen = sources.find([tmp_path / ("x" * 300 + ".py"), tmp_path / "a.py"])
+    assert [path.name for path in seen.files] == ["a.py"]
+    assert [problem.endswith(".py: cannot read: file name too long") for problem in seen.problems] == [True]
+
+
 def test_exclusion_that_is_no_pattern(tmp_path: Path) -> None:
     with pytest.raises(sources.SourceError, match=r"exclude: .*'!'"):
         sources.find([tmp_path], exclude=["!"])

@@ -13,6 +13,18 @@ from autoaccel.config import TIERS
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+class SourcePath(click.Path):
+    """A path, `-`, but never nothing: `rewrite "$FILE"` with an empty variable must not mean the working directory."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, allow_dash=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the name of a file is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def selectors(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """`--select AA101,AA2 --select prefetch` as one tuple."""
     parts = tuple(part.strip() for item in value for part in item.split(",") if part.strip())

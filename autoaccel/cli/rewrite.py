@@ -18,7 +18,7 @@ from autoaccel import sources
 from autoaccel.cli import inputs, undo, vendoring
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.interactive import Chooser
-from autoaccel.cli.options import file_options, output_options, rule_options
+from autoaccel.cli.options import SourcePath, file_options, output_options, rule_options
 from autoaccel.cli.terminal import Terminal, colour_diff, describe, terminal
 from autoaccel.reports import diff as diffs
 from autoaccel.reports import full
@@ -83,7 +83,7 @@ class Run:
 
 
 @click.command(short_help="Rewrite scripts so that they train faster.")
-@click.argument("paths", nargs=-1, required=True, metavar="PATHS|-", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("paths", nargs=-1, required=True, metavar="PATHS|-", type=SourcePath())
 @click.option("--diff", is_flag=True, help="Print the changes as a patch, change nothing; exit 1 if there are any.")
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if something would change.")
 @click.option("-i", "--interactive", is_flag=True, help="Show each change and ask.")

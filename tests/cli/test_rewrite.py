@@ -150,6 +150,13 @@ def test_patch_of_files_outside_of_the_working_directory(
     assert run("rewrite", "--diff", "--select", "all", "in.py").stdout == ""
 
 
+def test_empty_name_is_not_the_working_directory(run: Run, train: Path) -> None:
+    result = run("rewrite", "")
+    assert result.exit_code == 2
+    assert "the name of a file is empty" in result.stderr
+    assert train.read_text() == SLOW
+
+
 def test_relative_state_folder_is_ignored(run: Run, train: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The patch would lie in the project, and `git -C` would not find it."""
     monkeypatch.setenv("XDG_STATE_HOME", "state")
