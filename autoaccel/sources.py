@@ -134,7 +134,7 @@ def find(
             problems.append(f"{path}: cannot read: {_reason(error)}")
             continue
         if is_folder:
-            within = list(_walk(path, exclude, root or Path.cwd(), respect_gitignore))
+            within = list(_walk(path, exclude, root or Path.cwd(), respect_gitignore, problems))
             for each in within:
                 files.setdefault(os.path.realpath(each), each)
             if not within:
@@ -150,14 +150,19 @@ def find(
     return Found(tuple(files.values()), tuple(barren), tuple(problems))
 
 
-def _walk(folder: Path, exclude: Sequence[str], root: Path, respect_gitignore: bool) -> Iterator[Path]:
+def _walk(
+    folder: Path, exclude: Sequence[str], root: Path, respect_gitignore: bool, problems: list[str]
+) -> Iterator[Path]:
+    def unreadable(error: OSError) -> None:
+        problems.append(f"{error.filename}: cannot read: {_reason(error)}")
+
     base = Path(os.path.abspath(folder))
     excluded = _Ignore(Path(os.path.abspath(root)), _spec(exclude))
     if not base.is_relative_to(excluded.folder) or excluded.verdict(base, is_dir=True):
         # Asked for by name: the patterns speak of what lies below.
         excluded = _Ignore(base, excluded.spec)
     ignores = {base: _inherited(base) if respect_gitignore else ()}
-    for current, folders, names in os.walk(base):
+    for current, folders, names in os.walk(base, onerror=unreadable):
         here = Path(current)
         rules = ignores.pop(here)
         if respect_gitignore:

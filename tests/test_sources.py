@@ -187,6 +187,21 @@ def test_a_path_that_cannot_be_looked_at_is_a_problem(tmp_path: Path) -> None:
     assert [problem.endswith(".py: cannot read: file name too long") for problem in seen.problems] == [True]
 
 
+def test_a_folder_that_cannot_be_read_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree(tmp_path, "a.py", "shut/b.py")
+    real = os.scandir
+
+    def scandir(folder: str) -> object:
+        if folder.endswith("shut"):
+            raise PermissionError(13, "Permission denied", folder)
+        return real(folder)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    seen = sources.find([tmp_path])
+    assert [path.name for path in seen.files] == ["a.py"]
+    assert seen.problems == (f"{tmp_path / 'shut'}: cannot read: permission denied",)
+
+
 def test_exclusion_that_is_no_pattern(tmp_path: Path) -> None:
     with pytest.raises(sources.SourceError, match=r"exclude: .*'!'"):
         sources.find([tmp_path], exclude=["!"])
