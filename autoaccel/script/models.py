@@ -67,7 +67,8 @@ def trained_models(script: Script) -> Iterator[TrainedModel]:
             groups.setdefault((script.function(assign), script.source(target)), []).append((assign, target))
     for origins in groups.values():
         origins.sort(key=lambda origin: origin[0].lineno)
-    yield from (_trained(script, origins) for origins in sorted(groups.values(), key=lambda each: each[-1][0].lineno))
+    for origins in sorted(groups.values(), key=lambda each: (each[-1][1].lineno, each[-1][1].col_offset)):
+        yield _trained(script, origins)
 
 
 def _is_loss(script: Script, target: ast.expr) -> bool:
