@@ -62,6 +62,8 @@ class Project:
         self.changes: dict[ast.AST, frozenset[str]] = {}
         self._scripts: dict[Path, Script | None] = {}
         self._words: dict[Path, frozenset[str]] = {}
+        self._stored: tuple[int, set[str]] = (0, set())
+        self._definers: dict[tuple[ast.ClassDef, str], ast.ClassDef] = {}
         self._loaded = 0
         self._located: dict[tuple[Script, str, int], tuple[Path, tuple[str, ...]] | None] = {}
         self._classes: dict[ast.ClassDef, ClassInfo] = {}
@@ -319,9 +321,17 @@ class Project:
             case ast.Name(id=name):
                 return name not in other.plain_callees
             case ast.Attribute(attr=name):
-                return any(name in each.stored_attributes for each in self._scripts.values() if each is not None)
+                return name in self._stored_attributes()
             case _:
                 return True
+
+    def _stored_attributes(self) -> set[str]:
+        """The attribute names that any file read so far assigns."""
+        files = len(self._scripts)
+        if self._stored[0] != files:
+            known = (each.stored_attributes for each in self._scripts.values() if each is not None)
+            self._stored = (files, set().union(*known))
+        return self._stored[1]
 
     def _enters(self, other: Script, call: ast.Call, function: ast.AST, cls: ast.AST | None) -> bool:
         """Whether a call may enter a function: itself, or as constructor or `forward` of what is called."""
@@ -340,8 +350,12 @@ class Project:
 
     def _defining(self, ref: ClassRef, method: str) -> ast.ClassDef | None:
         """The class of a lineage that gives a method its body."""
+        known = self._definers.get((ref.node, method))
+        if known is not None:
+            return known
         for each in self.lineage(ref):
             if any(isinstance(part, ast.FunctionDef) and part.name == method for part in each.node.body):
+                self._definers[ref.node, method] = each.node
                 return each.node
         return None
 
