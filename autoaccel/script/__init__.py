@@ -4,8 +4,9 @@ The base, each standing on those before it:
     tree            parents, blocks, source text
     flow            which bindings a name may have where it is read
     names           one spelling for everything that can be imported
+    values          kinds, and the sets of values that an expression may have
     external        what torch, torchvision, numpy and the builtins construct
-    values          what kind of value an expression is
+    inference       which values an expression may have
     project         the files around a script, call sites, classes
     script          `Script`, the door to all of it; `load`
 

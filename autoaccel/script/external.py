@@ -9,10 +9,10 @@ import re
 from typing import TYPE_CHECKING
 
 from autoaccel.script.names import canonical
+from autoaccel.script.values import ANY, BOOL, NONE, NOTHING, NUMBER, STRING, Kind, Value, Values
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
-    from autoaccel.script.values import Kind, Values
 
 __all__ = [
     "BUILTINS",
@@ -157,8 +157,6 @@ _ANNOTATIONS = {
 
 def annotated(name: str) -> Values:
     """Values of something annotated with an external name; empty when the annotation says nothing."""
-    from autoaccel.script.values import NOTHING, Kind, Value
-
     if canonical(name) in _ANNOTATIONS:
         return frozenset({Value(Kind[_ANNOTATIONS[canonical(name)]])})
     kind = class_kind(canonical(name))
@@ -167,8 +165,6 @@ def annotated(name: str) -> Values:
 
 def named(name: str) -> Values:
     """The value of an imported external name that is not called."""
-    from autoaccel.script.values import Kind, Value
-
     if name.startswith("torch.") and name[6:] in _DTYPES:
         return frozenset({Value(Kind.DTYPE, name=name)})
     if name in ("numpy.pi", "numpy.inf", "math.pi", "numpy.nan", "math.inf"):
@@ -178,7 +174,6 @@ def named(name: str) -> Values:
 
 def called(name: str, node: ast.Call, script: Script) -> Values:
     """What calling an external name returns."""
-    from autoaccel.script.values import ANY, Kind, Value
 
     def value(kind: Kind) -> Values:
         return frozenset({Value(kind, node, script, name=name)})
@@ -237,8 +232,6 @@ def called(name: str, node: ast.Call, script: Script) -> Values:
 
 
 def _builtin(name: str) -> Values:
-    from autoaccel.script.values import ANY, BOOL, NONE, NUMBER, STRING, Kind, Value
-
     match name:
         case "int" | "float" | "len" | "round" | "abs" | "pow" | "ord":
             return frozenset({NUMBER})
@@ -256,8 +249,6 @@ def _builtin(name: str) -> Values:
 
 def forwarded(name: str, node: ast.Call, script: Script) -> Values:
     """What calling an instance of an external module returns."""
-    from autoaccel.script.values import ANY, Kind, Value
-
     tensor = frozenset({Value(Kind.TENSOR, node, script)})
     if _RECURRENT.match(name) or name == "torch.nn.MultiheadAttention":
         state = tensor

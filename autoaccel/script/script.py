@@ -12,11 +12,12 @@ from autoaccel.rewriting.finding import AddImport
 from autoaccel.script import evaluation, external, loaders, training
 from autoaccel.script.evaluation import EvaluationPass
 from autoaccel.script.flow import Definition, Flow, Scope
+from autoaccel.script.inference import Inference
 from autoaccel.script.loaders import LoaderLoop, Transfer
 from autoaccel.script.names import canonical
 from autoaccel.script.project import Project, bind_argument
 from autoaccel.script.tree import Function, Loop, Node, Tree
-from autoaccel.script.values import ClassRef, Inference, Kind, Value, Values, kind_of
+from autoaccel.script.values import ClassRef, Kind, Value, Values, kind_of
 
 RUNTIME = ("autoaccel.runtime", "autoaccel_runtime")
 _FRAMEWORKS = {

@@ -1,0 +1,890 @@
+"""What an expression may evaluate to, as far as the project's own files tell.
+
+Kinds come from constructors, from annotations, from the arguments at call sites, from what functions return, and
+where none of these speak from use (`x.zero_grad()` with `x.step()` makes an optimizer).
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from autoaccel.script import external
+from autoaccel.script.flow import STAR, Definition, Path
+from autoaccel.script.tree import walk_scope
+from autoaccel.script.values import (
+    ANY,
+    BOOL,
+    NONE,
+    NOTHING,
+    NUMBER,
+    STRING,
+    UNKNOWN,
+    ClassRef,
+    Items,
+    Kind,
+    Value,
+    Values,
+    any_item,
+    arithmetic,
+    item,
+    kind_of,
+    settle,
+    union,
+)
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+
+# Limits after which a value counts as unknown: evaluations per question and per project, and open evaluations.
+_QUERY_BUDGET = 3_000
+_BUDGET = 60_000
+_DEPTH = 60
+_RETURNS_SELF = frozenset(
+    """to cuda cpu xpu float double half bfloat16 train eval apply requires_grad_ share_memory type zero_ to_empty
+    ipu""".split()
+)
+_VIEW_METHODS = frozenset(
+    """view reshape squeeze unsqueeze transpose permute t flatten expand expand_as narrow select detach contiguous
+    view_as unfold swapaxes movedim unflatten data T mT""".split()
+)
+_NUMBER_METHODS = frozenset("item numel size dim nelement".split())
+_STRING_METHODS = frozenset("format join lower upper strip replace read decode".split())
+
+
+class Inference:
+    """Evaluates expressions of one script to sets of values; memoised, with a guard for definitions that go round in
+    circles."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self._known: dict[object, Values] = {}
+        self._attributes: dict[tuple[ClassRef, str], Values] = {}
+
+    # -- entry points
+
+    def values(self, expression: ast.expr) -> Values:
+        """All values that an expression may have; `ANY` when nothing is known."""
+        known = self._known.get(expression)
+        if known is not None:
+            return known
+        return self._guarded(expression, lambda: self._evaluate(expression)) or ANY
+
+    def kind(self, expression: ast.expr) -> Kind | None:
+        return kind_of(self.values(expression))
+
+    def _guarded(self, key: object, compute: object) -> Values:
+        """Memoise unless the result leans on an evaluation that is still open further up."""
+        project = self.script.project
+        opened = project.open_evaluations
+        if key in self._known:
+            return self._known[key]
+        if key in opened:
+            project.deepest_cut = min(project.deepest_cut, opened[key])
+            return NOTHING
+        project.evaluations += 1
+        project.total_evaluations += 1
+        if project.evaluations > _QUERY_BUDGET or project.total_evaluations > _BUDGET or len(opened) > _DEPTH:
+            return ANY
+        level = len(opened)
+        opened[key] = level
+        outer_cut, project.deepest_cut = project.deepest_cut, 1 << 30
+        try:
+            result: Values = compute()  # type: ignore[operator]
+        finally:
+            del opened[key]
+            cut = project.deepest_cut
+            project.deepest_cut = min(outer_cut, cut if cut < level else 1 << 30)
+        if cut >= level:
+            if not result:
+                result = ANY
+            self._known[key] = result
+        if level == 0:
+            project.evaluations = 0
+        return result
+
+    def possible(self, expression: ast.expr) -> Values:
+        """`values`, asked from within an evaluation: empty while a value goes round in a circle."""
+        return self._guarded(expression, lambda: self._evaluate(expression))
+
+    # -- expressions
+
+    def _evaluate(self, node: ast.expr) -> Values:
+        match node:
+            case ast.Constant(value=value):
+                return frozenset({_constant(value, node)})
+            case ast.Name():
+                return self._name(node)
+            case ast.Attribute():
+                return self._attribute(node)
+            case ast.Call():
+                return self._call(node)
+            case ast.Subscript():
+                return self._subscript(node)
+            case ast.IfExp(body=body, orelse=orelse):
+                return self.possible(body) | self.possible(orelse)
+            case ast.BoolOp(values=values):
+                return union(self.possible(value) for value in values)
+            case ast.NamedExpr(value=value) | ast.Starred(value=value):
+                return self.possible(value)
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                return frozenset({self._sequence(node, elements)})
+            case ast.Dict(keys=keys, values=values):
+                items = tuple(
+                    (
+                        key.value if isinstance(key, ast.Constant) and isinstance(key.value, int | str) else None,
+                        self.possible(value),
+                    )
+                    for key, value in zip(keys, values, strict=True)
+                )
+                return frozenset({Value(Kind.MAPPING, node, self.script, items=items)})
+            case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.SetComp(elt=element):
+                return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, self.possible(element)),))})
+            case ast.DictComp(value=value):
+                return frozenset({Value(Kind.MAPPING, node, self.script, items=((None, self.possible(value)),))})
+            case ast.BinOp(left=left, right=right):
+                return arithmetic(self.possible(left), self.possible(right), node, self.script)
+            case ast.UnaryOp(op=ast.Not()):
+                return frozenset({BOOL})
+            case ast.UnaryOp(operand=operand):
+                return arithmetic(self.possible(operand), frozenset({NUMBER}), node, self.script)
+            case ast.Compare(left=left, ops=[operator], comparators=[right]):
+                kinds = {value.kind for value in self.possible(left) | self.possible(right)}
+                if Kind.TENSOR in kinds or Kind.BATCH in kinds:
+                    return frozenset({Value(Kind.TENSOR, node, self.script)})
+                elementwise = not isinstance(operator, ast.Is | ast.IsNot | ast.In | ast.NotIn)
+                if elementwise and Kind.ARRAY in kinds and Kind.UNKNOWN not in kinds:
+                    return frozenset({Value(Kind.ARRAY, node, self.script, name="arithmetic")})
+                return ANY if Kind.UNKNOWN in kinds else frozenset({BOOL})
+            case ast.Compare():
+                return frozenset({BOOL})
+            case ast.JoinedStr():
+                return frozenset({STRING})
+            case _:
+                return ANY
+
+    def _sequence(self, node: ast.expr, elements: list[ast.expr]) -> Value:
+        if any(isinstance(element, ast.Starred) for element in elements):
+            merged = union(
+                self.possible(each.value) if isinstance(each, ast.Starred) else self.possible(each) for each in elements
+            )
+            return Value(Kind.SEQUENCE, node, self.script, items=((None, merged),))
+        items: list[tuple[int | str | None, Values]] = [
+            (index, self.possible(each)) for index, each in enumerate(elements)
+        ]
+        appended = self._appended(node) if isinstance(node, ast.List) and len(elements) < 2 else NOTHING
+        if appended:
+            return Value(Kind.SEQUENCE, node, self.script, items=((None, union([*(v for _, v in items), appended])),))
+        return Value(Kind.SEQUENCE, node, self.script, items=tuple(items))
+
+    def _appended(self, node: ast.expr) -> Values:
+        """What `xs.append(…)` adds to a list that starts (nearly) empty."""
+        target = self.script.tree_index.bound_name(node)
+        if target is None:
+            return NOTHING
+        found: Values = NOTHING
+        for definition in self.script.definitions(target):
+            for use in self.script.uses(definition):
+                attribute = self.script.parent(use)
+                call = self.script.parent(attribute) if isinstance(attribute, ast.Attribute) else None
+                if (
+                    isinstance(call, ast.Call)
+                    and isinstance(attribute, ast.Attribute)
+                    and attribute.attr == "append"
+                    and call.args
+                ):
+                    found |= self.possible(call.args[0])
+        return found
+
+    # -- names
+
+    def _name(self, node: ast.Name) -> Values:
+        definitions = self.script.definitions(node)
+        if not definitions:
+            starred = self.script.project.star_import(self.script, node.id)
+            if starred is not None:
+                script, name = starred
+                return script.inference.exported(name)
+            return (
+                frozenset({Value(Kind.EXTERNAL, name=f"builtins.{node.id}")}) if node.id in external.BUILTINS else ANY
+            )
+        return settle(union(self.definition(each) for each in definitions))
+
+    def exported(self, name: str) -> Values:
+        """The value of a module-level name, seen from another file."""
+        module = self.script.module_scope
+        definitions = module.definitions.get(name, [])
+        if not definitions:
+            starred = self.script.project.star_import(self.script, name)
+            if starred is not None:
+                return starred[0].inference.exported(starred[1])
+            return ANY
+        return settle(union(self.definition(each) for each in definitions))
+
+    def definition(self, definition: Definition) -> Values:
+        """The values that one binding gives its name."""
+        match definition.how:
+            case "import":
+                return self._guarded(definition, lambda: self._imported(definition))
+            case "def":
+                return frozenset({Value(Kind.FUNCTION, definition.node, self.script)})
+            case "class":
+                assert isinstance(definition.node, ast.ClassDef)
+                return frozenset(
+                    {Value(Kind.CLASS, definition.node, self.script, cls=self.script.class_ref(definition.node))}
+                )
+            case "param":
+                return self._guarded(definition.node, lambda: self._parameter(definition))
+            case "aug":
+                return self._augmented(definition)
+            case "for" if definition.value is not None:
+                element = self._element(self.possible(definition.value), definition.node)
+                return self._part(element, definition.path)
+            case "assign" | "walrus" | "global" if definition.value is not None:
+                annotated = self._annotation(getattr(definition.node, "annotation", None))
+                if annotated:
+                    return annotated
+                if isinstance(definition.node, ast.AugAssign):
+                    return self._augmented(definition)
+                if isinstance(definition.node, ast.For):
+                    return self._part(self._element(self.possible(definition.value), definition.node), definition.path)
+                return self._part(self.possible(definition.value), definition.path)
+            case "with" if definition.value is not None:
+                return self._part(self.possible(definition.value), definition.path)
+            case _:
+                return ANY
+
+    def _augmented(self, definition: Definition) -> Values:
+        target = definition.node.target if isinstance(definition.node, ast.AugAssign) else None
+        assert definition.value is not None
+        value = self.possible(definition.value)
+        kinds = {each.kind for each in value}
+        if Kind.TENSOR in kinds:
+            return frozenset({Value(Kind.TENSOR, definition.node, self.script)})
+        before: Values = NOTHING
+        if isinstance(target, ast.Name):
+            for each in self.script.flow.definitions(target):
+                if each is not definition:
+                    before |= self.definition(each)
+        return before or value
+
+    def _imported(self, definition: Definition) -> Values:
+        target = definition.target or ""
+        found = self.script.project.imported(self.script, target, definition.level)
+        if found is not None:
+            script, name = found
+            if name is None:
+                return frozenset({Value(Kind.OBJECT, script.tree, script, name="module")})
+            return script.inference.exported(name)
+        if definition.level:
+            return ANY
+        return frozenset({Value(Kind.EXTERNAL, name=external.canonical(target))})
+
+    def _parameter(self, definition: Definition) -> Values:
+        argument = definition.node
+        function = definition.scope.node
+        assert isinstance(argument, ast.arg)
+        if definition.path == (STAR,):
+            return frozenset(
+                {Value(Kind.SEQUENCE if _is_vararg(function, argument) else Kind.MAPPING, argument, self.script)}
+            )
+        annotated = self._annotation(argument.annotation)
+        if annotated:
+            return self._passed(function, argument, annotated)
+        own = self._receiver(function, argument)
+        if own is not None:
+            return own
+        found: Values = self._mapped(function, argument)
+        for script, expression in self.script.project.arguments(self.script, function, argument.arg):
+            found |= script.inference.possible(expression)
+        if not found:
+            return self._by_use(definition) or (
+                self.possible(definition.value) if definition.value is not None else ANY
+            )
+        if definition.value is not None and not all(value.kind is Kind.UNKNOWN for value in found):
+            found |= frozenset(value for value in self.possible(definition.value) if value.kind is not Kind.UNKNOWN)
+        if Kind.UNKNOWN in {value.kind for value in found}:
+            used = self._by_use(definition)
+            if used and not any(value.kind not in (Kind.UNKNOWN, Kind.NONE) for value in found):
+                return used
+        return found
+
+    def _mapped(self, function: ast.AST, argument: ast.arg) -> Values:
+        """What `map(lambda t: …, xs)` passes to its lambda."""
+        match self.script.parent(function):
+            case ast.Call(func=ast.Name(id="map"), args=[ast.Lambda(args=parameters) as first, *iterables]) as call:
+                if first is function and argument in parameters.args[: len(iterables)]:
+                    return self._element(self.possible(iterables[parameters.args.index(argument)]), call)
+        return NOTHING
+
+    def _passed(self, function: ast.AST, argument: ast.arg, annotated: Values) -> Values:
+        """What call sites pass for an annotated parameter: it says which loader or model, where the annotation says
+        only that it is one."""
+        kinds = {value.kind for value in annotated}
+        if not kinds <= {Kind.DATASET, Kind.LOADER, Kind.MODULE, Kind.OPTIMIZER}:
+            return annotated
+        found = union(
+            script.inference.possible(each)
+            for script, each in self.script.project.arguments(self.script, function, argument.arg)
+        )
+        return found if found and {value.kind for value in found} <= kinds else annotated
+
+    def _receiver(self, function: ast.AST, argument: ast.arg) -> Values | None:
+        """`self` in a method is an instance of its class."""
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            return None
+        cls = self.script.parent(function)
+        if not isinstance(cls, ast.ClassDef) or not function.args.args or function.args.args[0] is not argument:
+            return None
+        names = {decorator.id for decorator in function.decorator_list if isinstance(decorator, ast.Name)}
+        if "staticmethod" in names:
+            return None
+        ref = self.script.class_ref(cls)
+        if "classmethod" in names:
+            return frozenset({Value(Kind.CLASS, cls, self.script, cls=ref)})
+        return frozenset({Value(self.script.project.instance_kind(ref), cls, self.script, cls=ref)})
+
+    def _annotation(self, annotation: ast.expr | None) -> Values:
+        if annotation is None:
+            return NOTHING
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            try:
+                annotation = ast.parse(annotation.value, mode="eval").body
+            except SyntaxError:
+                return NOTHING
+            if isinstance(annotation, ast.BinOp):
+                annotation = annotation.left
+            return external.annotated(ast.unparse(annotation).rsplit(".", 1)[-1])
+        if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
+            return self._annotation(annotation.left) or self._annotation(annotation.right)
+        if isinstance(annotation, ast.Subscript):
+            base = self.script.qualname(annotation.value)
+            if base in ("typing.Optional", "typing.Annotated"):
+                inner = annotation.slice
+                return self._annotation(inner.elts[0] if isinstance(inner, ast.Tuple) and inner.elts else inner)
+            return self._annotation(annotation.value)
+        name = self.script.qualname(annotation)
+        if name is None and isinstance(annotation, ast.Name) and not self.script.definitions(annotation):
+            name = f"builtins.{annotation.id}"
+        if name is not None:
+            return external.annotated(name)
+        for value in self.possible(annotation):
+            if value.cls is not None and value.kind is Kind.CLASS:
+                kind = self.script.project.instance_kind(value.cls)
+                return frozenset({Value(kind, value.node, value.script, cls=value.cls)})
+        return NOTHING
+
+    def _by_use(self, definition: Definition) -> Values:
+        """What the uses of a parameter with unknown arguments prove."""
+        methods: set[str] = set()
+        called = iterated = False
+        for use in self.script.uses(definition):
+            parent = self.script.parent(use)
+            if isinstance(parent, ast.Attribute):
+                methods.add(parent.attr)
+            elif isinstance(parent, ast.Call) and parent.func is use:
+                called = True
+            elif isinstance(parent, ast.For) and parent.iter is use:
+                iterated = True
+            elif isinstance(parent, ast.Call) and external.is_loop_wrapper(self.script.qualname(parent.func)):
+                iterated = True
+        kind = _used_as(definition.name, methods, called=called, iterated=iterated)
+        return frozenset({Value(kind, definition.node, self.script)}) if kind is not None else NOTHING
+
+    def _attribute_by_use(self, ref: ClassRef, name: str) -> Values:
+        """The same for `self.name`, over all methods of the class."""
+        methods: set[str] = set()
+        called = iterated = False
+        first: ast.Attribute | None = None
+        for part in ast.walk(ref.node):
+            if not (isinstance(part, ast.Attribute) and part.attr == name and isinstance(part.value, ast.Name)):
+                continue
+            first = first or part
+            parent = self.script.parent(part)
+            if isinstance(parent, ast.Attribute):
+                methods.add(parent.attr)
+            elif isinstance(parent, ast.Call) and parent.func is part:
+                called = True
+            elif isinstance(parent, ast.For) and parent.iter is part:
+                iterated = True
+            elif isinstance(parent, ast.Call) and external.is_loop_wrapper(self.script.qualname(parent.func)):
+                iterated = True
+        kind = _used_as(name, methods, called=called, iterated=iterated)
+        return frozenset({Value(kind, first, self.script)}) if kind is not None else NOTHING
+
+    # -- attributes
+
+    def _attribute(self, node: ast.Attribute) -> Values:
+        qualified = self.script.qualname(node)
+        if qualified is not None and not self.script.is_project_name(node):
+            return external.named(qualified)
+        found: Values = NOTHING
+        for owner in self.possible(node.value):
+            found |= self._member(owner, node)
+        return found
+
+    def _member(self, owner: Value, node: ast.Attribute) -> Values:
+        name = node.attr
+        if owner.kind is Kind.OBJECT and owner.name == "module" and owner.script is not None:
+            return owner.script.inference.exported(name)
+        if owner.cls is not None:
+            member = self.attribute_of(owner.cls, name, instance=owner.kind is not Kind.CLASS)
+            if member:
+                return member
+        match owner.kind:
+            case Kind.TENSOR | Kind.BATCH | Kind.PARAMETER:
+                if name in ("data", "T", "mT", "real") and owner.kind is Kind.BATCH:
+                    return frozenset({replace(owner, name=owner.name or "view")})
+                if name in ("data", "grad", "T", "mT", "real", "imag"):
+                    return frozenset({Value(Kind.TENSOR, node, self.script)})
+            case Kind.LOADER if name == "dataset":
+                return frozenset({Value(Kind.DATASET, owner.node, owner.script)})
+            case Kind.EXTERNAL if owner.name is not None:
+                return external.named(external.canonical(f"{owner.name}.{name}"))
+            case Kind.MODULE if name == "module":
+                return frozenset({owner})
+            case Kind.ARRAY if name == "T":
+                return frozenset({Value(Kind.ARRAY, node, self.script, name="view")})
+            case _:
+                pass
+        if name == "device" or name.endswith("_device"):
+            return frozenset({Value(Kind.DEVICE, node, self.script)})
+        if name == "dtype":
+            return frozenset({Value(Kind.DTYPE, node, self.script)})
+        return ANY
+
+    def attribute_of(self, ref: ClassRef, name: str, *, instance: bool = True) -> Values:
+        """`self.name` of a project class: everything that its methods, its bases and its class body assign to it."""
+        script = ref.script
+        key = (ref, name)
+        known = script.inference._attributes.get(key)
+        if known is not None:
+            return known
+        info = script.project.class_info(ref)
+        bindings = info.attributes.get(name)
+        if not bindings:
+            for base in info.bases:
+                inherited = base.script.inference.attribute_of(base, name, instance=instance)
+                if inherited:
+                    return inherited
+            return NOTHING
+        found = union(
+            script.inference._part(script.inference.possible(value), path)
+            if isinstance(value, ast.expr)
+            else script.inference.definition(value)
+            for value, path in bindings
+        )
+        if found and all(value.kind in (Kind.UNKNOWN, Kind.NONE) for value in found):
+            found = script.inference._attribute_by_use(ref, name) or found
+        if any(value.kind is Kind.FUNCTION for value in found):
+            found = frozenset(
+                replace(value, path=("bound",)) if value.kind is Kind.FUNCTION and instance else value
+                for value in found
+            )
+        if not script.project.open_evaluations:
+            script.inference._attributes[key] = found
+        return found
+
+    # -- parts
+
+    def _subscript(self, node: ast.Subscript) -> Values:
+        index = node.slice
+        step: int | str | None = None
+        if isinstance(index, ast.Constant) and isinstance(index.value, int | str) and not isinstance(index.value, bool):
+            step = index.value
+        elif (
+            isinstance(index, ast.UnaryOp)
+            and isinstance(index.op, ast.USub)
+            and isinstance(index.operand, ast.Constant)
+        ):
+            step = -index.operand.value if isinstance(index.operand.value, int) else None
+        found: Values = NOTHING
+        for owner in self.possible(node.value):
+            match owner.kind:
+                case Kind.BATCH if step is not None:
+                    found |= {replace(owner, path=(*owner.path, step))}
+                case Kind.BATCH:
+                    found |= {replace(owner, name=owner.name or "view")}
+                case Kind.TENSOR | Kind.PARAMETER:
+                    found |= {Value(Kind.TENSOR, node, self.script)}
+                case Kind.ARRAY:
+                    found |= {Value(Kind.ARRAY, node, self.script, name="view")}
+                case Kind.SEQUENCE if isinstance(index, ast.Slice):
+                    found |= {Value(Kind.SEQUENCE, node, self.script, items=((None, any_item(owner)),))}
+                case Kind.SEQUENCE | Kind.MAPPING:
+                    found |= item(owner, step)
+                case Kind.MODULE:
+                    found |= {Value(Kind.MODULE, node, self.script)}
+                case Kind.STRING:
+                    found |= {STRING}
+                case _:
+                    found |= ANY
+        return found
+
+    def _part(self, values: Values, path: Path) -> Values:
+        """The part of a value that an unpacking target takes."""
+        for step in path:
+            found: Values = NOTHING
+            for owner in values:
+                match owner.kind:
+                    case Kind.BATCH:
+                        found |= {replace(owner, path=(*owner.path, step))}
+                    case Kind.SEQUENCE if step == STAR:
+                        found |= {Value(Kind.SEQUENCE, owner.node, owner.script, items=((None, any_item(owner)),))}
+                    case Kind.SEQUENCE:
+                        found |= item(owner, step)
+                    case Kind.TENSOR:
+                        found |= {Value(Kind.TENSOR, owner.node, owner.script)}
+                    case Kind.ARRAY:
+                        found |= {Value(Kind.ARRAY, owner.node, owner.script, name="view")}
+                    case Kind.ITERATOR:
+                        found |= any_item(owner) or ANY
+                    case _:
+                        found |= ANY
+            values = found
+        return values
+
+    def _element(self, values: Values, site: ast.AST) -> Values:
+        """What a `for` over these values yields; batches are named after the loop that gets them."""
+        found: Values = NOTHING
+        for owner in values:
+            match owner.kind:
+                case Kind.LOADER:
+                    found |= {Value(Kind.BATCH, site, self.script)}
+                case Kind.BATCH:
+                    found |= {replace(owner, path=(*owner.path, STAR))}
+                case Kind.SEQUENCE | Kind.MAPPING | Kind.ITERATOR if owner.name == "enumerate":
+                    found |= {
+                        Value(
+                            Kind.SEQUENCE,
+                            site,
+                            self.script,
+                            items=((0, frozenset({NUMBER})), (1, self._element(any_item(owner), site))),
+                        )
+                    }
+                case Kind.ITERATOR if owner.name == "zip":
+                    items = tuple((key, self._element(item, site)) for key, item in owner.items)
+                    found |= {Value(Kind.SEQUENCE, site, self.script, items=items)}
+                case Kind.ITERATOR if owner.name == "pass":
+                    found |= self._element(any_item(owner), site)
+                case Kind.MAPPING:
+                    found |= {STRING} if owner.name is None else any_item(owner)
+                case Kind.SEQUENCE | Kind.ITERATOR:
+                    found |= any_item(owner) or ANY
+                case Kind.TENSOR:
+                    found |= {Value(Kind.TENSOR, site, self.script)}
+                case Kind.ARRAY:
+                    found |= {Value(Kind.ARRAY, site, self.script, name="view")}
+                case Kind.MODULE:
+                    found |= {Value(Kind.MODULE, site, self.script)}
+                case Kind.STRING:
+                    found |= {STRING}
+                case _:
+                    found |= ANY
+        return found
+
+    # -- calls
+
+    def _call(self, node: ast.Call) -> Values:
+        function = node.func
+        if isinstance(function, ast.Attribute) and not self._is_qualified(function):
+            method = self._method_call(node, function)
+            if method is not None:
+                return method
+        found: Values = NOTHING
+        for callee in self.possible(function):
+            found |= self._result(callee, node)
+        return found
+
+    def _is_qualified(self, function: ast.Attribute) -> bool:
+        return self.script.qualname(function) is not None
+
+    def _result(self, callee: Value, node: ast.Call) -> Values:
+        match callee.kind:
+            case Kind.EXTERNAL if callee.name is not None:
+                return self._external_call(callee.name, node)
+            case Kind.CLASS if callee.cls is not None:
+                kind = self.script.project.instance_kind(callee.cls)
+                return frozenset({Value(kind, node, self.script, cls=callee.cls)})
+            case Kind.FUNCTION if callee.script is not None and callee.node is not None:
+                return callee.script.inference.returned(callee.node)
+            case Kind.MODULE:
+                return self._forward(callee, node)
+            case Kind.LOSS_FUNCTION:
+                return frozenset({Value(Kind.TENSOR, node, self.script)})
+            case Kind.OBJECT | Kind.DATASET | Kind.SCHEDULER if callee.cls is not None:
+                member = self.attribute_of(callee.cls, "__call__")
+                return union(self._result(value, node) for value in member) if member else ANY
+            case _:
+                return ANY
+
+    def _forward(self, module: Value, node: ast.Call) -> Values:
+        if module.cls is not None:
+            results: Values = NOTHING
+            for value in self.attribute_of(module.cls, "forward"):
+                if value.kind is Kind.FUNCTION and value.script is not None and value.node is not None:
+                    results |= value.script.inference.returned(value.node)
+            if results:
+                return results
+        if module.name is not None:
+            return external.forwarded(module.name, node, self.script)
+        return ANY
+
+    def returned(self, function: ast.AST) -> Values:
+        """What a project function returns, whoever calls it."""
+        if isinstance(function, ast.Lambda):
+            return self.possible(function.body)
+        if not isinstance(function, ast.FunctionDef):
+            return ANY
+        return self._guarded(function, lambda: self._returned(function))
+
+    def _returned(self, function: ast.FunctionDef) -> Values:
+        found: Values = NOTHING
+        for part in walk_scope(function):
+            if isinstance(part, ast.Yield | ast.YieldFrom):
+                return frozenset({Value(Kind.ITERATOR, function, self.script, name="generator")})
+            if isinstance(part, ast.Return) and part.value is not None:
+                found |= self.possible(part.value)
+        annotated = self._annotation(function.returns)
+        if annotated and all(value.kind is Kind.UNKNOWN for value in found):
+            return annotated
+        if not found and not any(
+            isinstance(part, ast.Return) and part.value is not None for part in walk_scope(function)
+        ):
+            return frozenset({NONE})
+        return found
+
+    def _method_call(self, node: ast.Call, function: ast.Attribute) -> Values | None:
+        """`value.method(…)`: None when the receiver says nothing special and the callee itself must be asked."""
+        found: Values = NOTHING
+        for owner in self.possible(function.value):
+            result = self._method(owner, function.attr, node)
+            if result is None:
+                result = NOTHING
+                for callee in self._member(owner, function):
+                    result |= self._result(callee, node)
+            found |= result
+        return found
+
+    def _method(self, owner: Value, name: str, node: ast.Call) -> Values | None:
+        match owner.kind:
+            case Kind.MODULE | Kind.LOSS_FUNCTION:
+                own = owner.cls is not None and any(
+                    value.kind is Kind.FUNCTION for value in self.attribute_of(owner.cls, name)
+                )
+                if own:
+                    return None
+                if name in _RETURNS_SELF:
+                    return frozenset({owner})
+                if name == "forward":
+                    return self._forward(owner, node)
+                if name in ("parameters", "named_parameters", "buffers"):
+                    return frozenset(
+                        {Value(Kind.ITERATOR, node, self.script, items=((None, frozenset({Value(Kind.PARAMETER)})),))}
+                    )
+                if name in ("modules", "children"):
+                    return frozenset(
+                        {Value(Kind.ITERATOR, node, self.script, items=((None, frozenset({Value(Kind.MODULE)})),))}
+                    )
+            case Kind.BATCH:
+                return self._batch_method(owner, name, node)
+            case Kind.TENSOR | Kind.PARAMETER:
+                return self._tensor_method(name, node)
+            case Kind.ARRAY:
+                return (
+                    frozenset({NUMBER})
+                    if name == "item"
+                    else frozenset({Value(Kind.ARRAY, node, self.script, name=name)})
+                )
+            case Kind.SEQUENCE | Kind.MAPPING | Kind.ITERATOR:
+                return self._container_method(owner, name, node)
+            case Kind.STRING:
+                return frozenset({STRING}) if name in _STRING_METHODS else ANY
+            case Kind.UNKNOWN if name in ("numpy", "to_numpy"):
+                return frozenset({Value(Kind.ARRAY, node, self.script, name="view")})
+            case Kind.LOADER if name == "__iter__":
+                return frozenset(
+                    {Value(Kind.ITERATOR, node, self.script, name="iter", items=((None, frozenset({owner})),))}
+                )
+            case _:
+                pass
+        return None
+
+    def _batch_method(self, owner: Value, name: str, node: ast.Call) -> Values:
+        if name in ("to", "cuda", "xpu") or (name == "type" and node.args and self._is_cuda_type(node.args[0])):
+            return frozenset({Value(Kind.TENSOR, node, self.script, name="moved")})
+        if name in ("items", "values", "keys"):
+            element = replace(owner, path=(*owner.path, STAR))
+            items: Items = ((None, frozenset({element})),)
+            if name == "items":
+                pair = Value(
+                    Kind.SEQUENCE, node, self.script, items=((0, frozenset({STRING})), (1, frozenset({element})))
+                )
+                items = ((None, frozenset({pair})),)
+            if name == "keys":
+                items = ((None, frozenset({STRING})),)
+            return frozenset({Value(Kind.SEQUENCE, node, self.script, items=items)})
+        if name in _VIEW_METHODS:
+            return frozenset({replace(owner, name=owner.name or "view")})
+        if name in _NUMBER_METHODS:
+            return frozenset({NUMBER})
+        if name == "numpy":
+            return frozenset({Value(Kind.ARRAY, node, self.script, name="view")})
+        if name == "pop" and node.args and isinstance(node.args[0], ast.Constant):
+            key = node.args[0].value
+            return frozenset({replace(owner, path=(*owner.path, key if isinstance(key, int | str) else STAR))})
+        return frozenset({replace(owner, name="copy")})
+
+    def _is_cuda_type(self, alias: ast.expr) -> bool:
+        """Whether `x.type(alias)` may move: `torch.cuda.FloatTensor`, its string, or a name that is one of them on
+        some machines."""
+        return any(
+            (value.name or "").startswith("torch.cuda.")
+            or (isinstance(value.node, ast.Constant) and str(value.node.value).startswith("torch.cuda."))
+            for value in self.possible(alias)
+        )
+
+    def _tensor_method(self, name: str, node: ast.Call) -> Values:
+        if name in _NUMBER_METHODS:
+            return frozenset({NUMBER})
+        if name == "numpy":
+            return frozenset({Value(Kind.ARRAY, node, self.script, name="view")})
+        if name == "tolist":
+            return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, frozenset({NUMBER})),))})
+        if name in ("max", "min", "topk", "sort", "split", "chunk", "unbind"):
+            return frozenset({Value(Kind.TENSOR, node, self.script)})
+        if name in ("backward", "register_hook", "retain_grad"):
+            return frozenset({NONE})
+        return frozenset({Value(Kind.TENSOR, node, self.script, name=name)})
+
+    def _container_method(self, owner: Value, name: str, node: ast.Call) -> Values | None:
+        if owner.kind is Kind.MAPPING:
+            if name == "values":
+                return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, any_item(owner)),))})
+            if name == "items":
+                pair = Value(Kind.SEQUENCE, node, self.script, items=((0, frozenset({STRING})), (1, any_item(owner))))
+                return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, frozenset({pair})),))})
+            if name in ("get", "pop") and node.args:
+                key = node.args[0]
+                return item(owner, key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None)
+        if name == "pop" and owner.kind is Kind.SEQUENCE:
+            return any_item(owner) or ANY
+        if name == "copy":
+            return frozenset({owner})
+        if name in ("__next__", "next") and owner.name == "iter":
+            return self._element(any_item(owner), node)
+        return ANY
+
+    # -- external functions
+
+    def _external_call(self, name: str, node: ast.Call) -> Values:
+        arguments = node.args
+        first = arguments[0] if arguments and not isinstance(arguments[0], ast.Starred) else None
+        if name in external.TRANSPARENT and first is not None:
+            return self.possible(first)
+        if name == "builtins.enumerate" and first is not None:
+            return frozenset(
+                {Value(Kind.ITERATOR, node, self.script, name="enumerate", items=((None, self.possible(first)),))}
+            )
+        if name == "builtins.zip":
+            items = tuple((index, self.possible(each)) for index, each in enumerate(arguments))
+            return frozenset({Value(Kind.ITERATOR, node, self.script, name="zip", items=items)})
+        if external.is_loop_wrapper(name):
+            wrapped = first if first is not None else _keyword(node, "iterable")
+            if wrapped is not None:
+                return frozenset(
+                    {Value(Kind.ITERATOR, node, self.script, name="pass", items=((None, self.possible(wrapped)),))}
+                )
+            return ANY
+        if name == "builtins.iter" and first is not None:
+            return frozenset(
+                {Value(Kind.ITERATOR, node, self.script, name="iter", items=((None, self.possible(first)),))}
+            )
+        if name == "builtins.next" and first is not None:
+            found: Values = NOTHING
+            for value in self.possible(first):
+                found |= (
+                    self._element(any_item(value), node)
+                    if value.name in ("iter", "pass")
+                    else self._element(frozenset({value}), node)
+                )
+            return found
+        if name in ("builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"):
+            element = self._element(self.possible(first), node) if first is not None else NOTHING
+            return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, element),) if element else ())})
+        if name == "builtins.map" and len(arguments) == 2:
+            return frozenset({Value(Kind.ITERATOR, node, self.script)})
+        if name == "builtins.sum" and first is not None:
+            return self._element(self.possible(first), node)
+        if name == "builtins.super":
+            return self._super(node)
+        if name == "builtins.dict":
+            keywords = tuple((each.arg, self.possible(each.value)) for each in node.keywords if each.arg is not None)
+            return frozenset({Value(Kind.MAPPING, node, self.script, items=keywords)})
+        if name == "torch.load" and self._is_called_later(node):
+            return frozenset({Value(Kind.MODULE, node, self.script, name=name)})
+        if name in ("torch.utils.data.random_split", "torch.utils.data.dataset.random_split"):
+            dataset = Value(Kind.DATASET, node, self.script, name="torch.utils.data.Subset")
+            return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, frozenset({dataset})),))})
+        return external.called(name, node, self.script)
+
+    def _is_called_later(self, node: ast.Call) -> bool:
+        """Whether what a checkpoint held is bound to a name that is called: then it was a whole model."""
+        parent = self.script.parent(node)
+        if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
+            return False
+        for definition in self.script.definitions(parent.targets[0]):
+            scope = definition.scope
+            for each in scope.definitions.get(definition.name, ()):
+                for use in self.script.uses(each):
+                    call = self.script.parent(use)
+                    if isinstance(call, ast.Call) and call.func is use:
+                        return True
+        return False
+
+    def _super(self, node: ast.Call) -> Values:
+        cls = self.script.tree_index.enclosing_class(node)
+        if cls is None:
+            return ANY
+        bases = self.script.project.class_info(self.script.class_ref(cls)).bases
+        if not bases:
+            return ANY
+        base = bases[0]
+        return frozenset({Value(self.script.project.instance_kind(base), base.node, base.script, cls=base)})
+
+
+def _used_as(name: str, methods: set[str], *, called: bool, iterated: bool) -> Kind | None:
+    """The kind that the methods used on a value prove; a telling name counts as half of the proof, never as all of
+    it."""
+    lowered = name.lower()
+    if {"zero_grad", "step"} <= methods or ("step" in methods and "optim" in lowered):
+        return Kind.OPTIMIZER
+    if called and methods & {"train", "eval", "parameters", "state_dict", "load_state_dict", "zero_grad"}:
+        return Kind.MODULE
+    if iterated and (methods & {"dataset", "batch_size", "sampler"} or "loader" in lowered):
+        return Kind.LOADER
+    return None
+
+
+def _constant(value: object, node: ast.expr) -> Value:
+    match value:
+        case bool():
+            return BOOL
+        case int() | float() | complex():
+            return NUMBER
+        case str() | bytes():
+            return Value(Kind.STRING, node)
+        case None:
+            return NONE
+        case _:
+            return UNKNOWN
+
+
+def _keyword(node: ast.Call, name: str) -> ast.expr | None:
+    return next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
+
+
+def _is_vararg(function: ast.AST, argument: ast.arg) -> bool:
+    arguments = getattr(function, "args", None)
+    return isinstance(arguments, ast.arguments) and arguments.vararg is argument
