@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoaccel.script.gradients import asks_for_gradients, backward_calls, gradients_off, reaches_backward, trains
+from autoaccel.script.gradients import (
+    asks_for_gradients,
+    backward_calls,
+    calls_training,
+    gradients_off,
+    reaches_backward,
+    trains,
+)
 from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
 
@@ -253,7 +260,7 @@ def _last_training(script: Script, scope: ast.AST) -> Iterator[ast.stmt]:
             each
             for each in block
             if isinstance(each, ast.For | ast.While)
-            and (any(True for _ in backward_calls(script, each)) or _calls_training(script, each))
+            and (any(True for _ in backward_calls(script, each)) or calls_training(script, each))
         ]
         if training:
             yield training[-1]
@@ -279,7 +286,7 @@ def _covering(script: Script, statements: list[ast.stmt]) -> Iterator[Evaluation
         calls = tuple(call for call in forward_calls(script, statement))
         if not calls:
             continue
-        if asks_for_gradients(script, statement) is not None or _calls_training(script, statement):
+        if asks_for_gradients(script, statement) is not None or calls_training(script, statement):
             break
         if isinstance(statement, ast.For | ast.While):
             if run:
@@ -290,15 +297,6 @@ def _covering(script: Script, statements: list[ast.stmt]) -> Iterator[Evaluation
             run.append(statement)
     if run:
         yield from _run(script, run)
-
-
-def _calls_training(script: Script, statement: ast.stmt) -> bool:
-    return any(
-        trains(other, function)
-        for part in walk_scope(statement)
-        if isinstance(part, ast.Call)
-        for other, function in script.callees(part)
-    )
 
 
 def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]:

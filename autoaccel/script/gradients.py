@@ -107,6 +107,12 @@ def _trains(script: Script, function: ast.AST, seen: set[ast.AST]) -> bool:
     return False
 
 
+def calls_training(script: Script, statement: ast.AST) -> bool:
+    """Whether a statement calls a project function that trains or needs gradients."""
+    calls = (part for part in walk_scope(statement) if isinstance(part, ast.Call))
+    return any(trains(other, function) for call in calls for other, function in script.callees(call))
+
+
 def gradients_off(script: Script, node: ast.AST, within: ast.AST | None = None) -> bool:
     """Whether `node` runs with the grad mode set by an enclosing `with` or decorator (no_grad, inference_mode,
     set_grad_enabled)."""

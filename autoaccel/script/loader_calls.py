@@ -69,24 +69,11 @@ def loader_calls(script: Script) -> Iterator[LoaderCall]:
         yield LoaderCall(call, settings, frozenset(possible), problem)
 
 
-def related(script: Script) -> tuple[Script, ...]:
-    """The files in which a loader of this script may be iterated: those that import it and those that it imports."""
-    found = dict.fromkeys(script.project.neighbours(script))
-    for scope in script.flow.scopes.values():
-        for definitions in scope.definitions.values():
-            for each in definitions:
-                if each.how == "import" and each.target:
-                    imported = script.project.imported(script, each.target, each.level)
-                    if imported is not None:
-                        found[imported[0]] = None
-    return tuple(found)
-
-
 def iterations(script: Script, call: ast.Call) -> tuple[Iteration, ...]:
     """Every place in the project that surely may iterate the loader that `call` makes."""
     return tuple(
         Iteration(home, node, how)
-        for home in related(script)
+        for home in script.project.related(script)
         for node, how, loader in _sites(home)
         if any(origin is call for _, origin in home.creations(loader))
     )
@@ -165,7 +152,7 @@ def dataset_changes(script: Script, made: LoaderCall) -> Iterator[tuple[Script, 
     if dataset is None:
         return
     wanted = frozenset(value for value in script.values(dataset) if value.kind is not Kind.UNKNOWN)
-    for home in related(script):
+    for home in script.project.related(script):
         for owner, node in _writes(home):
             if any(_is_dataset(home, part, wanted, made.call) for part in _prefixes(owner)):
                 yield home, node

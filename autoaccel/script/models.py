@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.script.evaluation import is_forward
-from autoaccel.script.gradients import backward_calls, trains
-from autoaccel.script.loader_calls import related
+from autoaccel.script.gradients import (
+    backward_calls,
+    calls_training,
+)
 from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind, Value
 
@@ -106,7 +108,7 @@ Origin = tuple["Script", ast.Assign | ast.AnnAssign, ast.expr]
 
 def _origins(script: Script) -> Iterator[Origin]:
     """The assignments that make the models which training steps of this file and of its neighbours call."""
-    for other in related(script):
+    for other in script.project.related(script):
         for call in _training_forwards(other):
             yield from _made_at(other, call.func, set())
 
@@ -248,7 +250,7 @@ def _set_up(script: Script, anchor: ast.stmt, target: str) -> tuple[ast.stmt, as
             continue
         if isinstance(statement, ast.For | ast.While) and _runs_models(script, statement):
             break
-        if statement is not anchor and _calls_training(script, statement):
+        if statement is not anchor and calls_training(script, statement):
             break
         for call in (part for part in walk_scope(statement) if isinstance(part, ast.Call)):
             name = script.qualname(call.func)
@@ -263,11 +265,6 @@ def _set_up(script: Script, anchor: ast.stmt, target: str) -> tuple[ast.stmt, as
 
 def _runs_models(script: Script, statement: ast.stmt) -> bool:
     return any(isinstance(part, ast.Call) and is_forward(script, part) for part in walk_scope(statement))
-
-
-def _calls_training(script: Script, statement: ast.stmt) -> bool:
-    calls = (part for part in walk_scope(statement) if isinstance(part, ast.Call))
-    return any(trains(other, function) for call in calls for other, function in script.callees(call))
 
 
 def _prepares(script: Script, statement: ast.stmt, target: str) -> bool:

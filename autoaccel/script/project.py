@@ -192,6 +192,18 @@ class Project:
             known = self._neighbours[path] = tuple(found)
         return known
 
+    def related(self, script: Script) -> tuple[Script, ...]:
+        """The files that share a script's objects: itself, those that import it, and those that it imports."""
+        found = dict.fromkeys(self.neighbours(script))
+        for scope in script.flow.scopes.values():
+            for definitions in scope.definitions.values():
+                for each in definitions:
+                    if each.how == "import" and each.target:
+                        imported = self.imported(script, each.target, each.level)
+                        if imported is not None:
+                            found[imported[0]] = None
+        return tuple(found)
+
     def _candidates(self, path: Path) -> list[Path]:
         folders = [path.parent]
         folder = path.parent

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.script.loader_calls import related
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def _only_called(script: Script, function: ast.FunctionDef) -> bool:
 
 
 def _called_in_training(script: Script, function: ast.FunctionDef) -> bool:
-    homes = {home for each in related(script) for step in each.training for home in step.homes}
+    homes = {home for each in script.project.related(script) for step in each.training for home in step.homes}
     for other, call in script.callers(function):
         if (other.function(call) or other.tree) in homes and other.loops(call):
             return True

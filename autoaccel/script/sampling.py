@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.script.evaluation import EvaluationPass, forward_calls, is_module_method, tries_out
-from autoaccel.script.gradients import asks_for_gradients, gradients_off, trains
+from autoaccel.script.gradients import (
+    asks_for_gradients,
+    calls_training,
+    gradients_off,
+    trains,
+)
 from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
 
@@ -208,7 +213,7 @@ def _before_training(script: Script, statement: ast.stmt, depth: int = 0) -> boo
         if isinstance(current, ast.stmt):
             block = script.block(current)
             for following in block[block.index(current) + 1 :]:
-                if asks_for_gradients(script, following) is not None or _calls_training(script, following):
+                if asks_for_gradients(script, following) is not None or calls_training(script, following):
                     return True
         if isinstance(ancestor, ast.For | ast.While):
             return False
@@ -217,12 +222,3 @@ def _before_training(script: Script, statement: ast.stmt, depth: int = 0) -> boo
             return any(_before_training(other, other.statement(caller), depth + 1) for other, caller in callers)
         current = ancestor
     return False
-
-
-def _calls_training(script: Script, statement: ast.stmt) -> bool:
-    return any(
-        trains(other, function)
-        for part in walk_scope(statement)
-        if isinstance(part, ast.Call)
-        for other, function in script.callees(part)
-    )

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 from autoaccel.rewriting.finding import AddDecorator, Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script.loader_calls import related
 from autoaccel.script.models import TrainedModel, differentiated_twice, settled, trained_models, unfit
 from autoaccel.script.pure import pure_functions
 
@@ -66,7 +65,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     whole = _whole_file(script)
     twice: set[ast.AST] = set()
     unclear = False
-    for each in related(script):
+    for each in script.project.related(script):
         nodes = differentiated_twice(each)
         unclear = unclear or nodes is None
         twice.update(nodes or ())

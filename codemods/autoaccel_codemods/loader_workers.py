@@ -35,7 +35,6 @@ from autoaccel.script.loader_calls import (
     in_daemon,
     iterations,
     loader_calls,
-    related,
     repeats,
     runs_within,
 )
@@ -219,7 +218,7 @@ def _unsafe(script: Script, source: Value) -> str | None:
 
 def _has_accelerator(script: Script, uses: tuple[Iteration, ...]) -> bool:
     """Whether the project uses a device at all; on the CPU, pinning costs time and a device context for nothing."""
-    files = dict.fromkeys((*related(script), *(use.script for use in uses)))
+    files = dict.fromkeys((*script.project.related(script), *(use.script for use in uses)))
     if any(_ACCELERATOR.search(each.text) for each in files):
         return True
     return not uses and ".backward(" not in script.text
