@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from autoaccel.rewriting.engine import Record, Result
+    from autoaccel.rewriting.engine import Result
+    from autoaccel.rewriting.record import Record
 
 
 _TIERS = ("exact", "equivalent", "numerics", "opt-in")

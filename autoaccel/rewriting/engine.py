@@ -5,7 +5,6 @@ Nothing here reads or writes files, and LibCST is imported only when there is so
 
 from __future__ import annotations
 
-import ast
 import os
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +15,9 @@ from typing import TYPE_CHECKING
 from autoaccel.rewriting import check, suppression
 from autoaccel.rewriting.finding import Finding, Skipped, Tier
 from autoaccel.rewriting.places import Places
-from autoaccel.rewriting.plan import anchors, plan
+from autoaccel.rewriting.plan import plan
+from autoaccel.rewriting.record import Record
+from autoaccel.rewriting.recording import in_order, record, records
 from autoaccel.rewriting.rule import Rule
 
 if TYPE_CHECKING:
@@ -25,45 +26,6 @@ if TYPE_CHECKING:
 
 # Findings that wait for one another settle in two; more means that rules undo each other's work.
 _MOST_ROUNDS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """A stretch of the text: lines and columns in characters, both from 1, the end exclusive."""
-
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A finding as plain data. Positions are in the text that its round began with: in the first round, the file's."""
-
-    code: str
-    name: str
-    tier: str
-    message: str
-    where: Range
-    round: int = 1
-    edits: tuple[Range, ...] = ()
-
-    @property
-    def line(self) -> int:
-        return self.where.line
-
-    @property
-    def column(self) -> int:
-        return self.where.column
-
-    @property
-    def end_line(self) -> int:
-        return self.where.end_line
-
-    @property
-    def end_column(self) -> int:
-        return self.where.end_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +66,17 @@ class Result:
 class RewriteError(Exception):
     """One script cannot be rewritten; the message is one line that names the place and the rule that is to blame."""
 
+    def __init__(self, message: str, line: int = 1, column: int = 1) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+    @property
+    def defect(self) -> str:
+        """Where the defect is, if it is one of the tool or of a rule: what cannot be parsed is no defect of ours."""
+        cause = self.__cause__
+        return "" if cause is None or isinstance(cause, SyntaxError) else "".join(traceback.format_exception(cause))
+
 
 def concerned(text: str, rules: Iterable[Rule]) -> list[Rule]:
     """The rules that may have something to say, by a search for their needles: without one, a file is not parsed."""
@@ -124,7 +97,8 @@ def analyse(
     try:
         script = load(text, None if path is None else Path(os.path.abspath(path)), project)
     except SyntaxError as error:
-        raise RewriteError(f"{name}:{error.lineno or 1}: cannot parse: {error.msg}") from error
+        line = error.lineno or 1
+        raise RewriteError(f"{name}:{line}: cannot parse: {error.msg}", line, error.offset or 1) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise RewriteError(f"{name}: cannot parse: {error}") from error
     places = Places(text, script.tree)
@@ -175,10 +149,7 @@ def rewrite(
     try:
         return _rewrite(text, path, rules, tier, project, accept)
     except RewriteError as error:
-        cause = error.__cause__
-        # What cannot be parsed is no defect of ours.
-        defect = "" if cause is None or isinstance(cause, SyntaxError) else "".join(traceback.format_exception(cause))
-        return Result(path, text, text, errors=(str(error),), traceback=defect)
+        return Result(path, text, text, errors=(str(error),), traceback=error.defect)
 
 
 def _rewrite(
@@ -193,27 +164,27 @@ def _rewrite(
     current = text
     applied: list[Record] = []
     taken: tuple[Finding, ...] = ()
-    waiting = list(_records(first.waiting, first.places, 1))
+    waiting = list(records(first.waiting, first.places, 1))
     for number in range(1, _MOST_ROUNDS + 2):
         chosen = [each for each in analysis.findings if accept is None or accept(each)]
         after, done, refused = _checked(analysis, chosen)
-        waiting.extend(_records(refused, analysis.places, number))
+        waiting.extend(records(refused, analysis.places, number))
         if not done:
             break
         if number > _MOST_ROUNDS:
             raise RewriteError(
                 f"{path or '<text>'}: left alone, a rewrite of the result would change it again ({_names(done)})"
             )
-        applied.extend(_record(each, analysis.places, number) for each in done)
+        applied.extend(record(each, analysis.places, number) for each in done)
         taken = taken or tuple(done)
         current = after
         if accept is not None:
             break
         analysis = analyse(current, path, rules, tier=tier, project=_renewed(project, path, current))
     settled = {record.code for record in applied if record.round > 1}
-    skipped = [*_records(first.skipped, first.places, 1), *(each for each in waiting if each.code not in settled)]
-    suppressed = [_record(finding, first.places, 1) for finding, _ in first.suppressed]
-    return Result(path, text, current, tuple(applied), tuple(_in_order(skipped)), tuple(suppressed), findings=taken)
+    skipped = [*records(first.skipped, first.places, 1), *(each for each in waiting if each.code not in settled)]
+    suppressed = [record(finding, first.places, 1) for finding, _ in first.suppressed]
+    return Result(path, text, current, tuple(applied), tuple(in_order(skipped)), tuple(suppressed), findings=taken)
 
 
 def _checked(analysis: Analysis, chosen: Sequence[Finding]) -> tuple[str, list[Finding], list[Skipped]]:
@@ -288,34 +259,6 @@ def _renewed(project: Project | None, path: Path | None, text: str) -> Project |
     from autoaccel.script import Project
 
     return Project(project.files, {**project.texts, path: text})
-
-
-# -- records
-
-
-def _records(skipped: Iterable[Skipped], places: Places, number: int) -> list[Record]:
-    records = [_record(each, places, number) for each in skipped]
-    return list(dict.fromkeys(records))
-
-
-def _record(said: Finding | Skipped, places: Places, number: int) -> Record:
-    where = _range(said.node, places)
-    rule = said.rule
-    if isinstance(said, Skipped):
-        return Record(rule.code, rule.name, rule.tier.label, said.reason, where, number)
-    edits = tuple(dict.fromkeys(_range(node, places) for edit in said.edits for node in anchors(edit)))
-    return Record(rule.code, rule.name, said.tier.label, said.message, where, number, edits)
-
-
-def _range(node: ast.AST, places: Places) -> Range:
-    if not isinstance(node, ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.excepthandler):
-        return Range(1, 1, 1, 1)
-    (line, column), (end_line, end_column) = places.span(node)
-    return Range(line, column + 1, end_line, end_column + 1)
-
-
-def _in_order(records: Iterable[Record]) -> list[Record]:
-    return sorted(dict.fromkeys(records), key=lambda record: (record.round, record.line, record.column, record.code))
 
 
 def _names(findings: Iterable[Finding]) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoaccel.rewriting.engine import Record
+from autoaccel.rewriting.record import Record
 from benchmarks.public_scripts.surveying import Surveyed
 
 TRANSFER, AUTOCAST, NO_GRAD = "AA103", "AA301", "AA501"

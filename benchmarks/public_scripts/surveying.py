@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from autoaccel.rewriting import engine, registry
-from autoaccel.rewriting.engine import Record, Result
+from autoaccel.rewriting.engine import Result
+from autoaccel.rewriting.record import Record
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Project
 

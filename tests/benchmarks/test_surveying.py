@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.rewriting.engine import Range, Record, Result
+from autoaccel.rewriting.engine import Result
+from autoaccel.rewriting.record import Range, Record
 from benchmarks.public_scripts import judging, surveying
 from benchmarks.public_scripts.surveying import Survey, Surveyed, changed_elsewhere, survey
 

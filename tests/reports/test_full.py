@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from autoaccel.reports.full import counted, lines, summary
-from autoaccel.rewriting.engine import Range, Record, Result
+from autoaccel.rewriting.engine import Result
+from autoaccel.rewriting.record import Range, Record
 
 
 def record(line: int, code: str, tier: str, message: str) -> Record:

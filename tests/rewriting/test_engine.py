@@ -12,6 +12,7 @@ import pytest
 
 from autoaccel.rewriting import engine
 from autoaccel.rewriting.finding import AddImport, Code, Edit, Finding, InsertAfter, Replace, Skipped, Tier
+from autoaccel.rewriting.record import Range
 from autoaccel.rewriting.rule import Check, Rule
 from autoaccel.script import Script
 
@@ -40,7 +41,7 @@ def test_rewrite() -> None:
     [record] = result.applied
     assert (record.code, record.name, record.tier, record.message) == ("AA001", "toy-aa001", "exact", "f is slow")
     assert (record.line, record.column, record.end_line, record.end_column, record.round) == (1, 5, 1, 9, 1)
-    assert record.edits == (engine.Range(1, 5, 1, 6),)
+    assert record.edits == (Range(1, 5, 1, 6),)
     assert len(result.findings) == 1
 
 

@@ -1,0 +1,82 @@
+"""What is said about a place in a file, as plain data: it is printed, sent between processes and kept in the cache.
+
+Importing this costs next to nothing; neither rules nor syntax trees come along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A stretch of the text: lines and columns in characters, both from 1, the end exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """Put `content`, with the file's own line ends, in the place of a stretch of the text."""
+
+    where: Range
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A finding as plain data. Positions are in the text that its round began with: in the first round, the file's."""
+
+    code: str
+    name: str
+    tier: str
+    message: str
+    where: Range
+    round: int = 1
+    edits: tuple[Range, ...] = ()
+    """What its edits touch."""
+    fix: tuple[str, ...] = ()
+    """The edits in words, a line each; empty where nobody asked."""
+    changes: tuple[TextEdit, ...] = ()
+    """The finding, with what it needs, carried out: edits in order that do not overlap; empty where nobody asked."""
+
+    @property
+    def line(self) -> int:
+        return self.where.line
+
+    @property
+    def column(self) -> int:
+        return self.where.column
+
+    @property
+    def end_line(self) -> int:
+        return self.where.end_line
+
+    @property
+    def end_column(self) -> int:
+        return self.where.end_column
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why nothing can be said about a file: one line that names the place; `line` and `column` where it is known."""
+
+    message: str
+    line: int = 1
+    column: int = 1
+    traceback: str = ""
+    """Where the defect is, if it is a defect of the tool or of a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `lint` has to say about one file. `path` is the name that the user knows it by."""
+
+    path: str
+    findings: tuple[Record, ...] = ()
+    skipped: tuple[Record, ...] = ()
+    suppressed: int = 0
+    failures: tuple[Failure, ...] = ()
