@@ -22,7 +22,7 @@ from autoaccel.rewriting.rule import Rule
 
 if TYPE_CHECKING:
     from autoaccel.rewriting.suppression import Suppression
-    from autoaccel.script import Project
+    from autoaccel.script import Project, Script
 
 # Findings that wait for one another settle in two; more means that rules undo each other's work.
 _MOST_ROUNDS = 4
@@ -112,6 +112,7 @@ def analyse(
             raise RewriteError(f"{name}: rule {rule.code} {rule.name} failed: {_described(error)}") from error
         found.extend(each for each in said if isinstance(each, Finding))
         skipped.extend(each for each in said if isinstance(each, Skipped))
+    found, untouched = _outside_tests(script, found)
     allowed, too_inexact = _by_tier(found, tier, deterministic=script.deterministic)
     comments = suppression.suppressions(places)
     silenced = [
@@ -119,9 +120,8 @@ def analyse(
     ]
     silent = {each for each, _ in silenced}
     planned = plan([each for each in allowed if each not in silent], places)
-    return Analysis(
-        path, places, planned.findings, (*skipped, *too_inexact), planned.skipped, tuple(silenced), comments
-    )
+    declined = (*skipped, *untouched, *too_inexact)
+    return Analysis(path, places, planned.findings, declined, planned.skipped, tuple(silenced), comments)
 
 
 def apply(analysis: Analysis, findings: Sequence[Finding]) -> str:
@@ -223,6 +223,15 @@ def _culprits(analysis: Analysis, findings: Sequence[Finding]) -> str:
         is not None
     ]
     return _names(alone or findings)
+
+
+def _outside_tests(script: Script, findings: Sequence[Finding]) -> tuple[list[Finding], list[Skipped]]:
+    """Tests check what code does in a moment: no rule has anything to gain there."""
+    from autoaccel.script.unit_tests import in_unit_test
+
+    kept = [each for each in findings if not in_unit_test(script, each.node)]
+    reason = "a unit test has no time to gain"
+    return kept, [Skipped(each.rule, each.node, reason) for each in findings if each not in kept]
 
 
 def _by_tier(findings: Sequence[Finding], tier: Tier, *, deterministic: bool) -> tuple[list[Finding], list[Skipped]]:

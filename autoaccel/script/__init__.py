@@ -42,6 +42,7 @@ Models and evaluation:
     pure            tensor functions worth compiling
     evaluation      passes that only evaluate
     sampling        forwards amid training that are only looked at
+    unit_tests      places that belong to tests
 """
 
 from autoaccel.script.project import Project

@@ -94,15 +94,11 @@ def _parts(script: Script, found: EvaluationPass) -> Iterator[ast.AST]:
 
 
 def _framework(script: Script, found: EvaluationPass) -> str | None:
-    """Methods that a framework calls, which has set the grad mode by then; unit tests."""
-    owner = script.parent(found.function or script.function(found.node) or found.node)
+    """Methods that a framework calls, which has set the grad mode by then."""
+    owner = script.parent(found.function) if found.function is not None else None
     if not isinstance(owner, ast.ClassDef):
         return None
     bases = tuple(script.project.external_lineage(script.class_ref(owner)))
-    if any(name.startswith("unittest.") for name in bases):
-        return "a unit test has no time to gain"
-    if found.function is None:
-        return None
     own = any(name.split(".")[0] in ("lightning", "pytorch_lightning", "ignite", "fastai") for name in bases)
     return "its framework switches gradients off" if own else None
 
