@@ -6,10 +6,12 @@ import difflib
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from autoaccel.rewriting.finding import Tier
     from autoaccel.rewriting.rule import Rule
 
 FILE_NAMES = ("autoaccel.toml", "pyproject.toml")
@@ -44,6 +46,29 @@ class Settings:
     @property
     def excluded(self) -> tuple[str, ...]:
         return self.exclude + self.extend_exclude
+
+
+class Plan:
+    """Settings and what follows from them. Rules are imported when they are asked for: a run that is answered by the
+    cache never asks."""
+
+    def __init__(self, chosen: Settings) -> None:
+        self.settings = chosen
+
+    @cached_property
+    def rules(self) -> Sequence[Rule]:
+        """The chosen rules, in the order in which they are applied. Raises `ConfigError`."""
+        return select_rules(known_rules(), self.settings)
+
+    def rules_for(self, path: Path) -> Sequence[Rule]:
+        """The rules for one file. Raises `ConfigError`."""
+        return self.rules
+
+    @property
+    def tier(self) -> Tier:
+        from autoaccel.rewriting.finding import Tier
+
+        return Tier[self.settings.tier.upper()]
 
 
 def settings(

@@ -4,53 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from autoaccel import sources
 from autoaccel.cli.terminal import Terminal
-from autoaccel.config import Settings, known_rules, select_rules, settings
-
-if TYPE_CHECKING:
-    from autoaccel.rewriting.finding import Tier
-    from autoaccel.rewriting.rule import Rule
+from autoaccel.config import Plan, Settings, settings
 
 STDIN = Path("-")
 UNNAMED = Path("<stdin>")
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """The rules to apply and the settings that say where."""
-
-    settings: Settings
-    rules: Sequence[Rule]
-    tier: Tier
-
-
-def job(
+def plan(
     paths: Sequence[Path],
     *,
     stdin_filename: Path | None,
     config: Path | None,
     isolated: bool,
     overrides: Mapping[str, object],
-) -> Job:
+) -> Plan:
     """Settings and rules for these paths. Raises `click.UsageError` and `ConfigError`."""
     if STDIN in paths and len(paths) > 1:
         raise click.UsageError("`-` (stdin) cannot be combined with paths")
     if stdin_filename is not None and STDIN not in paths:
         raise click.UsageError("--stdin-filename is the name of what `-` reads; there is no `-`")
     anchors = [stdin_filename or UNNAMED] if STDIN in paths else paths
-    chosen = settings(common_folder(anchors), config=config, isolated=isolated, overrides=overrides)
-    rules = select_rules(known_rules(), chosen)
-
-    from autoaccel.rewriting.finding import Tier
-
-    return Job(chosen, rules, Tier[chosen.tier.upper()])
+    return Plan(settings(common_folder(anchors), config=config, isolated=isolated, overrides=overrides))
 
 
 def find(paths: Sequence[Path], chosen: Settings, terminal: Terminal) -> sources.Found:

@@ -1,6 +1,7 @@
 """The `autoaccel` command: finds the subcommand, and turns every way a run can end into the documented exit status.
 
-0 nothing to report or everything done, 1 a change is pending, 2 the job could not be done, 130 interrupted.
+0 nothing to report or everything done, 1 findings remain or a change is pending, 2 the job could not be done,
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 # Subcommands are imported when they are asked for: starting must stay cheap.
 COMMANDS = {
     "rewrite": "autoaccel.cli.rewrite:rewrite",
+    "lint": "autoaccel.cli.lint:lint",
     "rule": "autoaccel.cli.rules:rule",
     "rules": "autoaccel.cli.rules:rules",
     "env": "autoaccel.cli.env:env",

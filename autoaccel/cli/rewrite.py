@@ -24,6 +24,7 @@ from autoaccel.reports import diff as diffs
 from autoaccel.reports import full
 
 if TYPE_CHECKING:
+    from autoaccel.config import Plan
     from autoaccel.rewriting.engine import Result
     from autoaccel.rewriting.finding import Finding
     from autoaccel.script import Project
@@ -74,7 +75,7 @@ class Run:
     """What all files of one run share."""
 
     mode: Mode
-    job: inputs.Job
+    plan: Plan
     project: Project
     terminal: Terminal
     chooser: Chooser | None
@@ -121,15 +122,16 @@ def rewrite(
     _check_usage(paths, mode)
     if output is not None and len(paths) > 1 and Path(output).is_file():
         raise click.UsageError(f"--output {output} is a file; several scripts need a folder")
-    job = inputs.job(paths, stdin_filename=stdin_filename, config=config, isolated=isolated, overrides=overrides)
+    plan = inputs.plan(paths, stdin_filename=stdin_filename, config=config, isolated=isolated, overrides=overrides)
+    plan.rules  # noqa: B018 - what is wrong with the choice of rules is said before any file is read
     speaker = terminal(color, quiet=quiet, verbose=verbose)
-    run = partial(Run, mode, job, terminal=speaker, chooser=Chooser(speaker) if interactive else None)
+    run = partial(Run, mode, plan, terminal=speaker, chooser=Chooser(speaker) if interactive else None)
 
     from autoaccel.script import Project
 
     if paths == (STDIN,):
         return _rewrite_stdin(stdin_filename, run(project=Project(), base=_base([stdin_filename or UNNAMED])))
-    found = inputs.find(paths, job.settings, speaker)
+    found = inputs.find(paths, plan.settings, speaker)
     tasks = [Task(path, path if output is None else _destination(path, paths, output)) for path in found.files]
     _check_collisions(tasks)
     status = _rewrite_files(tasks, run(project=Project(found.files), base=_base(found.files)))
@@ -221,7 +223,7 @@ def _rewritten(task: Task, source: sources.Source, run: Run) -> Done:
 
     accept = _ask(task, source, run.chooser, run) if run.chooser else None
     result = engine.rewrite(
-        source.text, task.path, run.job.rules, tier=run.job.tier, project=run.project, accept=accept
+        source.text, task.path, run.plan.rules, tier=run.plan.tier, project=run.project, accept=accept
     )
     if result.errors:
         raise Refused(*result.errors, *([result.traceback] if result.traceback and run.terminal.verbose else []))
@@ -234,9 +236,9 @@ def _ask(task: Task, source: sources.Source, chooser: Chooser, run: Run) -> Call
     """The user's word on each finding, for the engine, which meets the same findings in the same order."""
     from autoaccel.rewriting import engine
 
-    concerned = engine.concerned(source.text, run.job.rules)
+    concerned = engine.concerned(source.text, run.plan.rules)
     try:
-        analysis = engine.analyse(source.text, task.path, concerned, tier=run.job.tier, project=run.project)
+        analysis = engine.analyse(source.text, task.path, concerned, tier=run.plan.tier, project=run.project)
     except engine.RewriteError:
         return None  # `rewrite` will say the same
     accepted = chooser.choose(analysis, task.path)

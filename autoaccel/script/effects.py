@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.script.gradients import is_backward
-from autoaccel.script.tree import walk_scope
+from autoaccel.script.tree import children
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def calls_in(script: Script, scope: ast.AST) -> tuple[ast.Call, ...]:
     """The calls of a function's (or the module's) own body, in source order."""
     known = script.project.calls.get(scope)
     if known is None:
-        found = [part for part in walk_scope(scope) if isinstance(part, ast.Call)]
+        found = script.in_scope(scope, ast.Call)
         known = script.project.calls[scope] = tuple(sorted(found, key=lambda call: (call.lineno, call.col_offset)))
     return known
 
@@ -94,7 +94,7 @@ def _effects(script: Script, node: ast.AST) -> Effect:
             case ast.Yield() | ast.YieldFrom():
                 found |= Effect.YIELDS
         if part is not node or not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            pending.extend(ast.iter_child_nodes(part))
+            pending.extend(children(part))
     return found
 
 
@@ -264,7 +264,7 @@ def reads_gradient(script: Script, node: ast.Attribute) -> bool:
 
 def gradient_reads(script: Script, node: ast.AST) -> Iterator[ast.AST]:
     """The places within `node` that read or clip gradients, calls of project functions that do so among them."""
-    for part in walk_scope(node):
+    for part in script.in_scope(node, ast.AST):
         if isinstance(part, ast.Attribute) and reads_gradient(script, part):
             yield part
         elif isinstance(part, ast.Call) and Effect.GRADIENTS in call_effects(script, part):

@@ -16,7 +16,6 @@ from autoaccel.script.gradients import (
     reaches_backward,
     trains,
 )
-from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -64,9 +63,9 @@ def evaluations(script: Script) -> Iterator[EvaluationPass]:
 
 def forward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
     """Calls of models within `outer`: directly, or of a project function that calls one; nested functions excluded."""
-    for part in walk_scope(outer):
-        if isinstance(part, ast.Call) and is_forward(script, part):
-            yield part
+    for call in script.in_scope(outer, ast.Call):
+        if is_forward(script, call):
+            yield call
 
 
 def is_forward(script: Script, call: ast.Call) -> bool:
@@ -88,9 +87,8 @@ def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
         if function in seen:
             continue
         seen.add(function)
-        for part in walk_scope(function):
-            if isinstance(part, ast.Call) and _is_forward(other, part, seen):
-                return True
+        if any(_is_forward(other, each, seen) for each in other.in_scope(function, ast.Call)):
+            return True
     return False
 
 
@@ -110,7 +108,7 @@ def _records(script: Script, call: ast.Call, within: ast.AST, seen: frozenset[as
 
 def _eval_calls(script: Script, outer: ast.AST) -> list[ast.Call]:
     """`model.eval()` and `model.train(False)` within a scope."""
-    return [part for part in walk_scope(outer) if isinstance(part, ast.Call) and _switches_to_eval(script, part)]
+    return [call for call in script.in_scope(outer, ast.Call) if _switches_to_eval(script, call)]
 
 
 def _switches_to_eval(script: Script, call: ast.Call) -> bool:
@@ -175,10 +173,10 @@ def _called_from_outside(script: Script, method: ast.FunctionDef | ast.AsyncFunc
 
 def tries_out(script: Script, function: ast.AST, forwards: tuple[ast.Call, ...]) -> bool:
     """Whether a function only calls a fresh model once, to see that it runs: `net = Net(); print(net(x).size())`."""
-    for part in walk_scope(function):
-        loads = isinstance(part, ast.Attribute) and part.attr == "load_state_dict"
-        if loads or isinstance(part, ast.For | ast.While):
-            return False
+    if script.in_scope(function, ast.For) or script.in_scope(function, ast.While):
+        return False
+    if any(part.attr == "load_state_dict" for part in script.in_scope(function, ast.Attribute)):
+        return False
     return all(_made_here(script, call.func, function) for call in forwards)
 
 
@@ -201,7 +199,7 @@ def is_module_method(script: Script, function: ast.AST) -> bool:
 
 def _function_problem(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef, evals: bool) -> str | None:
     callers = script.callers(function)
-    loops = any(isinstance(part, ast.For | ast.While) for part in walk_scope(function))
+    loops = script.in_scope(function, ast.For) or script.in_scope(function, ast.While)
     if not evals and not loops and not callers:
         return "nothing shows that it is never part of a training step"
     if _returns_no_graph(script, function):
@@ -216,11 +214,11 @@ def _function_problem(script: Script, function: ast.FunctionDef | ast.AsyncFunct
 
 def _returns_no_graph(script: Script, function: ast.AST) -> bool:
     plain = {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY}
-    for part in walk_scope(function):
-        if isinstance(part, ast.Yield | ast.YieldFrom):
-            return False
-        if isinstance(part, ast.Return) and part.value is not None:
-            parts = part.value.elts if isinstance(part.value, ast.Tuple) else [part.value]
+    if script.in_scope(function, ast.Yield) or script.in_scope(function, ast.YieldFrom):
+        return False
+    for leave in script.in_scope(function, ast.Return):
+        if leave.value is not None:
+            parts = leave.value.elts if isinstance(leave.value, ast.Tuple) else [leave.value]
             if any(not {value.kind for value in script.values(each)} <= plain for each in parts):
                 return False
     return True

@@ -7,7 +7,6 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -19,13 +18,14 @@ _GRAD_ASKED = frozenset(
     torch.autograd.functional.jacobian torch.autograd.functional.hessian torch.autograd.functional.vjp
     torch.distributed.autograd.backward""".split()
 )
+_GRAD_METHODS = frozenset("requires_grad_ retain_grad register_full_backward_hook register_backward_hook".split())
 
 
 def backward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
     """Calls of `.backward(…)` and `torch.autograd.backward(…)` within `outer`, nested functions excluded."""
-    for part in walk_scope(outer):
-        if isinstance(part, ast.Call) and is_backward(script, part):
-            yield part
+    for call in script.in_scope(outer, ast.Call):
+        if is_backward(script, call):
+            yield call
 
 
 def is_backward(script: Script, call: ast.Call) -> bool:
@@ -48,7 +48,7 @@ def is_optimizer_step(script: Script, call: ast.Call) -> bool:
 
 
 def asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
-    """The first node within `outer` (nested functions included) that trains or needs a graph; None when there is
+    """The outermost node within `outer` (nested functions included) that trains or needs a graph; None when there is
     none."""
     if outer not in script.project.gradient_asks:
         script.project.gradient_asks[outer] = _asks_for_gradients(script, outer)
@@ -56,33 +56,29 @@ def asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
 
 
 def _asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
-    for part in ast.walk(outer):
+    asking: list[ast.AST] = [
+        part for part in script.within(outer, ast.Attribute) if part.attr == "grad" and script.qualname(part) is None
+    ]
+    for part in script.within(outer, ast.Assign):
         match part:
-            case ast.Call():
-                if is_backward(script, part) or is_optimizer_step(script, part):
-                    return part
-                if script.qualname(part.func) in _GRAD_ASKED:
-                    return part
-                if isinstance(part.func, ast.Attribute) and part.func.attr in (
-                    "requires_grad_",
-                    "retain_grad",
-                    "register_full_backward_hook",
-                    "register_backward_hook",
-                ):
-                    return part
-                for keyword in part.keywords:
-                    if (
-                        keyword.arg in ("requires_grad", "create_graph")
-                        and isinstance(keyword.value, ast.Constant)
-                        and keyword.value.value is True
-                    ):
-                        return part
-            case ast.Attribute(attr="grad") if script.qualname(part) is None:
-                return part
             case ast.Assign(targets=[ast.Attribute(attr="requires_grad")], value=value):
                 if not (isinstance(value, ast.Constant) and value.value is False):
-                    return part
-    return None
+                    asking.append(part)
+    asking.extend(call for call in script.within(outer, ast.Call) if _call_asks(script, call))
+    return script.tree_index.shallowest(asking)
+
+
+def _call_asks(script: Script, call: ast.Call) -> bool:
+    if is_backward(script, call) or is_optimizer_step(script, call) or script.qualname(call.func) in _GRAD_ASKED:
+        return True
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _GRAD_METHODS:
+        return True
+    return any(
+        keyword.arg in ("requires_grad", "create_graph")
+        and isinstance(keyword.value, ast.Constant)
+        and keyword.value.value is True
+        for keyword in call.keywords
+    )
 
 
 def trains(script: Script, function: ast.AST) -> bool:
@@ -99,17 +95,16 @@ def _trains(script: Script, function: ast.AST, seen: set[ast.AST]) -> bool:
     seen.add(function)
     if asks_for_gradients(script, function) is not None:
         return True
-    for part in ast.walk(function):
-        if isinstance(part, ast.Call):
-            for other, callee in script.callees(part):
-                if _trains(other, callee, seen):
-                    return True
-    return False
+    return any(
+        _trains(other, callee, seen)
+        for call in script.within(function, ast.Call)
+        for other, callee in script.callees(call)
+    )
 
 
 def calls_training(script: Script, statement: ast.AST) -> bool:
     """Whether a statement calls a project function that trains or needs gradients."""
-    calls = (part for part in walk_scope(statement) if isinstance(part, ast.Call))
+    calls = script.in_scope(statement, ast.Call)
     return any(trains(other, function) for call in calls for other, function in script.callees(call))
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from autoaccel.script import external
 from autoaccel.script.flow import STAR, Definition, Path
-from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import (
     ANY,
     BOOL,
@@ -397,9 +396,13 @@ class Inference:
         methods: set[str] = set()
         called = iterated = False
         first: ast.Attribute | None = None
-        for part in ast.walk(ref.node):
-            if not (isinstance(part, ast.Attribute) and part.attr == name and isinstance(part.value, ast.Name)):
-                continue
+        tree = self.script.tree_index
+        reads = [
+            part
+            for part in self.script.within(ref.node, ast.Attribute)
+            if part.attr == name and isinstance(part.value, ast.Name)
+        ]
+        for part in tree.by_depth(reads):
             first = first or part
             parent = self.script.parent(part)
             if isinstance(parent, ast.Attribute):
@@ -641,17 +644,16 @@ class Inference:
 
     def _returned(self, function: ast.FunctionDef) -> Values:
         found: Values = NOTHING
-        for part in walk_scope(function):
-            if isinstance(part, ast.Yield | ast.YieldFrom):
-                return frozenset({Value(Kind.ITERATOR, function, self.script, name="generator")})
-            if isinstance(part, ast.Return) and part.value is not None:
-                found |= self.possible(part.value)
+        script = self.script
+        if script.in_scope(function, ast.Yield) or script.in_scope(function, ast.YieldFrom):
+            return frozenset({Value(Kind.ITERATOR, function, script, name="generator")})
+        returned = [part.value for part in script.in_scope(function, ast.Return) if part.value is not None]
+        for value in returned:
+            found |= self.possible(value)
         annotated = self._annotation(function.returns)
         if annotated and all(value.kind is Kind.UNKNOWN for value in found):
             return annotated
-        if not found and not any(
-            isinstance(part, ast.Return) and part.value is not None for part in walk_scope(function)
-        ):
+        if not found and not returned:
             return frozenset({NONE})
         return found
 

@@ -12,7 +12,6 @@ from autoaccel.script.gradients import (
     backward_calls,
     calls_training,
 )
-from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
@@ -124,9 +123,7 @@ def _training_forwards(script: Script) -> Iterator[ast.Call]:
         if home in seen or _in_model(other, home):
             continue
         seen.add(home)
-        for part in walk_scope(home):
-            if not isinstance(part, ast.Call):
-                continue
+        for part in other.in_scope(home, ast.Call):
             if other.kind(part.func) is Kind.MODULE:
                 if home is not other.tree or other.loops(part):  # a script's single steps do not pay for compiling
                     yield part
@@ -252,7 +249,7 @@ def _set_up(script: Script, anchor: ast.stmt, target: str) -> tuple[ast.stmt, as
             break
         if statement is not anchor and calls_training(script, statement):
             break
-        for call in (part for part in walk_scope(statement) if isinstance(part, ast.Call)):
+        for call in script.in_scope(statement, ast.Call):
             name = script.qualname(call.func)
             if name in (*_WRAPPERS, _DDP) and any(script.source(each) == target for each in call.args):
                 if name != _DDP:
@@ -264,12 +261,12 @@ def _set_up(script: Script, anchor: ast.stmt, target: str) -> tuple[ast.stmt, as
 
 
 def _runs_models(script: Script, statement: ast.stmt) -> bool:
-    return any(isinstance(part, ast.Call) and is_forward(script, part) for part in walk_scope(statement))
+    return any(is_forward(script, call) for call in script.in_scope(statement, ast.Call))
 
 
 def _prepares(script: Script, statement: ast.stmt, target: str) -> bool:
     """Whether a statement moves, loads, initialises or extends the model."""
-    for part in walk_scope(statement):
+    for part in script.in_scope(statement, ast.AST):
         match part:
             case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _PREPARES:
                 if script.source(owner) == target:
@@ -322,21 +319,20 @@ def _model_classes(outer: ClassRef) -> Iterator[ClassRef]:
                 continue
             seen.add(ref.node)
             yield ref
-            for call in (part for part in ast.walk(ref.node) if isinstance(part, ast.Call)):
+            for call in ref.script.tree_index.by_depth(ref.script.within(ref.node, ast.Call)):
                 values = ref.script.values(call)
                 pending.extend(value.cls for value in values if value.kind is Kind.MODULE and value.cls is not None)
 
 
 def _class_reason(script: Script, cls: ast.ClassDef) -> str | None:
-    for part in ast.walk(cls):
-        if isinstance(part, ast.Call):
-            name = script.qualname(part.func)
-            if name in _RECURRENT:
-                return "recurrent layers are fused already"
-            if name is not None and name.startswith("torch.nn.Lazy"):
-                return "its parameters are made at the first call"
-            if name == "torch.nn.utils.spectral_norm":
-                return "spectral norm works through hooks"
+    for call in script.tree_index.by_depth(script.within(cls, ast.Call)):
+        name = script.qualname(call.func)
+        if name in _RECURRENT:
+            return "recurrent layers are fused already"
+        if name is not None and name.startswith("torch.nn.Lazy"):
+            return "its parameters are made at the first call"
+        if name == "torch.nn.utils.spectral_norm":
+            return "spectral norm works through hooks"
     for method in cls.body:
         if isinstance(method, ast.FunctionDef) and method.name != "__init__":
             reason = _forward_reason(script, method)
@@ -414,8 +410,7 @@ def differentiated_twice(script: Script) -> frozenset[ast.AST] | None:
         home = script.function(call) or script.tree
         nodes = [
             value.node
-            for part in walk_scope(home)
-            if isinstance(part, ast.Call)
+            for part in script.in_scope(home, ast.Call)
             for value in script.values(part.func)
             if value.kind is Kind.MODULE
         ]

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from autoaccel.script import external
 from autoaccel.script.flow import Definition
 from autoaccel.script.flow import Path as PartPath
-from autoaccel.script.tree import walk_scope
 
 if TYPE_CHECKING:
     from autoaccel.script.effects import Effect
@@ -489,11 +488,12 @@ def _attributes(ref: ClassRef) -> dict[str, list[Binding]]:
         if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) or not method.args.args:
             continue
         receiver = method.args.args[0].arg
-        for part in walk_scope(method):
+        plain, annotated = ref.script.in_scope(method, ast.Assign), ref.script.in_scope(method, ast.AnnAssign)
+        for part in sorted((*plain, *annotated), key=lambda each: (each.lineno, each.col_offset)):
             if isinstance(part, ast.Assign):
                 for target in part.targets:
                     _bind(target, part.value, (), receiver, found)
-            elif isinstance(part, ast.AnnAssign) and part.value is not None:
+            elif part.value is not None:
                 _bind(part.target, part.value, (), receiver, found)
     return found
 

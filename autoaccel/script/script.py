@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -58,6 +58,14 @@ class Script:
     def find(self, *types: type[Node]) -> Iterator[Node]:
         """Nodes of exactly these types, each type in source order."""
         return self.tree_index.find(*types)
+
+    def within(self, outer: ast.AST, kind: type[Node]) -> Sequence[Node]:
+        """The nodes of exactly this type (all, for `ast.AST`) that are `outer` or lie within it, in preorder."""
+        return self.tree_index.within(outer, kind)
+
+    def in_scope(self, outer: ast.AST, kind: type[Node]) -> Sequence[Node]:
+        """The same without the insides of nested functions, lambdas and classes."""
+        return self.tree_index.in_scope(outer, kind)
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         return self.tree_index.parent(node)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -11,41 +12,149 @@ Loop = ast.For | ast.AsyncFor | ast.While
 Node = TypeVar("Node", bound=ast.AST)
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_WITHOUT_NODES = frozenset("ctx op ops id attr arg asname level module lineno simple conversion is_async rest".split())
+
+
+class _ChildFields(dict[type[ast.AST], tuple[str, ...]]):
+    """The fields of a node type that may hold nodes worth a visit: neither plain data, nor contexts and operators."""
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        fields = () if kind is ast.Constant else tuple(each for each in kind._fields if each not in _WITHOUT_NODES)
+        self[kind] = fields
+        return fields
+
+
+_child_fields = _ChildFields()
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The child nodes in the order of the fields, as `ast.iter_child_nodes`, but without contexts and operators."""
+    found: list[ast.AST] = []
+    for field in _child_fields[type(node)]:
+        value = getattr(node, field, None)
+        if isinstance(value, ast.AST):
+            found.append(value)
+        elif isinstance(value, list):
+            found.extend([each for each in value if isinstance(each, ast.AST)])
+    return found
+
+
+class _Row:
+    """Nodes in preorder with their positions: a part of the tree is a run of the row."""
+
+    __slots__ = ("nodes", "positions")
+
+    def __init__(self, nodes: list[ast.AST], positions: list[int]) -> None:
+        self.nodes = nodes
+        self.positions = positions
+
+    def run(self, start: int, end: int) -> list[ast.AST]:
+        """The nodes between two positions."""
+        return self.nodes[bisect_left(self.positions, start) : bisect_left(self.positions, end)]
 
 
 class Tree:
-    """Parents, blocks and source of one module, computed in a single pass."""
+    """Parents, blocks and source of one module. Nodes are numbered in preorder, so that what lies within a node is a
+    run of numbers and never has to be walked for."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.module = ast.parse(text)
         self._parents: dict[ast.AST, ast.AST] = {}
-        self._blocks: dict[ast.stmt, list[ast.stmt]] = {}
-        self._by_type: dict[type[ast.AST], list[ast.AST]] = {}
+        self._owners: dict[ast.AST, ast.AST] = {}  # the function, lambda or class around a node, decorators included
+        self._positions: dict[ast.AST, int] = {}
+        self._ends: dict[ast.AST, int] = {}
+        self._by_type: dict[type[ast.AST], _Row] = {}
+        self._by_owner: dict[type[ast.AST], dict[ast.AST, _Row]] = {}
         self._lines: list[bytes] | None = None
         self._index()
 
     def _index(self) -> None:
-        parents, by_type = self._parents, self._by_type
+        parents, owners, positions, by_type = self._parents, self._owners, self._positions, self._by_type
+        owners[self.module] = self.module
         pending: list[ast.AST] = [self.module]
         while pending:
             node = pending.pop()
-            by_type.setdefault(type(node), []).append(node)
-            children = list(ast.iter_child_nodes(node))
-            for child in children:
-                parents[child] = node
-            for field in _BLOCKS:
-                block = getattr(node, field, None)
-                if isinstance(block, list):
-                    for statement in block:
-                        if isinstance(statement, ast.stmt):
-                            self._blocks[statement] = block
-            pending.extend(reversed(children))
+            position = positions[node] = len(positions)
+            kind = type(node)
+            row = by_type.get(kind)
+            if row is None:
+                row = by_type[kind] = _Row([], [])
+            row.nodes.append(node)
+            row.positions.append(position)
+            fields = _child_fields[kind]
+            if fields:
+                owner = node if kind in _SCOPES else owners[node]
+                inner = children(node)
+                for child in inner:
+                    parents[child] = node
+                    owners[child] = owner
+                inner.reverse()
+                pending.extend(inner)
 
     def find(self, *types: type[Node]) -> Iterator[Node]:
         """Every node of exactly these types, depth first; in source order when one type is asked for."""
         for wanted in types:
-            yield from self._by_type.get(wanted, ())  # type: ignore[misc]
+            row = self._by_type.get(wanted)
+            if row is not None:
+                yield from row.nodes  # type: ignore[misc]
+
+    def within(self, outer: ast.AST, kind: type[Node]) -> Sequence[Node]:
+        """`outer` and what lies anywhere within it, in preorder: of exactly this type, or all for `ast.AST`."""
+        if outer not in self._positions:  # of another tree: an annotation that was a string
+            return [each for each in ast.walk(outer) if kind is ast.AST or type(each) is kind]  # type: ignore[misc]
+        row = self._row(kind)
+        return row.run(*self._extent(outer)) if row is not None else ()  # type: ignore[return-value]
+
+    def in_scope(self, outer: ast.AST, kind: type[Node]) -> Sequence[Node]:
+        """The same without the insides of nested functions, lambdas and classes, as `walk_scope`."""
+        if outer not in self._positions:  # of another tree: an annotation that was a string
+            return [each for each in walk_scope(outer) if kind is ast.AST or type(each) is kind]  # type: ignore[misc]
+        scoped = isinstance(outer, _SCOPES)
+        row = self._rows_of(kind).get(outer if scoped else self._owners[outer])
+        found = row.run(*self._extent(outer)) if row is not None else []
+        if scoped and (kind is ast.AST or type(outer) is kind):
+            found.insert(0, outer)
+        return found  # type: ignore[return-value]
+
+    def _row(self, kind: type[ast.AST]) -> _Row | None:
+        if kind is ast.AST and kind not in self._by_type:
+            self._by_type[kind] = _Row(list(self._positions), list(self._positions.values()))
+        return self._by_type.get(kind)
+
+    def _rows_of(self, kind: type[ast.AST]) -> dict[ast.AST, _Row]:
+        """The nodes of a type by the scope that owns them."""
+        rows = self._by_owner.get(kind)
+        if rows is None:
+            rows = self._by_owner[kind] = {}
+            whole = self._row(kind)
+            for node, position in zip(whole.nodes, whole.positions, strict=True) if whole is not None else ():
+                row = rows.setdefault(self._owners[node], _Row([], []))
+                row.nodes.append(node)
+                row.positions.append(position)
+        return rows
+
+    def _extent(self, node: ast.AST) -> tuple[int, int]:
+        """The first position of a node's part of the tree, and the one after its last."""
+        end = self._ends.get(node)
+        if end is None:
+            last = node
+            while inner := children(last):
+                last = inner[-1]
+            end = self._ends[node] = self._positions[last] + 1
+        return self._positions[node], end
+
+    def shallowest(self, nodes: Sequence[ast.AST]) -> ast.AST | None:
+        """The node that lies least deep, of several the first: what `ast.walk` would meet before the others."""
+        return min(nodes, key=lambda node: (self._depth(node), self._positions[node]), default=None)
+
+    def by_depth(self, nodes: Sequence[Node]) -> list[Node]:
+        """Nodes in preorder put in the order of `ast.walk`."""
+        return sorted(nodes, key=self._depth)
+
+    def _depth(self, node: ast.AST) -> int:
+        return sum(1 for _ in self.ancestors(node))
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         return self._parents.get(node)
@@ -59,7 +168,13 @@ class Tree:
 
     def inside(self, node: ast.AST, outer: ast.AST) -> bool:
         """Whether `node` is `outer` or lies within it."""
-        return node is outer or any(ancestor is outer for ancestor in self.ancestors(node))
+        if node is outer:
+            return True
+        position = self._positions.get(node)
+        if position is None or outer not in self._positions:
+            return False
+        start, end = self._extent(outer)
+        return start < position < end
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The innermost statement that holds `node`; the node itself when it is a statement."""
@@ -71,25 +186,34 @@ class Tree:
 
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
         """The list of siblings in which a statement sits."""
-        return self._blocks[statement]
+        parent = self._parents[statement]
+        for field in _BLOCKS:
+            block = getattr(parent, field, None)
+            if isinstance(block, list) and statement in block:
+                return block
+        raise KeyError(statement)
 
     def function(self, node: ast.AST) -> Function | None:
         """The nearest function or lambda whose body holds `node`; decorators and defaults belong outside."""
-        child = node
-        for ancestor in self.ancestors(node):
-            if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
-                if isinstance(child, ast.stmt) and child in ancestor.body:
-                    return ancestor
-            elif isinstance(ancestor, ast.Lambda) and child is ancestor.body:
-                return ancestor
-            child = ancestor
+        position = self._positions.get(node, -1)
+        owner = self._owners.get(node, self.module)
+        while owner is not self.module:
+            if isinstance(owner, ast.Lambda):
+                if position >= self._positions[owner.body]:  # its defaults come first
+                    return owner
+            elif isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
+                if self._positions[owner.body[0]] <= position < self._extent(owner.body[-1])[1]:
+                    return owner
+            owner = self._owners[owner]
         return None
 
     def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
         """The class of whose body or methods `node` is a part."""
-        for ancestor in self.ancestors(node):
-            if isinstance(ancestor, ast.ClassDef):
-                return ancestor
+        owner = self._owners.get(node, self.module)
+        while owner is not self.module:
+            if isinstance(owner, ast.ClassDef):
+                return owner
+            owner = self._owners[owner]
         return None
 
     def loops(self, node: ast.AST) -> list[Loop]:
@@ -155,8 +279,8 @@ def walk_scope(node: ast.AST) -> Iterator[ast.AST]:
     while pending:
         current = pending.pop()
         yield current
-        if current is not node and isinstance(
-            current, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
-        ):
+        if current is not node and isinstance(current, _SCOPES):
             continue
-        pending.extend(reversed(list(ast.iter_child_nodes(current))))
+        inner = children(current)
+        inner.reverse()
+        pending.extend(inner)
