@@ -9,6 +9,22 @@ from collections.abc import Iterable, Sequence
 from autoaccel.rewriting.rule import Rule
 
 _CODE_HEADINGS = ("Before:", "After:")
+_PAGES = "https://github.com/autoaccel/autoaccel/blob/main/docs/rules"
+_BUILT_IN = "autoaccel_codemods."
+# Where a tier is the rule's usual one: single findings may be less exact, and say so.
+_MEANINGS = {
+    "exact": "the same losses bit for bit, on the same hardware under fixed seeds",
+    "equivalent": "the same mathematics; random streams or the order of reductions may differ",
+    "numerics": "precision changes",
+    "opt-in": "training behaviour changes; applied only when it is selected by code or name",
+}
+
+
+def url(rule: Rule) -> str | None:
+    """Where a rule is explained: its page of the documentation; what others' rules refer to first."""
+    if rule.module.startswith(_BUILT_IN):
+        return f"{_PAGES}/{rule.name}.md"
+    return next(iter(rule.references), None)
 
 
 def explanation_text(rule: Rule) -> str:
@@ -17,9 +33,10 @@ def explanation_text(rule: Rule) -> str:
 
 
 def explanation_markdown(rule: Rule) -> str:
-    """One rule as a Markdown section; the examples become code blocks."""
-    heading = f"## {rule.code} {rule.name}\n\nTier: `{rule.tier.label}`\n\n"
-    return f"{heading}{_fenced(rule.explanation)}\n{_references(rule, '- ')}"
+    """One rule as a Markdown page; the examples become code blocks."""
+    tier = rule.tier.label
+    heading = f"# {rule.code} {rule.name}\n\nTier: `{tier}` ({_MEANINGS[tier]}); torch {rule.min_torch} or newer\n\n"
+    return f"{heading}{_fenced(rule.explanation)}\n{_usage(rule)}{_references(rule, '- ')}"
 
 
 def explanation_json(rule: Rule) -> str:
@@ -33,11 +50,12 @@ def table_text(rules: Sequence[Rule]) -> str:
     return "".join("  ".join((*map(str.ljust, row[:3], widths), row[3])) + "\n" for row in rows)
 
 
-def table_markdown(rules: Iterable[Rule]) -> str:
-    """The table of the README."""
+def table_markdown(rules: Iterable[Rule], pages: str | None = None) -> str:
+    """The table of the README; names link to the rules' pages in the folder `pages`."""
     lines = ["| code | name | tier | what it does |", "|---|---|---|---|"]
     for rule in rules:
-        lines.append(f"| {rule.code} | {rule.name} | {rule.tier.label} | {rule.summary.replace('|', chr(92) + '|')} |")
+        name = rule.name if pages is None else f"[{rule.name}]({pages}{rule.name}.md)"
+        lines.append(f"| {rule.code} | {name} | {rule.tier.label} | {rule.summary.replace('|', chr(92) + '|')} |")
     return "\n".join(lines) + "\n"
 
 
@@ -55,6 +73,16 @@ def _record(rule: Rule) -> dict[str, object]:
         "explanation": rule.explanation,
         "references": list(rule.references),
     }
+
+
+def _usage(rule: Rule) -> str:
+    return (
+        "\n```bash\n"
+        f"autoaccel lint --select {rule.code} .                  # report\n"
+        f"autoaccel rewrite --diff --select {rule.code} train.py # preview; without --diff: rewrite\n"
+        "```\n\n"
+        f"`# autoaccel: ignore[{rule.code}] reason`, on the line or above the statement, keeps code as it is.\n"
+    )
 
 
 def _references(rule: Rule, bullet: str) -> str:

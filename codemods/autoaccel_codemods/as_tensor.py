@@ -3,10 +3,14 @@
 `torch.tensor(array)` always copies; `torch.as_tensor(array)` uses the array's memory. For a batch of 64 images of
 224 x 224 that saves tens of milliseconds on the host, and the memory of the copy.
 
-It must fire for fresh arrays only: results of constructors, copies, conversions and arithmetic. Names, attributes and
-slices may be written to later through the other reference, a dataset's own array would be changed by `x /= 255`, and a
-memory-mapped file is read-only. `requires_grad=` and `pin_memory=` exist for `torch.tensor` alone. With `device=` or a
-move the one copy that is needed is made either way.
+It fires for fresh arrays only: results of constructors, copies, conversions and arithmetic that nothing else refers to.
+
+Left alone:
+- names, attributes and slices that may be written to later through the other reference: a dataset's own array would be
+  changed by `x /= 255`;
+- memory-mapped files, which are read-only;
+- `requires_grad=` and `pin_memory=`, which only `torch.tensor` takes;
+- tensors that go to a device, by `device=` or a move: the one copy that this needs is made either way.
 
 Before:
     batch = torch.tensor(np.stack(frames))

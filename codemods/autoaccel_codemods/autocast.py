@@ -5,10 +5,13 @@ activations take half the memory. Parameters, gradients and the optimizer stay i
 decided when the script runs; the scaler acts for float16 only.
 
 A training step is converted whole or not at all: every forward, loss, backward, clip and optimizer step that belong
-together. Left alone are closures (LBFGS), second derivatives, gradients applied or read by hand, models in another
-precision, mixed precision of the script's own, sharded or remote models, code that low precision breaks (linear
-algebra, writing by index, custom autograd functions), and steps whose forward or optimizer is not seen. Binary cross-
-entropy of probabilities is computed in float32, outside the region.
+together. Binary cross-entropy of probabilities is computed in float32, outside the region.
+
+Left alone:
+- closures (LBFGS), second derivatives, gradients that the script applies or reads by hand;
+- models in another precision, sharded or remote models, mixed precision of the script's own;
+- code that low precision breaks: linear algebra, writing by index, custom autograd functions;
+- steps whose forward or optimizer is not in sight.
 
 Before:
     output = model(data)
@@ -44,8 +47,9 @@ from autoaccel.rewriting.finding import (
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script, devices, escapes, regions, scaling
 from autoaccel.script.regions import Hoist, Region, Regions
+from autoaccel.script.repetition import runs_once
 from autoaccel.script.scaling import Creation, Scaling
-from autoaccel.script.training import Backward, Home, OptimizerStep, TrainingStep
+from autoaccel.script.training import Backward, Home, OptimizerStep, Problem, TrainingStep
 
 RULE = Rule(
     code="AA301",
@@ -65,7 +69,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     for step in script.training:
         if step.converted:
             continue
-        problem = next(iter(step.problems), None)
+        problem = next(iter((*step.problems, *_single(script, step))), None)
         if problem is None:
             found = regions.plan(script, step)
             # Where float16 is out of the question no gradient needs a scaler.
@@ -78,6 +82,12 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         found.single += escaped.single
         edits = _edits(script, step, found, scaled, names)
         yield RULE.finding(step.backwards[0].call, _message(step), *script.import_runtime, *edits)
+
+
+def _single(script: Script, step: TrainingStep) -> Iterator[Problem]:
+    """A demonstration: there is only one step, which another precision does not make noticeably faster."""
+    if step.backwards and all(runs_once(script, each.call) for each in step.backwards):
+        yield step.backwards[0].call, "it is the only step that is made"
 
 
 def _message(step: TrainingStep) -> str:

@@ -4,13 +4,16 @@
 Compiled in place a model stays the same object: its type, its `state_dict` keys, its copies and checkpoints are what
 they were. Whether compiling is possible and pays is decided when the script runs.
 
-It must not fire where gradients are differentiated again (gradient penalties, forces, meta-learning), on models with
-hooks, on recurrent ones, which are fused already, on single layers, which have nothing to fuse, where the forward pass
-leaves the graph (`.item()`, printing, Python's random numbers) or loops over its data, under DataParallel, for
-exported, scripted or shared models, and where the script compiles itself.
+Left alone:
+- models whose gradients are differentiated again (gradient penalties, forces, meta-learning), models with hooks;
+- recurrent networks, which are fused already, and single layers, which have nothing to fuse;
+- forward passes that leave the graph (`.item()`, printing, Python's random numbers) or loop over their data;
+- models under `DataParallel`, exported, scripted or shared models;
+- scripts that compile by themselves.
 
 Before:
     model = Net().to(device)
+
 After:
     model = Net().to(device)
     accel.compile(model)

@@ -1,13 +1,18 @@
 """Create tensors where they are used instead of filling them on the host and copying them over.
 
-`torch.zeros(n).to(device)` fills host memory, copies it from pageable memory and makes the host wait for the copy.
-With `device=` one kernel fills the tensor in place and the host goes on: a stall less at every call, which counts in a
-`forward` and in a training step.
+`torch.zeros(n).to(device)` fills memory of the host, copies it to the device and makes the host wait for the copy.
+With `device=` one kernel fills the tensor where it is used and the host goes on: one stall less at every call, which
+counts in a `forward` and in a training step.
 
-It must not fire where the move makes a non-leaf tensor (`requires_grad=True`), where a CPU generator is given, on
-pinned staging buffers, where casting early would round differently, where `None` means the current GPU to `.cuda()`
-but the CPU to a factory, and across arithmetic, which the device may round differently. Random factories then draw from
-the device's generator, so they are `equivalent`; `linspace` and its like may differ in the last bit: `numerics`.
+Random factories draw from the device's generator instead of the CPU's, so their findings are `equivalent`; `linspace`
+and its like may differ in the last bit: `numerics`.
+
+Left alone:
+- `requires_grad=True` in the factory: the moved tensor is not a leaf, the created one would be;
+- calls with a `generator=` of the CPU, and pinned buffers, which are there to be copied from;
+- a cast on the way that would round differently if it came first;
+- `.cuda(gpu)` where `gpu` may be `None`: to `.cuda` that is the current GPU, to a factory the CPU;
+- arithmetic between creation and move, which the device may round differently.
 
 Before:
     h0 = torch.zeros(layers, x.size(0), hidden).to(device)

@@ -3,11 +3,14 @@
 `torch.cuda.amp` and `torch.cpu.amp` only pass their arguments on to `torch.amp`, with a warning each time. The new
 spelling takes the device type first, and the data type before `enabled`.
 
-Left alone: names that a fallback may bind to something else, functions that are passed on or subclassed instead of
-called, calls with `*arguments`, scripts that set the precision of autocast themselves.
+Left alone:
+- names that a fallback (`try: … except ImportError:`) may bind to something else;
+- functions that are passed on or subclassed instead of called, calls with `*arguments`;
+- scripts that set the precision of autocast themselves.
 
 Before:
     with torch.cuda.amp.autocast(use_amp):
+
 After:
     with torch.amp.autocast("cuda", enabled=use_amp):
 """

@@ -4,15 +4,22 @@ Without workers the training step waits while the main process reads and decodes
 batches are made meanwhile. From pinned memory the copy to the device runs at full speed and beside the computation.
 How many workers pay, and whether there is a device to pin for, is decided when the script runs.
 
-Left alone where it would break or change the run: samples or collation on a device, streams that do not shard
-themselves, a dataset that is changed while it is read, that keeps a random generator, an open file or gradients, one
-batch from each fresh iterator. Samples that are only indexed in memory are pinned, for workers make them slower.
-Workers persist where later epochs use them again and see the same dataset, but never where the script chose their
-number: what it sets itself stays. The order of samples is kept, by persistent workers in the first pass only; random
-augmentation draws from the workers' streams.
+What the script sets itself stays. Workers persist where later epochs use them again and see the same dataset, but
+never where the script chose their number. The order of samples is kept (by persistent workers in the first epoch only);
+random augmentation draws from the workers' random streams, therefore `equivalent`.
+
+No workers, but pinned memory: samples that are only indexed in memory, which workers would make slower.
+
+Left alone:
+- samples or collation on a device;
+- streams (`IterableDataset`) that do not divide themselves among workers: every worker would repeat all of it;
+- a dataset that is changed while it is read, or that keeps a random generator, an open file or gradients;
+- loaders of which only one batch is taken from each fresh iterator;
+- `DataLoader(**options)`, where the options may hold these settings.
 
 Before:
     loader = DataLoader(dataset, batch_size=100, shuffle=True)
+
 After:
     loader = DataLoader(dataset, batch_size=100, shuffle=True, num_workers=accel.num_workers(),
                         pin_memory=accel.pin_memory(), persistent_workers=accel.num_workers() > 0)

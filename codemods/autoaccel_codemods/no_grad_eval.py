@@ -4,15 +4,19 @@ Outside training nobody calls `backward`, and yet autograd keeps every intermedi
 Under `torch.no_grad()` memory is freed as soon as it is used, and no graph is built.
 
 A function that only evaluates gets the decorator; where training and evaluation share a function, the loop or the
-statements that evaluate are wrapped. Left alone: code that needs gradients in evaluation mode (adversarial examples,
-saliency, forces, a frozen network in a loss), results that may reach a backward pass, functions whose callers are not
-known, generators that would switch gradients off for their consumer.
+statements that evaluate are wrapped.
+
+Left alone:
+- code that needs gradients in evaluation mode: adversarial examples, saliency, forces, a frozen network in a loss;
+- results that may reach a backward pass, functions whose callers are not known;
+- generators, which would switch gradients off for those who iterate over them.
 
 Before:
     def test(model, loader):
         model.eval()
         for x, y in loader:
             correct += (model(x).argmax(1) == y).sum().item()
+
 After:
     @torch.no_grad()
     def test(model, loader):

@@ -4,12 +4,15 @@
 the host queues it with `non_blocking=True` and goes on to queue the step that uses it, which the device runs in
 order.
 
-Only batches of a data loader are moved this way. Left alone: copies back to the CPU, where values would be read
-before they arrive; a batch whose host tensor is changed after the copy has begun; objects with a `to()` of their own,
-which may not know the argument; tensors that were computed on the host, which are not pinned.
+Only batches of a data loader are moved this way. Left alone:
+- copies back to the CPU, where values would be read before they arrive;
+- a batch whose tensor on the host is changed after the copy has begun;
+- objects with a `to()` of their own, which may not know the argument;
+- tensors that were computed on the host, which are not pinned.
 
 Before:
     images, labels = images.to(device), labels.to(device)
+
 After:
     images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
 """

@@ -4,12 +4,15 @@ Without it each step begins by waiting for its own batch: to be fetched from the
 prefetcher starts both for the next batch on a side stream as soon as a step begins. The copies in the loop stay, and
 find the data already in place; where there is no accelerator, the loader is iterated as before.
 
-Only what the loop itself moves is moved ahead. Left alone: parts of the batch that the host reads or changes as well
-(lengths for packing, labels for NumPy), iterators that are resumed after a `break`, endless streams, batches that are
-kept by `itertools.cycle`, a device that is only known inside the loop, objects with a `to()` of their own.
+Only what the loop itself moves is moved ahead. Left alone:
+- parts of the batch that the host reads or changes as well (lengths for packing, labels for NumPy);
+- iterators that are resumed after a `break`, endless streams, batches that `itertools.cycle` keeps;
+- a device that is only known inside the loop;
+- objects with a `to()` of their own.
 
 Before:
     for images, labels in loader:
+
 After:
     for images, labels in accel.prefetch(loader, device):
 """

@@ -4,8 +4,9 @@
 extremely slow: 64 arrays of 784 numbers take 3.5 ms, or 0.02 ms joined by `numpy.array` first. Shape, type, layout and
 values are the same.
 
-It must fire only where every element is known to be an array, from one place or with `dtype=`: for Python numbers, and
-for integer arrays beside float32 ones, NumPy and torch choose different types.
+Left alone:
+- lists whose elements are not all known to be arrays: NumPy and torch choose different types for Python numbers;
+- arrays from several places without `dtype=`: of integer and float32 arrays NumPy and torch make different types, too.
 
 Before:
     batch = torch.tensor(frames)  # [np.load(path) for path in paths]

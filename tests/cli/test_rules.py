@@ -37,7 +37,7 @@ def test_rule(run: Run, word: str) -> None:
 
 def test_rule_as_json_and_markdown(run: Run) -> None:
     assert json.loads(run("rule", "AA190", "--output-format", "json").stdout)["name"] == "fast-call"
-    assert run("rule", "AA190", "--output-format", "markdown").stdout.startswith("## AA190 fast-call\n\nTier: `exact`")
+    assert run("rule", "AA190", "--output-format", "markdown").stdout.startswith("# AA190 fast-call\n\nTier: `exact` (")
 
 
 def test_unknown_rule(run: Run) -> None:

@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from autoaccel.reports.rules import explanation_markdown, explanation_text
+from autoaccel.reports.rules import explanation_markdown, explanation_text, table_markdown, url
 from autoaccel.rewriting.finding import Tier
 from autoaccel.rewriting.rule import Rule
 
@@ -39,7 +39,25 @@ def test_text(rule: Rule) -> None:
 
 def test_markdown(rule: Rule) -> None:
     assert explanation_markdown(rule) == (
-        "## AA999 faster\n\nTier: `opt-in`\n\nDo it faster.\n\nIt is slow because.\n\n"
+        "# AA999 faster\n\nTier: `opt-in` (training behaviour changes; applied only when it is selected by code or name); "
+        "torch 2.6 or newer\n\nDo it faster.\n\nIt is slow because.\n\n"
         "Before:\n\n```python\nx = 1\n\ny = 2\n```\n\nAfter:\n\n```python\nx = 2\n```\n\n"
+        "```bash\nautoaccel lint --select AA999 .                  # report\n"
+        "autoaccel rewrite --diff --select AA999 train.py # preview; without --diff: rewrite\n```\n\n"
+        "`# autoaccel: ignore[AA999] reason`, on the line or above the statement, keeps code as it is.\n\n"
         "References:\n- https://pytorch.org/docs\n"
     )
+
+
+def test_the_table_links_to_pages(rule: Rule) -> None:
+    assert table_markdown([rule], "docs/").splitlines()[2] == (
+        "| AA999 | [faster](docs/faster.md) | opt-in | Do it faster. |"
+    )
+
+
+def test_rules_of_others_have_no_page_of_ours(rule: Rule) -> None:
+    assert url(rule) == "https://pytorch.org/docs"
+    rule.references = ()
+    assert url(rule) is None
+    rule.module = "autoaccel_codemods.faster"
+    assert url(rule) == "https://github.com/autoaccel/autoaccel/blob/main/docs/rules/faster.md"
