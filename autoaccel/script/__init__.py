@@ -7,7 +7,8 @@ The base, each standing on those before it:
     values          kinds, and the sets of values that an expression may have
     external        what torch, torchvision, numpy and the builtins construct
     inference       which values an expression may have
-    project         the files around a script, call sites, classes
+    files           the files around a script: texts, trees, import lines, folders
+    project         which of them a script belongs with, call sites, classes
     script          `Script`, the door to all of it; `load`
 
 Data:
@@ -43,6 +44,7 @@ Models and evaluation:
     evaluation      passes that only evaluate
     sampling        forwards amid training that are only looked at
     unit_tests      places that belong to tests
+    repetition      places that run a single time
 """
 
 from autoaccel.script.project import Project

@@ -12,6 +12,7 @@ from autoaccel.script.gradients import (
     backward_calls,
     calls_training,
 )
+from autoaccel.script.repetition import runs_once
 from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _training_forwards(script: Script) -> Iterator[ast.Call]:
         seen.add(home)
         for part in other.in_scope(home, ast.Call):
             if other.kind(part.func) is Kind.MODULE:
-                if home is not other.tree or other.loops(part):  # a script's single steps do not pay for compiling
+                if not runs_once(other, part):  # a single step does not pay for compiling
                     yield part
             elif not any(True for _ in backward_calls(other, part)):
                 pending.extend((callee_script, callee) for callee_script, callee in other.callees(part))
