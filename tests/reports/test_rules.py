@@ -39,8 +39,8 @@ def test_text(rule: Rule) -> None:
 
 def test_markdown(rule: Rule) -> None:
     assert explanation_markdown(rule) == (
-        "# AA999 faster\n\nTier: `opt-in` (training behaviour changes; applied only when it is selected by code or name); "
-        "torch 2.6 or newer\n\nDo it faster.\n\nIt is slow because.\n\n"
+        "# AA999 faster\n\n"
+        "Tier: `opt-in` (training behaviour changes; applied only when it is selected by code or name); torch 2.6 or newer\n\nDo it faster.\n\nIt is slow because.\n\n"
         "Before:\n\n```python\nx = 1\n\ny = 2\n```\n\nAfter:\n\n```python\nx = 2\n```\n\n"
         "```bash\nautoaccel lint --select AA999 .                  # report\n"
         "autoaccel rewrite --diff --select AA999 train.py # preview; without --diff: rewrite\n```\n\n"
