@@ -101,7 +101,7 @@ def analyse(
         raise RewriteError(f"{name}:{line}: cannot parse: {error.msg}", line, error.offset or 1) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise RewriteError(f"{name}: cannot parse: {error}") from error
-    places = Places(text, script.tree)
+    places = Places(text, script.tree, script.parent)
     rules = concerned(text, rules)
     found: list[Finding] = []
     skipped: list[Skipped] = []

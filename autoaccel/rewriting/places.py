@@ -9,7 +9,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 Position = tuple[int, int]
@@ -39,46 +39,53 @@ def newline_of(text: str) -> str:
 
 
 class Places:
-    """Geometry of one parsed text."""
+    """Geometry of one parsed text; `parent` serves what has an index of the tree already."""
 
-    def __init__(self, text: str, tree: ast.Module) -> None:
+    def __init__(self, text: str, tree: ast.Module, parent: Callable[[ast.AST], ast.AST | None] | None = None) -> None:
         self.text = text
         self.tree = tree
-        self.lines = split_lines(text)
-        self._parents: dict[ast.AST, ast.AST] = {}
-        self._blocks: dict[ast.AST, list[ast.stmt]] = {}
-        for node in ast.walk(tree):
-            for child in ast.iter_child_nodes(node):
-                self._parents[child] = node
-            for field in _BLOCKS:
-                block = getattr(node, field, None)
-                if isinstance(block, list):
-                    self._blocks.update((statement, block) for statement in block)
+        self._known_parent = parent
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return split_lines(self.text)
 
     @cached_property
     def widest(self) -> int:
         """How wide new lines may get: as wide as the file's own, within 100 and 120 columns."""
         return min(max(100, *(len(line) for line in self.lines)), 120)
 
-    def parent(self, node: ast.AST) -> ast.AST | None:
-        return self._parents.get(node)
+    @cached_property
+    def parent(self) -> Callable[[ast.AST], ast.AST | None]:
+        """What holds a node; None for the module."""
+        if self._known_parent is not None:
+            return self._known_parent
+        parents: dict[ast.AST, ast.AST] = {}
+        for node in ast.walk(self.tree):
+            parents.update((child, node) for child in ast.iter_child_nodes(node))
+        return parents.get
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """From the parent up to the module."""
-        current = self._parents.get(node)
+        current = self.parent(node)
         while current is not None:
             yield current
-            current = self._parents.get(current)
+            current = self.parent(current)
 
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
         """The siblings among which a statement stands."""
-        return self._blocks[statement]
+        parent = self.parent(statement)
+        for field in _BLOCKS:
+            block = getattr(parent, field, None)
+            if isinstance(block, list) and statement in block:
+                return block
+        raise KeyError(statement)
 
     def statement(self, node: ast.AST) -> ast.stmt | None:
         """The innermost statement that holds a node; None for the module."""
         current: ast.AST | None = node
         while current is not None and not isinstance(current, ast.stmt):
-            current = self._parents.get(current)
+            current = self.parent(current)
         return current
 
     def outermost_expression(self, node: ast.expr) -> ast.expr:

@@ -173,7 +173,7 @@ def _called_from_outside(script: Script, method: ast.FunctionDef | ast.AsyncFunc
 
 def tries_out(script: Script, function: ast.AST, forwards: tuple[ast.Call, ...]) -> bool:
     """Whether a function only calls a fresh model once, to see that it runs: `net = Net(); print(net(x).size())`."""
-    if script.in_scope(function, ast.For) or script.in_scope(function, ast.While):
+    if any(script.in_scope(function, kind) for kind in (ast.For, ast.While)):
         return False
     if any(part.attr == "load_state_dict" for part in script.in_scope(function, ast.Attribute)):
         return False
@@ -199,7 +199,7 @@ def is_module_method(script: Script, function: ast.AST) -> bool:
 
 def _function_problem(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef, evals: bool) -> str | None:
     callers = script.callers(function)
-    loops = script.in_scope(function, ast.For) or script.in_scope(function, ast.While)
+    loops = any(script.in_scope(function, kind) for kind in (ast.For, ast.While))
     if not evals and not loops and not callers:
         return "nothing shows that it is never part of a training step"
     if _returns_no_graph(script, function):
@@ -214,7 +214,7 @@ def _function_problem(script: Script, function: ast.FunctionDef | ast.AsyncFunct
 
 def _returns_no_graph(script: Script, function: ast.AST) -> bool:
     plain = {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY}
-    if script.in_scope(function, ast.Yield) or script.in_scope(function, ast.YieldFrom):
+    if any(script.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
         return False
     for leave in script.in_scope(function, ast.Return):
         if leave.value is not None:

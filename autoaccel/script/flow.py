@@ -8,9 +8,11 @@ nowhere: it has none."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from autoaccel.script.tree import Tree, children
 
 How = Literal[
     "assign", "for", "with", "param", "import", "def", "class", "aug", "walrus", "except", "del", "global", "match"
@@ -19,6 +21,21 @@ Path = tuple[int | str, ...]
 ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 STAR = "*"
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+# The fields of statements that can bind names where no expression does.
+_TARGETS: dict[type[ast.AST], tuple[str, ...]] = {
+    ast.Expr: (),
+    ast.Return: (),
+    ast.Raise: (),
+    ast.Assert: (),
+    ast.Assign: ("targets",),
+    ast.AugAssign: ("target",),
+    ast.AnnAssign: ("target",),
+    ast.If: ("body", "orelse"),
+    ast.While: ("body", "orelse"),
+    ast.For: ("target", "body", "orelse"),
+    ast.AsyncFor: ("target", "body", "orelse"),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,15 +107,17 @@ State = dict[str, tuple[Definition, ...]]
 class Flow:
     """Definitions of every scope of a module, and for every name read the definitions that may reach it."""
 
-    def __init__(self, module: ast.Module) -> None:
+    def __init__(self, tree: Tree) -> None:
+        self.walrus = bool(tree.within(tree.module, ast.NamedExpr))
         self.scopes: dict[ast.AST, Scope] = {}
         self._reach: dict[ast.Name, tuple[Definition, ...]] = {}
         self._added_to: dict[ast.Name, tuple[Definition, ...]] = {}
         self._outer: list[tuple[ast.Name, Scope]] = []
         self._uses: dict[Definition, list[ast.Name]] | None = None
+        self._sorted: set[Definition] = set()
         self._interned: dict[tuple[ast.AST, str, Path, How], Definition] = {}
         self._order: dict[Definition, int] = {}
-        _ScopePass(self, Scope(module, None)).run(module.body)
+        _ScopePass(self, Scope(tree.module, None)).run(tree.module.body)
         self._resolve_outer()
 
     def definitions(self, name: ast.Name) -> tuple[Definition, ...]:
@@ -110,12 +129,16 @@ class Flow:
         if self._uses is None:
             self._uses = {}
             for name, definitions in self._reach.items():
-                if isinstance(name.ctx, ast.Load | ast.Del):
+                if not isinstance(name.ctx, ast.Store):
                     for each in definitions:
                         self._uses.setdefault(each, []).append(name)
-            for names in self._uses.values():
-                names.sort(key=lambda name: (name.lineno, name.col_offset))
-        return self._uses.get(definition, [])
+        names = self._uses.get(definition)
+        if names is None:
+            return []
+        if definition not in self._sorted:
+            self._sorted.add(definition)
+            names.sort(key=lambda name: (name.lineno, name.col_offset))
+        return names
 
     def additions(self, definition: Definition) -> list[ast.Name]:
         """The targets of augmented assignments (`x += y`) that read what a definition bound; no part of `uses`."""
@@ -189,7 +212,8 @@ class _ScopePass:
         flow.scopes[scope.node] = scope
 
     def run(self, body: list[ast.stmt]) -> None:
-        self.local = frozenset(_bound_names(self.scope.node, self.scope)) - self.scope.global_names
+        bound = _bound_names(self.scope.node, self.scope, walrus=self.flow.walrus)
+        self.local = frozenset(bound) - self.scope.global_names
         for name in self.local - self.scope.nonlocal_names:
             self.scope.definitions.setdefault(name, [])
         self.block(body)
@@ -201,14 +225,14 @@ class _ScopePass:
             self.visit(statement)
 
     def visit(self, node: ast.stmt) -> None:
-        method = getattr(self, f"visit_{type(node).__name__}", None)
+        method = _VISITS.get(type(node))
         if method is not None:
-            method(node)
+            method(self, node)
         else:
             self.read_children(node)
 
     def read_children(self, node: ast.AST) -> None:
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             self.read(child)
 
     def visit_Assign(self, node: ast.Assign) -> None:
@@ -421,25 +445,31 @@ class _ScopePass:
     # -- expressions
 
     def read(self, node: ast.AST) -> None:
-        match node:
-            case ast.Name():
-                self.record(node)
-            case ast.NamedExpr():
-                self.read(node.value)
-                self.bind(node.target, node, "walrus", node.value)
-            case ast.Lambda():
-                self.read_signature(node.args)
-                if node not in self.flow.scopes:
-                    run = _ScopePass(self.flow, self.inner(node))
-                    run.parameters(node.args)
-                    run.local = frozenset(run.scope.definitions)
-                    run.read(node.body)
-            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                self.read_comprehension(node)
-            case ast.stmt():
-                self.visit(node)
-            case _:
-                self.read_children(node)
+        kind = type(node)  # half of all nodes are names, attributes, calls and constants: those go first
+        if kind is ast.Name:
+            self.record(node)  # type: ignore[arg-type]
+        elif kind is ast.Attribute:
+            self.read(node.value)  # type: ignore[attr-defined]
+        elif kind is ast.Call:
+            self.read_children(node)
+        elif kind is ast.Constant:
+            pass
+        elif isinstance(node, ast.NamedExpr):
+            self.read(node.value)
+            self.bind(node.target, node, "walrus", node.value)
+        elif isinstance(node, ast.Lambda):
+            self.read_signature(node.args)
+            if node not in self.flow.scopes:
+                run = _ScopePass(self.flow, self.inner(node))
+                run.parameters(node.args)
+                run.local = frozenset(run.scope.definitions)
+                run.read(node.body)
+        elif isinstance(node, _COMPREHENSIONS):
+            self.read_comprehension(node)
+        elif isinstance(node, ast.stmt):
+            self.visit(node)
+        else:
+            self.read_children(node)
 
     def read_comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
         """Inline, since it runs at once; its targets hide names of the scope only inside it."""
@@ -526,8 +556,18 @@ class _ScopePass:
         return definition
 
 
-def _bound_names(node: ScopeNode, scope: Scope) -> Iterator[str]:
-    """Names bound anywhere in a scope's own body; collects `global` and `nonlocal` on the way."""
+_VISITS: dict[type[ast.AST], Callable[[_ScopePass, Any], None]] = {
+    getattr(ast, name.removeprefix("visit_")): method
+    for name, method in vars(_ScopePass).items()
+    if name.startswith("visit_")
+}
+
+
+def _bound_names(node: ScopeNode, scope: Scope, *, walrus: bool) -> Iterator[str]:
+    """Names bound anywhere in a scope's own body; collects `global` and `nonlocal` on the way.
+
+    Without a walrus in the module, expressions that are no targets bind nothing and are passed over.
+    """
     arguments = getattr(node, "args", None)
     if isinstance(arguments, ast.arguments):
         for argument in (
@@ -542,7 +582,14 @@ def _bound_names(node: ScopeNode, scope: Scope) -> Iterator[str]:
     pending: list[ast.AST] = list(node.body) if isinstance(node.body, list) else [node.body]
     while pending:
         current = pending.pop()
+        if not walrus and (plain := _TARGETS.get(type(current))) is not None:
+            for field in plain:
+                value = getattr(current, field)
+                pending.extend(value if isinstance(value, list) else (value,))
+            continue
         match current:
+            case ast.Name(ctx=ast.Load()) | ast.Constant():
+                continue
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield current.name
                 pending.extend(current.decorator_list)
@@ -550,7 +597,7 @@ def _bound_names(node: ScopeNode, scope: Scope) -> Iterator[str]:
             case ast.Lambda():
                 continue
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                for part in ast.walk(current):
+                for part in ast.walk(current) if walrus else ():
                     if isinstance(part, ast.NamedExpr):
                         yield part.target.id
                 continue
@@ -570,4 +617,4 @@ def _bound_names(node: ScopeNode, scope: Scope) -> Iterator[str]:
                 yield current.name
             case ast.MatchMapping() if current.rest:
                 yield current.rest
-        pending.extend(ast.iter_child_nodes(current))
+        pending.extend(children(current))

@@ -645,7 +645,7 @@ class Inference:
     def _returned(self, function: ast.FunctionDef) -> Values:
         found: Values = NOTHING
         script = self.script
-        if script.in_scope(function, ast.Yield) or script.in_scope(function, ast.YieldFrom):
+        if any(script.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
             return frozenset({Value(Kind.ITERATOR, function, script, name="generator")})
         returned = [part.value for part in script.in_scope(function, ast.Return) if part.value is not None]
         for value in returned:

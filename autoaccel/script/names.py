@@ -38,6 +38,8 @@ def canonical(name: str) -> str:
     `torch.utils.data.DataLoader`."""
     if name in _EXACT:
         return _EXACT[name]
+    if not name.startswith("torch"):
+        return name
     for pattern, replacement in _MOVED:
         moved, count = pattern.subn(replacement, name)
         if count:

@@ -27,6 +27,7 @@ _MOST_LOADED = 48  # project files parsed for the sake of others
 _MOST_BYTES = 400_000
 _MOST_LEVELS = 3  # folders between a script and the root of its distribution
 _NO_CUT = 1 << 30
+_STARTERS = ("Process", "Thread", "spawn", "start_processes")
 _IMPORT_LINE = re.compile(r"^[ \t]*(?:from|import)\b[^#\n]*(?:\([^)]*\))?", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 
@@ -306,14 +307,7 @@ class Project:
         try:
             found: list[tuple[Script, ast.Call]] = []
             for other in self.neighbours(script):
-                aliases = other.import_aliases(wanted)
-                for call in other.find(ast.Call):
-                    terminal = _terminal(call.func)
-                    if instance_call:
-                        if not self._may_hold_instance(other, call.func):
-                            continue
-                    elif terminal not in wanted and terminal not in aliases:
-                        continue
+                for call in self._candidate_calls(other, wanted, instance=instance_call):
                     if self._enters(other, call, function, cls):
                         found.append((other, call))
         finally:
@@ -324,6 +318,15 @@ class Project:
         if cut >= level:
             self._callers[function] = result
         return result
+
+    def _candidate_calls(self, other: Script, wanted: tuple[str, ...], *, instance: bool) -> Iterator[ast.Call]:
+        """Calls under one of these names, or of what can be an instance."""
+        if instance:
+            return (call for call in other.find(ast.Call) if self._may_hold_instance(other, call.func))
+        names = (*wanted, *other.import_aliases(wanted))
+        return iter(
+            other.tree_index.in_order([call for name in names for call in other.calls_by_last_name.get(name, ())])
+        )
 
     def _may_hold_instance(self, other: Script, function: ast.expr) -> bool:
         """Whether a callee can be an object that was stored under a name: not a builtin, a library function or a
@@ -390,7 +393,9 @@ class Project:
             self._started[function] = tuple(
                 (other, call)
                 for other in self.neighbours(script)
-                for call in other.find(ast.Call)
+                for call in other.tree_index.in_order(
+                    [call for name in _STARTERS for call in other.calls_by_last_name.get(name, ())]
+                )
                 if (target := _started(call)) is not None and _is_name_of(other, target, script, function)
             )
         return self._started[function]
@@ -489,7 +494,8 @@ def _attributes(ref: ClassRef) -> dict[str, list[Binding]]:
             continue
         receiver = method.args.args[0].arg
         plain, annotated = ref.script.in_scope(method, ast.Assign), ref.script.in_scope(method, ast.AnnAssign)
-        for part in sorted((*plain, *annotated), key=lambda each: (each.lineno, each.col_offset)):
+        assignments: list[ast.Assign | ast.AnnAssign] = [*plain, *annotated]
+        for part in sorted(assignments, key=lambda each: (each.lineno, each.col_offset)):
             if isinstance(part, ast.Assign):
                 for target in part.targets:
                     _bind(target, part.value, (), receiver, found)
@@ -520,11 +526,12 @@ def _terminal(function: ast.expr) -> str | None:
 
 
 def _module_file(root: Path, parts: list[str]) -> Path | None:
-    base = root.joinpath(*parts)
-    if parts and base.with_suffix(".py").is_file() and not base.name.startswith("."):
-        return base.with_suffix(".py")
-    package = base / "__init__.py"
-    return package if package.is_file() else None
+    # Most imports lead nowhere: paths are made only for what is there.
+    base = os.path.join(root, *parts)  # noqa: PTH118
+    for file in (base + ".py", base + "/__init__.py") if parts else (base + "/__init__.py",):
+        if os.path.isfile(file):  # noqa: PTH113
+            return Path(file)
+    return None
 
 
 def _imports(script: Script, stem: str) -> bool:

@@ -46,7 +46,7 @@ class Script:
         self.tree_index = Tree(text)
         self.tree = self.tree_index.module
         self.inference = Inference(self)
-        self._qualnames: dict[ast.expr, tuple[str, bool] | None] = {}
+        self._qualnames: dict[ast.AST, tuple[str, bool] | None] = {}
         self._class_refs: dict[ast.ClassDef, ClassRef] = {}
         self._aliases: dict[tuple[str, ...], frozenset[str]] = {}
 
@@ -98,7 +98,7 @@ class Script:
 
     @cached_property
     def flow(self) -> Flow:
-        return Flow(self.tree)
+        return Flow(self.tree_index)
 
     @property
     def module_scope(self) -> Scope:
@@ -121,9 +121,12 @@ class Script:
 
         None when the root is not an import, is rebound, or comes by star import.
         """
-        if not isinstance(expression, ast.Name | ast.Attribute):
+        if expression in self._qualnames:
+            found = self._qualnames[expression]
+        elif isinstance(expression, ast.Name | ast.Attribute):
+            found = self._qualified(expression)
+        else:
             return None
-        found = self._qualified(expression)
         return None if found is None else found[0]
 
     def is_project_name(self, expression: ast.AST) -> bool:
@@ -153,10 +156,29 @@ class Script:
 
     def calls(self, *names: str) -> Iterator[ast.Call]:
         """Calls of these qualified names, in source order."""
-        wanted = frozenset(names)
+        found = [calls for name in dict.fromkeys(names) if (calls := self._calls_by_qualname.get(name)) is not None]
+        if len(found) < 2:
+            return iter(found[0] if found else ())
+        return iter(self.tree_index.in_order([call for calls in found for call in calls]))
+
+    @cached_property
+    def _calls_by_qualname(self) -> dict[str, list[ast.Call]]:
+        found: dict[str, list[ast.Call]] = {}
         for call in self.find(ast.Call):
-            if self.qualname(call.func) in wanted:
-                yield call
+            name = self.qualname(call.func)
+            if name is not None:
+                found.setdefault(name, []).append(call)
+        return found
+
+    @cached_property
+    def calls_by_last_name(self) -> dict[str, list[ast.Call]]:
+        """Calls by the last part of what they call: `step` for `optimizer.step()`, in source order."""
+        found: dict[str, list[ast.Call]] = {}
+        for call in self.find(ast.Call):
+            match call.func:
+                case ast.Name(id=name) | ast.Attribute(attr=name):
+                    found.setdefault(name, []).append(call)
+        return found
 
     def import_aliases(self, names: tuple[str, ...]) -> frozenset[str]:
         """Local names under which `from … import name as alias` brings these names."""

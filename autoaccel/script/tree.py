@@ -145,6 +145,10 @@ class Tree:
             end = self._ends[node] = self._positions[last] + 1
         return self._positions[node], end
 
+    def in_order(self, nodes: Sequence[Node]) -> list[Node]:
+        """Nodes put in preorder."""
+        return sorted(nodes, key=self._positions.__getitem__)
+
     def shallowest(self, nodes: Sequence[ast.AST]) -> ast.AST | None:
         """The node that lies least deep, of several the first: what `ast.walk` would meet before the others."""
         return min(nodes, key=lambda node: (self._depth(node), self._positions[node]), default=None)
