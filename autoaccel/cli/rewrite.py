@@ -21,7 +21,7 @@ from autoaccel.cli.interactive import Chooser
 from autoaccel.cli.options import SourcePath, file_options, output_options, rule_options
 from autoaccel.cli.terminal import Terminal, colour_diff, describe, terminal
 from autoaccel.reports import diff as diffs
-from autoaccel.reports import full
+from autoaccel.reports import rewritten
 
 if TYPE_CHECKING:
     from autoaccel.config import Plan
@@ -259,7 +259,7 @@ def _deliver(done: Done, run: Run) -> bool:
         sources.write(task.destination, source, result.after)
     elif result.changed:
         sources.replace(task.path, source, result.after)
-    for line in full.lines(result, task.path):
+    for line in rewritten.lines(result, task.path):
         run.terminal.say(line)
     return True
 
@@ -310,7 +310,7 @@ def _named(path: Path) -> Path:
 
 
 def _summarise(done: Sequence[Done], failures: int, run: Run) -> None:
-    for line in full.summary([each.result for each in done], preview=run.mode.previews, failed=failures):
+    for line in rewritten.summary([each.result for each in done], preview=run.mode.previews, failed=failures):
         run.terminal.say(line)
     if run.mode.output not in (None, STDIN) and done:
         run.terminal.say(f"Written to {run.mode.output}; the original is as it was.")

@@ -44,17 +44,28 @@ class CannotApplyError(Exception):
 
 def apply(places: Places, findings: Sequence[Finding]) -> str:
     """The text with the edits of these findings, which a plan has found to fit together. Raises `CannotApplyError`."""
-    if not findings:
-        return places.text
-    for dress in (disguise.light, disguise.full):
-        dressed = dress(places.text)
-        module = _parse(dressed.text)
-        positions = _Positions()
-        positions._gen(MetadataWrapper(module, unsafe_skip_copy=True))
-        if positions.code == dressed.text:
-            edited = _Transformer(places, module, positions.ranges, findings, dressed.shifts).result()
-            return dressed.reveal(edited.code)
-    raise CannotApplyError("LibCST cannot reproduce this file")
+    return Concrete(places).edited(findings) if findings else places.text
+
+
+class Concrete:
+    """A text as LibCST sees it: parsed once, edited any number of times. Raises `CannotApplyError`."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        for dress in (disguise.light, disguise.full):
+            self._dressed = dress(places.text)
+            self._module = _parse(self._dressed.text)
+            self._positions = _Positions()
+            self._positions._gen(MetadataWrapper(self._module, unsafe_skip_copy=True))
+            if self._positions.code == self._dressed.text:
+                self._nodes = _Nodes.of(self._positions.ranges)
+                return
+        raise CannotApplyError("LibCST cannot reproduce this file")
+
+    def edited(self, findings: Sequence[Finding]) -> str:
+        """`apply`, for this text."""
+        transformer = _Transformer(self._places, self._module, self._nodes, findings, self._dressed.shifts)
+        return self._dressed.reveal(transformer.result().code)
 
 
 def _parse(text: str) -> cst.Module:
@@ -82,6 +93,36 @@ class _Positions(PositionProvider):
         self.ranges = cast("Mapping[cst.CSTNode, CodeRange]", self._computed)
 
 
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """The nodes of the concrete tree by where they are."""
+
+    ranges: Mapping[cst.CSTNode, CodeRange]
+    by_span: Mapping[tuple[Position, Position], cst.BaseExpression]
+    by_start: Mapping[Position, Statement]
+
+    @classmethod
+    def of(cls, ranges: Mapping[cst.CSTNode, CodeRange]) -> _Nodes:
+        by_span: dict[tuple[Position, Position], cst.BaseExpression] = {}
+        by_start: dict[Position, Statement] = {}
+        for node, where in ranges.items():
+            if isinstance(node, cst.BaseExpression):
+                by_span.setdefault(_span(node, where, ranges), node)
+            elif isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
+                by_start[where.start.line, where.start.column] = node
+        return cls(ranges, by_span, by_start)
+
+
+def _span(
+    node: cst.BaseExpression, where: CodeRange, ranges: Mapping[cst.CSTNode, CodeRange]
+) -> tuple[Position, Position]:
+    start, end = where.start, where.end
+    # `ast` counts the parentheses of a tuple or a generator expression as its own.
+    if node.lpar and isinstance(node, cst.Tuple | cst.GeneratorExp):
+        start, end = ranges[node.lpar[-1]].start, ranges[node.rpar[0]].end
+    return (start.line, start.column), (end.line, end.column)
+
+
 @dataclass(slots=True)
 class _ExpressionEdits:
     """What happens to one expression, in this order: arguments dropped, arguments added, the whole replaced."""
@@ -97,7 +138,7 @@ class _Transformer(cst.CSTTransformer):
         self,
         places: Places,
         module: cst.Module,
-        ranges: Mapping[cst.CSTNode, CodeRange],
+        nodes: _Nodes,
         findings: Sequence[Finding],
         shifts: dict[int, int],
     ) -> None:
@@ -107,8 +148,7 @@ class _Transformer(cst.CSTTransformer):
         self.default_indent = module.default_indent
         self._shifts = shifts
         self._fragments = Fragments(preferred_quote(places.text))
-        self._positions = ranges
-        self._index_nodes()
+        self._nodes = nodes
         self._expressions: dict[cst.CSTNode, _ExpressionEdits] = {}
         self._decorators: dict[cst.CSTNode, list[tuple[Code, Finding]]] = {}
         self._beside = blocks.StatementEdits()
@@ -127,35 +167,19 @@ class _Transformer(cst.CSTTransformer):
 
     # -- from ast nodes to the nodes of the concrete tree
 
-    def _index_nodes(self) -> None:
-        self._by_span: dict[tuple[Position, Position], cst.BaseExpression] = {}
-        self._by_start: dict[Position, Statement] = {}
-        for node, where in self._positions.items():
-            if isinstance(node, cst.BaseExpression):
-                self._by_span.setdefault(self._span(node, where), node)
-            elif isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
-                self._by_start[where.start.line, where.start.column] = node
-
-    def _span(self, node: cst.BaseExpression, where: CodeRange) -> tuple[Position, Position]:
-        start, end = where.start, where.end
-        # `ast` counts the parentheses of a tuple or a generator expression as its own.
-        if node.lpar and isinstance(node, cst.Tuple | cst.GeneratorExp):
-            start, end = self._positions[node.lpar[-1]].start, self._positions[node.rpar[0]].end
-        return (start.line, start.column), (end.line, end.column)
-
     def _shifted(self, position: Position) -> Position:
         return position[0], position[1] - self._shifts.get(position[0], 0)
 
     def _expression(self, node: ast.expr) -> cst.BaseExpression:
         start, end = self._places.span(node)
-        found = self._by_span.get((self._shifted(start), self._shifted(end)))
+        found = self._nodes.by_span.get((self._shifted(start), self._shifted(end)))
         if found is None:
             raise CannotApplyError(f"no expression found at line {start[0]}, column {start[1] + 1}")
         return found
 
     def _statement(self, node: ast.stmt) -> Statement:
         start = self._places.start(node)
-        found = self._by_start.get(self._shifted(start))
+        found = self._nodes.by_start.get(self._shifted(start))
         if found is None:
             raise CannotApplyError(f"no statement found at line {start[0]}, column {start[1] + 1}")
         return found
@@ -219,7 +243,7 @@ class _Transformer(cst.CSTTransformer):
         if isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
             if isinstance(node, cst.FunctionDef | cst.ClassDef) and node.decorators:
                 return True
-            where = self._positions[node]
+            where = self._nodes.ranges[node]
             following = bisect.bisect_left(self._lines, where.start.line)
             return following < len(self._lines) and self._lines[following] <= where.end.line
         return not isinstance(node, cst.BaseParenthesizableWhitespace | cst.TrailingWhitespace | cst.EmptyLine)

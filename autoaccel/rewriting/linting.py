@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +15,15 @@ from autoaccel.rewriting.places import raw_lines
 from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
 from autoaccel.rewriting.recording import in_order, record, records
 from autoaccel.rewriting.rule import Rule
+from autoaccel.rewriting.wording import wording
 
 if TYPE_CHECKING:
-    from autoaccel.rewriting.engine import Analysis
+    from autoaccel.rewriting.apply import Concrete
+    from autoaccel.rewriting.engine import Analysis, RewriteError
+    from autoaccel.rewriting.places import Places
     from autoaccel.script import Project
+
+_LONG = 1000  # lines from which the exact comparison of frequent lines would take long
 
 
 def lint(
@@ -29,15 +35,15 @@ def lint(
     project: Project | None = None,
     changes: bool = False,
 ) -> Report:
-    """Report on one text. With `changes` each finding is carried out by itself, which costs LibCST."""
+    """Report on one text. With `changes` each finding is carried out by itself, too, which costs LibCST."""
     name = str(path or "<text>")
     if not engine.concerned(text, rules):
         return Report(name)
     try:
         analysis = engine.analyse(text, path, rules, tier=tier, project=project)
-        found = [_record(each, analysis, changes=changes) for each in analysis.findings]
+        found = _recorded(analysis, changes=changes)
     except engine.RewriteError as error:
-        return Report(name, failures=(Failure(str(error), error.line, error.column, error.defect),))
+        return Report(name, failures=(_failure(error),))
     return Report(
         name,
         tuple(in_order(found)),
@@ -46,21 +52,41 @@ def lint(
     )
 
 
-def _record(finding: Finding, analysis: Analysis, *, changes: bool) -> Record:
-    said = record(finding, analysis.places, 1)
-    return dataclasses.replace(said, changes=_changes(finding, analysis)) if changes else said
+def _failure(error: RewriteError) -> Failure:
+    code = "internal-error" if error.defect else "invalid-syntax"
+    return Failure(str(error), error.line, error.column, error.defect, code)
 
 
-def _changes(finding: Finding, analysis: Analysis) -> tuple[TextEdit, ...]:
+def _recorded(analysis: Analysis, *, changes: bool) -> list[Record]:
+    concrete = _concrete(analysis) if changes and analysis.findings else None
+    return [
+        dataclasses.replace(
+            record(finding, analysis.places, 1),
+            fix=wording(finding, analysis.places),
+            changes=_changes(finding, analysis.places, concrete) if concrete else (),
+        )
+        for finding in analysis.findings
+    ]
+
+
+def _concrete(analysis: Analysis) -> Concrete | None:
+    """The text for LibCST, parsed once for all findings; None where LibCST cannot edit it faithfully."""
+    from autoaccel.rewriting.apply import CannotApplyError, Concrete
+
+    try:
+        return Concrete(analysis.places)
+    except CannotApplyError:
+        return None
+
+
+def _changes(finding: Finding, places: Places, concrete: Concrete) -> tuple[TextEdit, ...]:
     """One finding carried out with all that it needs; none where LibCST cannot do it in this file."""
     from autoaccel.rewriting.apply import CannotApplyError
 
-    before = analysis.places.text
     try:
-        after = engine.apply(analysis, _with_needs(finding))
+        return text_edits(places.text, concrete.edited(_with_needs(finding)))
     except CannotApplyError:
         return ()
-    return text_edits(before, after)
 
 
 def _with_needs(finding: Finding) -> list[Finding]:
@@ -70,13 +96,35 @@ def _with_needs(finding: Finding) -> list[Finding]:
 def text_edits(before: str, after: str) -> tuple[TextEdit, ...]:
     """The whole lines that differ."""
     old, new = raw_lines(before), raw_lines(after)
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    start, end = _common(old, new)
+    stop, other_stop = len(old) - end, len(new) - end
+    # What is frequent taken for junk makes edits coarse, which in long files is better than to wait.
+    matcher = difflib.SequenceMatcher(None, old[start:stop], new[start:other_stop], autojunk=stop - start > _LONG)
     edits = []
-    for tag, start, end, other, other_end in matcher.get_opcodes():
+    for tag, first, last, other, other_last in matcher.get_opcodes():
         if tag != "equal":
-            where = Range(*_position(start, old), *_position(end, old))
-            edits.append(TextEdit(where, "".join(new[other:other_end])))
+            where = Range(*_position(start + first, old), *_position(start + last, old))
+            edits.append(TextEdit(where, "".join(new[start + other : start + other_last])))
     return tuple(edits)
+
+
+def applied(text: str, edits: Sequence[TextEdit]) -> str:
+    """The text with edits carried out, as any reader of a report would."""
+    lines = raw_lines(text)
+    starts = [0, *itertools.accumulate(map(len, lines))]
+    for edit in reversed(edits):
+        where = edit.where
+        start, end = starts[where.line - 1] + where.column - 1, starts[where.end_line - 1] + where.end_column - 1
+        text = text[:start] + edit.content + text[end:]
+    return text
+
+
+def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """How many lines are the same at the beginning, and how many of the others at the end."""
+    most = min(len(old), len(new))
+    start = next((index for index in range(most) if old[index] != new[index]), most)
+    end = next((index for index in range(most - start) if old[-1 - index] != new[-1 - index]), most - start)
+    return start, end
 
 
 def _position(line: int, lines: Sequence[str]) -> tuple[int, int]:

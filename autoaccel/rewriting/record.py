@@ -69,6 +69,8 @@ class Failure:
     column: int = 1
     traceback: str = ""
     """Where the defect is, if it is a defect of the tool or of a rule."""
+    code: str = "unreadable"
+    """What reports call it in the place of a rule's code; also `invalid-syntax` and `internal-error`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The report for people: a line for each rewrite, a line for each opportunity left alone and why, and a summary."""
+"""The report of `rewrite` for people: a line for each rewrite, a line for each opportunity left alone and why, and a summary."""
 
 from __future__ import annotations
 

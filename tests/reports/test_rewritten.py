@@ -1,4 +1,4 @@
-"""The report for people."""
+"""The report of `rewrite` for people."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from autoaccel.reports.full import counted, lines, summary
+from autoaccel.reports.rewritten import counted, lines, summary
 from autoaccel.rewriting.engine import Result
 from autoaccel.rewriting.record import Range, Record
 
