@@ -45,6 +45,7 @@ Models and evaluation:
     sampling        forwards amid training that are only looked at
     unit_tests      places that belong to tests
     repetition      places that run a single time
+    imports         dotted names that a file imports
 """
 
 from autoaccel.script.project import Project

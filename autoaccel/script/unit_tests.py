@@ -6,6 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from autoaccel.script.imports import imported
+
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
@@ -22,25 +24,13 @@ def in_unit_test(script: Script, node: ast.AST) -> bool:
 def is_unit_test_file(script: Script) -> bool:
     """A file that imports a framework for tests, or that pytest would collect: named as one, with `test_…` functions
     that nothing in it calls."""
-    if any(_FRAMEWORKS.match(module) for module in _imported(script)):
+    if any(_FRAMEWORKS.match(name) for name in imported(script)):
         return True
     if script.path is None or not _FILE.fullmatch(script.path.name):
         return False
     called = {call.func.id for call in script.find(ast.Call) if isinstance(call.func, ast.Name)}
     named = {each.name for each in script.find(ast.FunctionDef) if each.name.startswith("test_")}
     return bool(named) and not named & called
-
-
-def _imported(script: Script) -> list[str]:
-    plain = [alias.name for node in script.find(ast.Import) for alias in node.names]
-    return [*plain, *(_module(node) for node in script.find(ast.ImportFrom))]
-
-
-def _module(node: ast.ImportFrom) -> str:
-    """`unittest.mock` for `from unittest import mock` as well."""
-    if node.level or node.module is None:
-        return ""
-    return f"{node.module}.{node.names[0].name}" if len(node.names) == 1 else node.module
 
 
 def _is_case(script: Script, node: ast.AST) -> bool:

@@ -83,6 +83,7 @@ def _moved(script: Script, moved: Move) -> Iterator[Finding | Skipped]:
     if moved.device is not None and _is_host(moved.device):
         return
     problem = made.problem or moved.problem or problem or _unknown_precision(script, made, moved)
+    problem = problem or _computed(script, made)
     if problem is not None:
         yield RULE.skip(moved.call, problem)
     else:
@@ -119,6 +120,13 @@ def _unknown_precision(script: Script, made: Creation, moved: Move) -> str | Non
     if known or (_folds_move(script, made, moved) and not made.casts):
         return None
     return "a cast of data of unknown precision stays on the host"
+
+
+def _computed(script: Script, made: Creation) -> str | None:
+    """A legacy type that is given computed data: they are copied either way, and may be converted differently."""
+    legacy = tensor_type(script, made.call.func) is not None
+    literal = all(_is_literal(each) for each in made.call.args)
+    return "its data are computed, and copied either way" if legacy and not literal else None
 
 
 def _is_literal(data: ast.expr) -> bool:

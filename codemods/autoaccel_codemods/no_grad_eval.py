@@ -43,6 +43,7 @@ from autoaccel.rewriting.finding import (
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script
 from autoaccel.script.evaluation import EvaluationPass, forward_calls
+from autoaccel.script.imports import imported
 from autoaccel.script.sampling import samples
 from autoaccel.script.tree import walk_scope
 
@@ -60,9 +61,10 @@ _FAST_PATH = ("torch.nn.TransformerEncoder", "torch.nn.TransformerEncoderLayer",
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
     for found in (*script.evaluations, *samples(script)):
-        problem = found.problem or _framework(script, found) or _undecorated(script, found) or _leak(script, found)
         if found.covered:
             continue
+        problem = found.problem or _framework(script, found) or _graph_tool(script)
+        problem = problem or _undecorated(script, found) or _leak(script, found)
         if problem is not None:
             yield RULE.skip(found.node, problem)
             continue
@@ -105,6 +107,12 @@ def _framework(script: Script, found: EvaluationPass) -> str | None:
     bases = tuple(script.project.external_lineage(script.class_ref(owner)))
     own = any(name.split(".")[0] in ("lightning", "pytorch_lightning", "ignite", "fastai") for name in bases)
     return "its framework switches gradients off" if own else None
+
+
+def _graph_tool(script: Script) -> str | None:
+    """Tools that run a model to look at its graph, where the grad mode is part of what they record."""
+    tool = any(name == "torch.fx" or name.startswith("torch.fx.") for name in imported(script))
+    return "the file records or transforms the graphs of models" if tool else None
 
 
 def _undecorated(script: Script, found: EvaluationPass) -> str | None:
