@@ -265,9 +265,7 @@ def _renewed(project: Project | None, path: Path | None, text: str) -> Project |
     """The project with this file's new text: what was learned of the old one must not be asked again."""
     if project is None or path is None:
         return None
-    from autoaccel.script import Project
-
-    return Project(project.files, {**project.texts, path: text})
+    return project.changed(path, text)
 
 
 def _names(findings: Iterable[Finding]) -> str:

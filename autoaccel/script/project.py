@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import ast
 import os
-import re
-import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoaccel.script import external
+from autoaccel.script.files import Files
 from autoaccel.script.flow import Definition
 from autoaccel.script.flow import Path as PartPath
 
@@ -24,12 +23,9 @@ if TYPE_CHECKING:
 _MOST_NEIGHBOURS = 200  # files looked at per folder when searching for importers
 _MOST_IMPORTERS = 24
 _MOST_LOADED = 48  # project files parsed for the sake of others
-_MOST_BYTES = 400_000
 _MOST_LEVELS = 3  # folders between a script and the root of its distribution
 _NO_CUT = 1 << 30
 _STARTERS = ("Process", "Thread", "spawn", "start_processes")
-_IMPORT_LINE = re.compile(r"^[ \t]*(?:from|import)\b[^#\n]*(?:\([^)]*\))?", re.MULTILINE)
-_WORD = re.compile(r"\w+")
 
 Binding = tuple[ast.expr | Definition, PartPath]
 
@@ -43,12 +39,30 @@ class ClassInfo:
     attributes: dict[str, list[Binding]]
 
 
-class Project:
-    """Loads project files on demand; `texts` holds files by path that are to be seen instead of what is on disk."""
+@dataclass(slots=True)
+class Consulted:
+    """What answers lean on besides the text of the script itself.
 
-    def __init__(self, files: Iterable[Path] = (), texts: dict[Path, str] | None = None) -> None:
-        self.files = tuple(Path(os.path.abspath(path)) for path in files)
-        self.texts = {Path(os.path.abspath(path)): text for path, text in (texts or {}).items()}
+    `texts` are the files that were read, `imports` files beside the project whose import lines were looked at,
+    `folders` those whose listings (Python files and folders) were; `mentions` whether anybody asked which files of the
+    project mention a word on their import lines."""
+
+    texts: set[Path] = field(default_factory=set)
+    imports: set[Path] = field(default_factory=set)
+    folders: set[Path] = field(default_factory=set)
+    mentions: bool = False
+
+
+class Project:
+    """What is known of a script and of the files around it, loaded on demand.
+
+    Each script that is analysed has a project of its own (`fresh`), so that what is said of it follows from its text
+    and the files alone, and not from what was analysed before; they share the files.
+    """
+
+    def __init__(self, files: Iterable[Path] | Files = (), texts: dict[Path, str] | None = None) -> None:
+        self.consulted = Consulted()
+        self.disk = files if isinstance(files, Files) else Files(files, texts)
         self.open_evaluations: dict[object, int] = {}
         self.deepest_cut = _NO_CUT
         self.evaluations = 0
@@ -61,27 +75,39 @@ class Project:
         self.reads: dict[ast.AST, frozenset[str]] = {}
         self.changes: dict[ast.AST, frozenset[str]] = {}
         self._scripts: dict[Path, Script | None] = {}
-        self._words: dict[Path, frozenset[str]] = {}
         self._stored: tuple[int, set[str]] = (0, set())
         self._definers: dict[tuple[ast.ClassDef, str], ast.ClassDef] = {}
-        self._loaded = 0
-        self._located: dict[tuple[Script, str, int], tuple[Path, tuple[str, ...]] | None] = {}
+        self._located: dict[tuple[Path, str, int], tuple[Path, tuple[str, ...]] | None] = {}
         self._classes: dict[ast.ClassDef, ClassInfo] = {}
         self._callers: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
+        self._importers: dict[Path, tuple[Path, ...]] = {}
         self._neighbours: dict[Path, tuple[Script, ...]] = {}
         self._opened: dict[ast.AST, int] = {}
         self._opened_stars: set[Script] = set()
         self._started: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return self.disk.paths
+
+    @property
+    def texts(self) -> dict[Path, str]:
+        return self.disk.texts
+
+    def fresh(self) -> Project:
+        """The same files, of which nothing is known yet; what they are asked is noted here as well."""
+        project = Project(self.disk)
+        project.consulted = self.consulted
+        return project
+
+    def changed(self, path: Path, text: str) -> Project:
+        """The same files with another text for one of them; nothing is known of them yet."""
+        return Project(self.disk.changed(path, text))
+
     def add(self, script: Script) -> None:
-        """Register a script that was loaded from text; the bounds on what is read and evaluated begin anew with it."""
-        self._loaded = self.total_evaluations = 0
+        """Register the script that is analysed."""
         if script.path is not None:
             self._scripts[script.path] = script
-
-    def seen(self, path: Path) -> Script | None:
-        """The script at a path, if it was loaded before."""
-        return self._scripts.get(path)
 
     def script(self, path: Path) -> Script | None:
         """The script at a path; None when it cannot be read or parsed."""
@@ -89,18 +115,14 @@ class Project:
 
         path = Path(os.path.abspath(path))
         if path not in self._scripts:
-            if self._loaded >= _MOST_LOADED:
+            if len(self._scripts) > _MOST_LOADED:
                 return None
-            self._loaded += 1
             self._scripts[path] = None
-            text = self.texts.get(path)
-            if text is None:
-                text = _read(path)
-            if text is not None:
-                try:
-                    self._scripts[path] = Script(text, path, self)
-                except (SyntaxError, ValueError, RecursionError, MemoryError):
-                    self._scripts[path] = None
+            text = self._text(path)
+            try:
+                self._scripts[path] = Script(text, path, self) if text is not None else None
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                self._scripts[path] = None
         return self._scripts[path]
 
     # -- imports
@@ -117,23 +139,45 @@ class Project:
 
     def locate(self, script: Script, target: str, level: int) -> tuple[Path, tuple[str, ...]] | None:
         """The project file in which an import ends and what of the dotted name is left over; reads no file."""
-        key = (script, target, level)
+        return None if script.path is None else self._locate(script.path, target, level)
+
+    def _locate(self, home: Path, target: str, level: int) -> tuple[Path, tuple[str, ...]] | None:
+        key = (home, target, level)
         if key not in self._located:
-            self._located[key] = self._locate(script, target, level)
+            self._located[key] = self._search(home, target, level)
         return self._located[key]
 
-    def _locate(self, script: Script, target: str, level: int) -> tuple[Path, tuple[str, ...]] | None:
+    def _search(self, home: Path, target: str, level: int) -> tuple[Path, tuple[str, ...]] | None:
         parts = target.split(".") if target else []
         if not level and parts[:1] in (["autoaccel"], ["autoaccel_runtime"]):
             return None  # the runtime is a library, also where a copy of it stands beside the script
-        for root in self._roots(script, level):
+        for root in self._roots(home, level):
             for cut in range(len(parts), -1, -1):
                 if cut == 0 and not level:
                     continue
-                path = _module_file(root, parts[:cut])
-                if path is not None and not (path == script.path and cut == len(parts)):
+                path = self._module_file(root, parts[:cut])
+                if path is not None and not (path == home and cut == len(parts)):
                     return path, tuple(parts[cut:])
         return None
+
+    def _module_file(self, root: Path, parts: list[str]) -> Path | None:
+        folder = root
+        for part in parts[:-1]:
+            if f"{part}/" not in self._listing(folder):
+                return None
+            folder = folder / part
+        if parts:
+            name = parts[-1]
+            if f"{name}.py" in self._listing(folder) and not name.startswith("."):
+                return folder / f"{name}.py"
+            if f"{name}/" not in self._listing(folder):
+                return None
+            folder = folder / name
+        return folder / "__init__.py" if "__init__.py" in self._listing(folder) else None
+
+    def _listing(self, folder: Path) -> frozenset[str]:
+        self.consulted.folders.add(folder)
+        return self.disk.listing(folder)
 
     def is_local(self, script: Script, target: str, level: int) -> bool:
         return self.locate(script, target, level) is not None
@@ -155,42 +199,110 @@ class Project:
                 self._opened_stars.discard(source)
         return None
 
-    def _roots(self, script: Script, level: int) -> Iterator[Path]:
-        if script.path is None:
-            return
-        folder = script.path.parent
+    def _roots(self, home: Path, level: int) -> Iterator[Path]:
+        folder = home.parent
         if level:
             for _ in range(level - 1):
                 folder = folder.parent
             yield folder
             return
         yield folder
-        while (folder / "__init__.py").exists() and folder.parent != folder:
+        while self._is_package(folder):
             folder = folder.parent
             yield folder
         for path in self.files[:1]:
             if path.parent != folder and path.parent in folder.parents:
                 yield path.parent
-        yield from _distribution(folder)
+        yield from self._distribution(folder)
 
-    def neighbours(self, script: Script) -> tuple[Script, ...]:
-        """The script itself and the project files whose calls may reach it: those that mention its module name near
-        by."""
-        if script.path is None:
-            return (script,)
-        path = script.path
-        known = self._neighbours.get(path)
+    def _is_package(self, folder: Path) -> bool:
+        return "__init__.py" in self._listing(folder) and folder.parent != folder
+
+    def _distribution(self, folder: Path) -> Iterator[Path]:
+        """Where the packages stand to which a folder of scripts belongs: `pip install -e .` adds it."""
+        for outer in (folder, *folder.parents)[: _MOST_LEVELS + 1]:
+            if not {"setup.py", "pyproject.toml"}.isdisjoint(self._listing(outer)):
+                yield outer
+                yield outer / "src"
+                return
+
+    def importers(self, path: Path) -> tuple[Path, ...]:
+        """The files whose import lines name a module, those of the project first, told by these lines alone."""
+        known = self._importers.get(path)
         if known is None:
             stem = path.parent.name if path.stem == "__init__" else path.stem
-            found = [script]
-            for candidate in self._candidates(path):
-                if candidate == path or len(found) > _MOST_IMPORTERS or stem not in self._imported_words(candidate):
-                    continue
-                other = self.script(candidate)
-                if other is not None and other is not script and _imports(other, stem):
-                    found.append(other)
-            known = self._neighbours[path] = tuple(found)
+            known = self._importers[path] = tuple(
+                each for each in self._mentioning(path, stem) if each != path and self._may_import(each, stem, path)
+            )
         return known
+
+    def _mentioning(self, path: Path, stem: str) -> Iterator[Path]:
+        self.consulted.mentions = True
+        found = dict.fromkeys(self.disk.mentioning(stem))
+        yield from found
+        for folder in self._folders_near(path):
+            names = sorted(name for name in self._listing(folder) if name.endswith(".py"))
+            for name in names[:_MOST_NEIGHBOURS]:
+                each = folder / name
+                if each not in found and each not in self.disk:
+                    found[each] = None
+                    self.consulted.imports.add(each)
+                    if stem in self.disk.import_words(each):
+                        yield each
+
+    def _folders_near(self, path: Path) -> list[Path]:
+        folder = path.parent
+        folders = [folder]
+        while self._is_package(folder):
+            folder = folder.parent
+            folders.append(folder)
+        if path.parent.parent not in folders and len(path.parent.parts) > 2 and path.parent.name.islower():
+            folders.append(path.parent.parent)
+        return folders
+
+    def _may_import(self, other: Path, stem: str, path: Path) -> bool:
+        """Whether an import line leads to a file, or to nothing that is known: the search path may be anything."""
+        imports = self.disk.imports(other, stem)
+        if imports is None:
+            return True
+        found = (self._locate(other, each.target, each.level) for each in imports)
+        return any(each is None or each[0] == path for each in found)
+
+    def neighbours(self, script: Script) -> tuple[Script, ...]:
+        """The script itself and the project files whose calls may reach it: those that import it."""
+        if script.path is None:
+            return (script,)
+        known = self._neighbours.get(script.path)
+        if known is None:
+            importers = self.importers(script.path)[:_MOST_IMPORTERS]
+            known = self._neighbours[script.path] = (script, *self._loaded(script, importers))
+        return known
+
+    def _callers_homes(self, script: Script, word: str | None) -> Iterator[Script]:
+        """The script and its neighbours, of which only those that hold a word; what half the world imports may be
+        called with anything."""
+        yield script
+        if script.path is None:
+            return
+        importers = self.importers(script.path)
+        if len(importers) <= _MOST_IMPORTERS:
+            yield from self._loaded(
+                script, [each for each in importers if word is None or word in (self._text(each) or "")]
+            )
+
+    def _text(self, path: Path) -> str | None:
+        """The text of a file; of the script that is analysed, its own."""
+        own = self._scripts.get(path)
+        if own is not None:
+            return own.text
+        self.consulted.texts.add(path)
+        return self.disk.text(path)
+
+    def _loaded(self, script: Script, paths: Iterable[Path]) -> Iterator[Script]:
+        for path in paths:
+            other = self.script(path)
+            if other is not None and other is not script:
+                yield other
 
     def related(self, script: Script) -> tuple[Script, ...]:
         """The files that share a script's objects: itself, those that import it, and those that it imports."""
@@ -203,34 +315,6 @@ class Project:
                         if imported is not None:
                             found[imported[0]] = None
         return tuple(found)
-
-    def _candidates(self, path: Path) -> list[Path]:
-        folders = [path.parent]
-        folder = path.parent
-        while (folder / "__init__.py").exists() and folder.parent != folder:
-            folder = folder.parent
-            folders.append(folder)
-        if path.parent.parent not in folders and len(path.parent.parts) > 2 and path.parent.name.islower():
-            folders.append(path.parent.parent)
-        candidates = dict.fromkeys(self.files)
-        for folder in folders:
-            try:
-                candidates.update(dict.fromkeys(sorted(folder.glob("*.py"))[:_MOST_NEIGHBOURS]))
-            except OSError:
-                continue
-        return list(candidates)
-
-    def _imported_words(self, path: Path) -> frozenset[str]:
-        """The words on the import lines of a file, which is read once and not parsed."""
-        known = self._words.get(path)
-        if known is None:
-            text = self.texts.get(path)
-            if text is None:
-                text = _read(path) or ""
-            known = self._words[path] = frozenset(
-                word for line in _IMPORT_LINE.findall(text) for word in _WORD.findall(line)
-            )
-        return known
 
     # -- classes
 
@@ -306,7 +390,7 @@ class Project:
         level = self._opened[function] = len(self.open_evaluations) - 1
         try:
             found: list[tuple[Script, ast.Call]] = []
-            for other in self.neighbours(script):
+            for other in self._callers_homes(script, None if instance_call else wanted[0]):
                 for call in self._candidate_calls(other, wanted, instance=instance_call):
                     if self._enters(other, call, function, cls):
                         found.append((other, call))
@@ -414,15 +498,6 @@ class Project:
         return True
 
 
-def _distribution(folder: Path) -> Iterator[Path]:
-    """Where the packages of the distribution stand to which a folder of scripts belongs: `pip install -e .` adds it."""
-    for outer in (folder, *folder.parents)[: _MOST_LEVELS + 1]:
-        if (outer / "setup.py").exists() or (outer / "pyproject.toml").exists():
-            yield outer
-            yield outer / "src"
-            return
-
-
 def bind_argument(function: ast.AST, call: ast.Call, parameter: str, *, bound: bool) -> ast.expr | None:
     """The expression that a call passes for a parameter; None for defaults and for what `*` and `**` hide."""
     arguments = getattr(function, "args", None)
@@ -523,36 +598,3 @@ def _terminal(function: ast.expr) -> str | None:
             return name
         case _:
             return None
-
-
-def _module_file(root: Path, parts: list[str]) -> Path | None:
-    # Most imports lead nowhere: paths are made only for what is there.
-    base = os.path.join(root, *parts)  # noqa: PTH118
-    for file in (base + ".py", base + "/__init__.py") if parts else (base + "/__init__.py",):
-        if os.path.isfile(file):  # noqa: PTH113
-            return Path(file)
-    return None
-
-
-def _imports(script: Script, stem: str) -> bool:
-    """Whether a file imports a module of this name."""
-    for node in script.find(ast.Import):
-        if any(stem in alias.name.split(".") for alias in node.names):
-            return True
-    for each in script.find(ast.ImportFrom):
-        if stem in (each.module or "").split(".") or any(alias.name == stem for alias in each.names):
-            return True
-    return False
-
-
-def _read(path: Path) -> str | None:
-    import tokenize
-
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
-            return None
-        with tokenize.open(path) as file:
-            return file.read()
-    except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
-        return None

@@ -16,7 +16,7 @@ from autoaccel.script.inference import Inference
 from autoaccel.script.loaders import LoaderLoop, Transfer
 from autoaccel.script.names import canonical
 from autoaccel.script.project import Project, bind_argument
-from autoaccel.script.tree import Function, Loop, Node, Tree
+from autoaccel.script.tree import Function, Loop, Node
 from autoaccel.script.values import ClassRef, Kind, Value, Values, kind_of
 
 RUNTIME = ("autoaccel.runtime", "autoaccel_runtime")
@@ -43,7 +43,8 @@ class Script:
         self.text = text
         self.path = Path(os.path.abspath(path)) if path is not None else None
         self.project = project if project is not None else Project()
-        self.tree_index = Tree(text)
+        self.parsed = self.project.disk.parse(text, self.path)
+        self.tree_index = self.parsed.tree
         self.tree = self.tree_index.module
         self.inference = Inference(self)
         self._qualnames: dict[ast.AST, tuple[str, bool] | None] = {}
@@ -96,9 +97,9 @@ class Script:
 
     # -- scopes and names
 
-    @cached_property
+    @property
     def flow(self) -> Flow:
-        return Flow(self.tree_index)
+        return self.parsed.flow
 
     @property
     def module_scope(self) -> Scope:
@@ -457,10 +458,8 @@ def _named_device(expression: ast.expr) -> bool:
 
 
 def load(text: str, path: Path | None = None, project: Project | None = None) -> Script:
-    """Parse and index one file. Raises `SyntaxError` when it does not parse."""
-    seen = project.seen(path) if project is not None and path is not None else None
-    # What is known of other files of the project refers to the script that they have met: there is one of each.
-    script = seen if seen is not None and seen.text == text else Script(text, path, project)
+    """Parse and index one file, among the files of a project. Raises `SyntaxError` when it does not parse."""
+    script = Script(text, path, Project() if project is None else project.fresh())
     script.project.add(script)
     return script
 

@@ -74,9 +74,9 @@ def test_the_order_in_which_files_are_read_does_not_matter(tmp_path: Path) -> No
         assert compiled(files) == [("run.py", "model")]
 
 
-def test_a_file_is_one_script(tmp_path: Path) -> None:
+def test_a_file_is_one_script_in_its_analysis(tmp_path: Path) -> None:
     training, run = project(tmp_path)
-    shared = Project((training, run))
-    met = shared.script(run)
-    assert load(RUN, run, shared) is met
-    assert load(RUN + "\n", run, shared) is not met
+    script = load(RUN, run, Project((training, run)))
+    assert script.project.script(run) is script
+    (_, trainer) = script.project.related(script)
+    assert trainer.project is script.project
