@@ -55,6 +55,10 @@ class Plan:
     def __init__(self, chosen: Settings) -> None:
         self.settings = chosen
 
+    def __reduce__(self) -> tuple[type[Plan], tuple[Settings]]:
+        """Other processes import the rules themselves."""
+        return Plan, (self.settings,)
+
     @cached_property
     def rules(self) -> Sequence[Rule]:
         """The chosen rules, in the order in which they are applied. Raises `ConfigError`."""

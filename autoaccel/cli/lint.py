@@ -12,7 +12,7 @@ import click
 from autoaccel import inspection, sources
 from autoaccel.cli import inputs
 from autoaccel.cli.inputs import STDIN, UNNAMED
-from autoaccel.cli.options import SourcePath, file_options, output_options, rule_options
+from autoaccel.cli.options import SourcePath, file_options, jobs_option, output_options, rule_options
 from autoaccel.cli.terminal import Terminal, terminal
 from autoaccel.config import known_rules
 from autoaccel.reports.context import Context
@@ -31,6 +31,7 @@ CLEAN, FOUND, FAILED = 0, 1, 2
 @click.option("--exit-zero", is_flag=True, help="Exit 0 even if there are findings.")
 @rule_options
 @file_options
+@jobs_option
 @output_options
 def lint(
     paths: tuple[Path, ...],
@@ -39,6 +40,7 @@ def lint(
     stdin_filename: Path | None,
     config: Path | None,
     isolated: bool,
+    jobs: int | None,
     color: str,
     quiet: bool,
     verbose: bool,
@@ -55,7 +57,7 @@ def lint(
     else:
         found = inputs.find(paths, plan.settings, speaker)
         problems = bool(found.problems)
-        reports = list(inspection.inspect(found.files, plan, changes=changes))
+        reports = inspection.inspect(found.files, plan, changes=changes, jobs=jobs)
     context = Context(
         Path.cwd(), lambda name: texts[name] if name in texts else sources.read(Path(name)).text, known_rules
     )

@@ -88,3 +88,10 @@ def output_options(command: Command) -> Command:
     ):  # fmt: skip
         command = option(command)
     return command
+
+
+def jobs_option(command: Command) -> Command:
+    """How many processes share the work."""
+    return click.option(
+        "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes. Default: what the work is worth."
+    )(command)

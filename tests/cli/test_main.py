@@ -23,6 +23,11 @@ OPTIONS = {
         "--respect-gitignore", "--select", "--stdin-filename", "--tier", "--vendor", "--verbose", "-h", "-i", "-o",
         "-q", "-v",
     ],
+    "lint": [
+        "--color", "--config", "--exclude", "--exit-zero", "--extend-exclude", "--extend-select", "--help", "--ignore",
+        "--isolated", "--jobs", "--no-respect-gitignore", "--output-format", "--quiet", "--respect-gitignore",
+        "--select", "--stdin-filename", "--tier", "--verbose", "-h", "-j", "-q", "-v",
+    ],
     "rule": ["--help", "--output-format", "-h"],
     "rules": ["--help", "--output-format", "-h"],
     "env": ["--help", "--output-format", "-h"],
@@ -67,7 +72,7 @@ def python(code: str, *, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False)
 
 
-HEAVY = ["libcst", "torch", "pathspec", "autoaccel.script", "autoaccel.rewriting"]
+HEAVY = ["libcst", "torch", "pathspec", "autoaccel.script", "autoaccel.rewriting.engine"]
 
 IMPORTED = """
 import sys
