@@ -51,6 +51,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         batch = BatchReads(script, loop)
         moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in transfers))
         problem = _unfit(script, loop) or next((p for each in moves if (p := own_to_method(script, each))), None)
+        if problem is None and any(_is_either(batch, each) for each in moves):
+            problem = "a batch is moved whole, or only a part of it"
         device, trouble = _device(batch, moves)
         parts = _parts(batch, moves)
         if problem or device is None or not parts:
@@ -200,6 +202,14 @@ def _parts(batch: BatchReads, moves: list[Transfer]) -> tuple[Part, ...]:
     if parts == set(visible) and all(isinstance(part, int) for part in parts) and (len(parts) > 1 or arity == 1):
         return (STAR,)
     return tuple(part for part in visible if part in parts)
+
+
+def _is_either(batch: BatchReads, transfer: Transfer) -> bool:
+    """Whether a move takes the batch or a part of it: `if isinstance(batch, list): batch = batch[0]`."""
+    if not isinstance(transfer.call.func, ast.Attribute):
+        return False
+    values = batch.script.values(transfer.call.func.value)
+    return len({value.path for value in values if value.kind is Kind.BATCH and value.node is batch.loop.node}) > 1
 
 
 def _arity(batch: BatchReads) -> int:
