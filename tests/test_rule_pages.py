@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from autoaccel.config import known_rules
-from autoaccel.reports.rules import explanation_markdown, table_markdown, url
+from autoaccel.reports.rules import explanation_markdown, table_markdown
 from autoaccel.rewriting.rule import Rule
 
 UPDATE = os.environ.get("AUTOACCEL_UPDATE") == "1"
-RULES = sorted((rule for rule in known_rules() if url(rule)), key=lambda rule: rule.code)
+RULES = sorted((rule for rule in known_rules() if rule.url), key=lambda rule: rule.code)
 INDEX = """# Rules
 
 What each rule does, why that is faster, and when it leaves code alone; in a terminal: `autoaccel rule CODE`.
@@ -43,6 +43,6 @@ def test_a_page_shows_both_sides(repository: Path, rule: Rule) -> None:
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         assert block.strip()
     assert page.index("Before:") < page.index("After:")
-    address = url(rule)
+    address = rule.url
     assert address is not None
     assert (repository / address.split("/blob/main/")[1]).is_file()

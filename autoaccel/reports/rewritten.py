@@ -1,20 +1,18 @@
-"""The report of `rewrite` for people: a line for each rewrite, a line for each opportunity left alone and why, and a summary."""
+"""The report of `rewrite`: a line for each rewrite, a line for each opportunity left alone and why, and a summary."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from autoaccel.reports.counting import by_tier, counted
+
 if TYPE_CHECKING:
     from autoaccel.rewriting.engine import Result
     from autoaccel.rewriting.record import Record
-
-
-_TIERS = ("exact", "equivalent", "numerics", "opt-in")
 
 
 def lines(result: Result, name: Path | str) -> Iterator[str]:
@@ -33,10 +31,8 @@ def summary(results: Sequence[Result], *, preview: bool, failed: int) -> Iterato
     skipped = sum(len(result.skipped) for result in results)
     if changed:
         verb = "would be rewritten" if preview else "rewritten"
-        tiers = Counter(record.tier for record in applied)
-        exactness = ", ".join(f"{tiers[tier]} {tier}" for tier in _TIERS if tier in tiers)
         # Without changes by rules there was a change of the import alone (`--vendor`).
-        what = f"{counted(len(applied), 'change')} ({exactness})" if applied else "the import of the runtime"
+        what = f"{counted(len(applied), 'change')} ({by_tier(record.tier for record in applied)})" if applied else "the import of the runtime"
         yield click.style(f"{counted(len(changed), 'file')} {verb}: {what}", bold=True)
     elif results:
         yield f"Nothing to rewrite in {counted(len(results), 'file')}."
@@ -46,10 +42,6 @@ def summary(results: Sequence[Result], *, preview: bool, failed: int) -> Iterato
         yield f"{counted(skipped, 'opportunity', 'opportunities')} left alone, for the reasons above."
     if failed:
         yield click.style(f"{counted(failed, 'file')} could not be done.", fg="red")
-
-
-def counted(number: int, singular: str, plural: str | None = None) -> str:
-    return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 
 def _line(record: Record, name: Path | str, *, applied: bool) -> str:

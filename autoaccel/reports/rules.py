@@ -9,8 +9,6 @@ from collections.abc import Iterable, Sequence
 from autoaccel.rewriting.rule import Rule
 
 _CODE_HEADINGS = ("Before:", "After:")
-_PAGES = "https://github.com/autoaccel/autoaccel/blob/main/docs/rules"
-_BUILT_IN = "autoaccel_codemods."
 # Where a tier is the rule's usual one: single findings may be less exact, and say so.
 _MEANINGS = {
     "exact": "the same losses bit for bit, on the same hardware under fixed seeds",
@@ -18,13 +16,6 @@ _MEANINGS = {
     "numerics": "precision changes",
     "opt-in": "training behaviour changes; applied only when it is selected by code or name",
 }
-
-
-def url(rule: Rule) -> str | None:
-    """Where a rule is explained: its page of the documentation; what others' rules refer to first."""
-    if rule.module.startswith(_BUILT_IN):
-        return f"{_PAGES}/{rule.name}.md"
-    return next(iter(rule.references), None)
 
 
 def explanation_text(rule: Rule) -> str:

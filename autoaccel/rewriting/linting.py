@@ -63,6 +63,7 @@ def _recorded(analysis: Analysis, *, changes: bool) -> list[Record]:
         dataclasses.replace(
             record(finding, analysis.places, 1),
             fix=wording(finding, analysis.places),
+            url=finding.rule.url,
             changes=_changes(finding, analysis.places, concrete) if concrete else (),
         )
         for finding in analysis.findings

@@ -40,6 +40,8 @@ class Record:
     """What its edits touch."""
     fix: tuple[str, ...] = ()
     """The edits in words, a line each; empty where nobody asked."""
+    url: str | None = None
+    """Where the rule is explained."""
     changes: tuple[TextEdit, ...] = ()
     """The finding, with what it needs, carried out: edits in order that do not overlap; empty where nobody asked."""
 

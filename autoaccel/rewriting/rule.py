@@ -14,6 +14,9 @@ from autoaccel.rewriting.finding import Edit, Finding, Skipped, Tier
 if TYPE_CHECKING:
     from autoaccel.script import Script
 
+_PAGES = "https://github.com/autoaccel/autoaccel/blob/main/docs/rules"
+_BUILT_IN = "autoaccel_codemods."
+
 Check = Callable[["Script"], Iterator[Finding | Skipped]]
 
 
@@ -56,6 +59,13 @@ class Rule:
     def explanation(self) -> str:
         """The rule's documentation: the docstring of its module."""
         return inspect.cleandoc(sys.modules[self.module].__doc__ or "")
+
+    @property
+    def url(self) -> str | None:
+        """Where the rule is explained: its page of the documentation; what others' rules refer to first."""
+        if self.module.startswith(_BUILT_IN):
+            return f"{_PAGES}/{self.name}.md"
+        return next(iter(self.references), None)
 
     @property
     def summary(self) -> str:

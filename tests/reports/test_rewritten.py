@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from autoaccel.reports.rewritten import counted, lines, summary
+from autoaccel.reports.counting import by_tier, counted
+from autoaccel.reports.rewritten import lines, summary
 from autoaccel.rewriting.engine import Result
 from autoaccel.rewriting.record import Range, Record
 
@@ -49,3 +50,7 @@ def test_summary() -> None:
 
 def test_counted() -> None:
     assert [counted(number, "file") for number in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+
+
+def test_by_tier() -> None:
+    assert by_tier(["numerics", "exact", "exact", "house"]) == "2 exact, 1 numerics, 1 house"

@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from autoaccel.reports.rules import explanation_markdown, explanation_text, table_markdown, url
+from autoaccel.reports.rules import explanation_markdown, explanation_text, table_markdown
 from autoaccel.rewriting.finding import Tier
 from autoaccel.rewriting.rule import Rule
 
@@ -56,8 +56,8 @@ def test_the_table_links_to_pages(rule: Rule) -> None:
 
 
 def test_rules_of_others_have_no_page_of_ours(rule: Rule) -> None:
-    assert url(rule) == "https://pytorch.org/docs"
+    assert rule.url == "https://pytorch.org/docs"
     rule.references = ()
-    assert url(rule) is None
+    assert rule.url is None
     rule.module = "autoaccel_codemods.faster"
-    assert url(rule) == "https://github.com/autoaccel/autoaccel/blob/main/docs/rules/faster.md"
+    assert rule.url == "https://github.com/autoaccel/autoaccel/blob/main/docs/rules/faster.md"

@@ -1,0 +1,19 @@
+"""Numbers of things in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+_TIERS = ("exact", "equivalent", "numerics", "opt-in")
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def by_tier(tiers: Iterable[str]) -> str:
+    """How exact things are: `3 exact, 1 numerics`."""
+    numbers = Counter(tiers)
+    order = (*_TIERS, *sorted(numbers.keys() - set(_TIERS)))
+    return ", ".join(f"{numbers[tier]} {tier}" for tier in order if tier in numbers)
