@@ -32,7 +32,11 @@ def summary(results: Sequence[Result], *, preview: bool, failed: int) -> Iterato
     if changed:
         verb = "would be rewritten" if preview else "rewritten"
         # Without changes by rules there was a change of the import alone (`--vendor`).
-        what = f"{counted(len(applied), 'change')} ({by_tier(record.tier for record in applied)})" if applied else "the import of the runtime"
+        what = (
+            f"{counted(len(applied), 'change')} ({by_tier(record.tier for record in applied)})"
+            if applied
+            else "the import of the runtime"
+        )
         yield click.style(f"{counted(len(changed), 'file')} {verb}: {what}", bold=True)
     elif results:
         yield f"Nothing to rewrite in {counted(len(results), 'file')}."
