@@ -11,6 +11,7 @@ from autoaccel.script.evaluation import is_forward
 from autoaccel.script.gradients import (
     backward_calls,
     calls_training,
+    gradients_off,
 )
 from autoaccel.script.repetition import runs_once
 from autoaccel.script.values import Kind, Value
@@ -30,6 +31,7 @@ _WRAPPERS = {
     "torch.distributed.fsdp.FullyShardedDataParallel": "the model is sharded",
 }
 _DDP = "torch.nn.parallel.DistributedDataParallel"
+_SYNC = "torch.nn.SyncBatchNorm.convert_sync_batchnorm"
 _RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
 _LAYERS = frozenset(
     f"torch.nn.{name}"
@@ -129,7 +131,18 @@ def _training_forwards(script: Script) -> Iterator[ast.Call]:
                 if not runs_once(other, part):  # a single step does not pay for compiling
                     yield part
             elif not any(True for _ in backward_calls(other, part)):
-                pending.extend((callee_script, callee) for callee_script, callee in other.callees(part))
+                pending.extend(
+                    (script, callee) for script, callee in other.callees(part) if not _only_samples(script, callee)
+                )
+
+
+def _only_samples(script: Script, function: ast.AST) -> bool:
+    """Whether a function that a training step calls now and then runs models without gradients only, in eval mode."""
+    switches = (part for part in script.in_scope(function, ast.Attribute) if part.attr == "eval")
+    if not any(True for _ in switches):
+        return False
+    forwards = (part for part in script.in_scope(function, ast.Call) if script.kind(part.func) is Kind.MODULE)
+    return all(gradients_off(script, each, function) for each in forwards)
 
 
 def _in_model(script: Script, home: ast.AST) -> bool:
@@ -190,7 +203,7 @@ def _assigned(
         if isinstance(receiver, ast.Name | ast.Attribute) and script.qualname(receiver) is None:
             yield from _made_at(script, receiver, seen)
             return
-    if isinstance(value, ast.Call) and script.qualname(value.func) in (*_WRAPPERS, _DDP) and value.args:
+    if isinstance(value, ast.Call) and script.qualname(value.func) in (*_WRAPPERS, _DDP, _SYNC) and value.args:
         if isinstance(value.args[0], ast.Name | ast.Attribute):
             yield from _made_at(script, value.args[0], seen)
             return
