@@ -10,24 +10,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autoaccel import inspection, sources
-from autoaccel.cli import inputs
+from autoaccel.cli import inputs, reporting
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.options import SourcePath, file_options, jobs_option, output_options, rule_options
-from autoaccel.cli.terminal import Terminal, terminal
-from autoaccel.config import known_rules
-from autoaccel.reports.context import Context
-from autoaccel.reports.formats import FORMATS, WITH_CHANGES, renderer
+from autoaccel.cli.terminal import terminal
+from autoaccel.reports.formats import DEFAULT, FORMATS, WITH_CHANGES
+from autoaccel.reports.totals import in_order
+from autoaccel.rewriting.record import Failure, Report
 
 if TYPE_CHECKING:
     from autoaccel.config import Plan
-    from autoaccel.rewriting.record import Report
 
 CLEAN, FOUND, FAILED = 0, 1, 2
 
 
 @click.command(short_help="Report slow patterns; exit 1 if there are any.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATHS|-", type=SourcePath())
-@click.option("--output-format", type=click.Choice(FORMATS), default="concise", show_default=True)
+@click.option("--output-format", type=click.Choice(FORMATS), default=DEFAULT, show_default=True)
+@click.option(
+    "--output-file", type=click.Path(path_type=Path), metavar="FILE", help="Write the report there, not to stdout."
+)
+@click.option("--statistics", is_flag=True, help="Report how often each rule found something.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 even if there are findings.")
 @rule_options
 @file_options
@@ -36,9 +39,11 @@ CLEAN, FOUND, FAILED = 0, 1, 2
 def lint(
     paths: tuple[Path, ...],
     output_format: str,
+    output_file: Path | None,
+    statistics: bool,
     exit_zero: bool,
     stdin_filename: Path | None,
-    config: Path | None,
+    config: tuple[str, ...],
     isolated: bool,
     jobs: int | None,
     color: str,
@@ -47,44 +52,36 @@ def lint(
     **overrides: Any,
 ) -> int:
     """Report what `rewrite` would improve. Nothing is changed; scripts are never executed."""
+    if statistics:
+        reporting.check_statistics(output_format)
     plan = inputs.plan(paths, stdin_filename=stdin_filename, config=config, isolated=isolated, overrides=overrides)
     speaker = terminal(color, quiet=quiet, verbose=verbose)
     changes = output_format in WITH_CHANGES
     texts: dict[str, str] = {}
-    problems = False
+    problems: Sequence[str] = ()
     if paths == (STDIN,):
         reports = [_lint_stdin(stdin_filename or UNNAMED, plan, texts, changes=changes)]
     else:
-        found = inputs.find(paths, plan.settings, speaker)
-        problems = bool(found.problems)
+        found = inputs.find(paths, plan, speaker)
+        problems = found.problems
         reports = inspection.inspect(found.files, plan, changes=changes, jobs=jobs)
-    context = Context(
-        Path.cwd(), lambda name: texts[name] if name in texts else sources.read(Path(name)).text, known_rules
-    )
-    _deliver(renderer(output_format)(reports, context), speaker)
-    failed = problems | _tell_failures(reports, speaker)
-    return _status(reports, failed=failed, exit_zero=exit_zero)
+    reports = in_order(reports)
+    context = reporting.context(texts, problems)
+    text = reporting.rendered(reports, context, output_format, numbers=statistics)
+    delivered = reporting.deliver(text, output_format, output_file, speaker)
+    done = reporting.tell(reports, speaker) and delivered and not problems
+    return _status(reports, failed=not done, exit_zero=exit_zero)
 
 
 def _lint_stdin(name: Path, plan: Plan, texts: dict[str, str], *, changes: bool) -> Report:
     from autoaccel.script import Project
 
-    source = sources.decode(sys.stdin.buffer.read(), name)
+    try:
+        source = sources.decode(sys.stdin.buffer.read(), name)
+    except sources.SourceError as error:
+        return Report(str(name), failures=(Failure(str(error)),))
     texts[str(name)] = source.text
     return inspection.inspect_text(source.text, name, plan, Project(), changes=changes)
-
-
-def _deliver(text: str, speaker: Terminal) -> None:
-    speaker.product((text if speaker.colour_out else click.unstyle(text)).encode())
-
-
-def _tell_failures(reports: Sequence[Report], speaker: Terminal) -> bool:
-    for report in reports:
-        for failure in report.failures:
-            speaker.fail(failure.message)
-            if failure.traceback and speaker.verbose:
-                speaker.fail(failure.traceback)
-    return any(report.failures for report in reports)
 
 
 def _status(reports: Sequence[Report], *, failed: bool, exit_zero: bool) -> int:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from autoaccel.reports.context import shown
+
 if TYPE_CHECKING:
     from autoaccel.reports.context import Context
-    from autoaccel.rewriting.record import Report
+    from autoaccel.rewriting.record import Record, Report
 
 
 def render(reports: Sequence[Report], context: Context) -> str:
@@ -17,7 +19,11 @@ def render(reports: Sequence[Report], context: Context) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    for each in report.findings:
-        place = click.style(f"{report.path}:{each.line}:{each.column}:", bold=True)
-        rule = click.style(f"{each.code} {each.name}", fg="red")
-        yield f"{place} {rule}: {each.message} {click.style(f'[{each.tier}]', dim=True)}"
+    return (headline(report.path, each) for each in report.findings)
+
+
+def headline(path: str, finding: Record) -> str:
+    """The line that says where, which rule, what and how exact."""
+    place = click.style(f"{shown(path)}:{finding.line}:{finding.column}:", bold=True)
+    rule = click.style(f"{finding.code} {finding.name}", fg="red")
+    return f"{place} {rule}: {finding.message} {click.style(f'[{finding.tier}]', dim=True)}"

@@ -10,10 +10,16 @@ if TYPE_CHECKING:
     from autoaccel.reports.context import Context
     from autoaccel.rewriting.record import Report
 
-FORMATS = ("concise",)
+FORMATS = ("full", "concise", "json", "github", "sarif", "gitlab", "junit", "rdjson")
+DEFAULT = "full"
 
-# These show how a finding is mended; it costs LibCST to know.
+FOR_PEOPLE = frozenset({"full", "concise"})
+"""These may be coloured, and are in the encoding of the terminal; the others are UTF-8."""
+
 WITH_CHANGES = frozenset({"json", "sarif", "rdjson"})
+"""These hold edits that can be applied; it costs LibCST to know them."""
+
+WITH_STATISTICS = frozenset({"full", "concise", "json"})
 
 Render = Callable[[Sequence["Report"], "Context"], str]
 

@@ -1,0 +1,112 @@
+"""Where the report of `lint` goes, and what is said beside it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from autoaccel import sources
+from autoaccel.cli.terminal import Terminal
+from autoaccel.config import known_rules
+from autoaccel.reports import statistics, totals
+from autoaccel.reports.context import Context
+from autoaccel.reports.formats import FOR_PEOPLE, WITH_STATISTICS, renderer
+
+if TYPE_CHECKING:
+    from autoaccel.rewriting.record import Report
+
+
+def context(texts: Mapping[str, str], problems: Sequence[str] = ()) -> Context:
+    """What reports need to know; `texts` are those of files that are not on disk."""
+    here = Path.cwd()
+    known = dict(texts)
+
+    def text(name: str) -> str:
+        if name not in known:
+            try:
+                known[name] = sources.read(Path(name)).text
+            except sources.SourceError:  # gone since it was looked at
+                known[name] = ""
+        return known[name]
+
+    return Context(here, _root(here), text, known_rules, tuple(problems))
+
+
+def _root(here: Path) -> Path:
+    """The folder of the repository, which platforms know files relative to."""
+    workspace = os.environ.get("GITHUB_WORKSPACE")
+    if workspace and here.is_relative_to(folder := Path(os.path.realpath(workspace))):
+        return folder
+    return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+
+
+def check_statistics(output_format: str) -> None:
+    if output_format not in WITH_STATISTICS:
+        raise click.UsageError(f"--statistics has no {output_format} format; {', '.join(sorted(WITH_STATISTICS))} do")
+
+
+def rendered(reports: Sequence[Report], chosen: Context, output_format: str, *, numbers: bool) -> str:
+    if numbers:
+        return statistics.render_json(reports) if output_format == "json" else statistics.render(reports)
+    return renderer(output_format)(reports, chosen)
+
+
+def deliver(text: str, output_format: str, output_file: Path | None, speaker: Terminal) -> bool:
+    """Write the report to a file or to stdout; what cannot be written to the file goes to stdout, too, and is False."""
+    if output_file is not None:
+        try:
+            _write(output_file, _utf8(click.unstyle(text) if output_format in FOR_PEOPLE else text))
+            return True
+        except sources.SourceError as error:
+            speaker.fail(f"{error}; the report follows on stdout")
+    if output_format in FOR_PEOPLE:
+        speaker.product(_for_terminal(text if speaker.colour_out else click.unstyle(text)))
+    else:
+        speaker.product(_utf8(text))
+    return output_file is None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Atomically where that can be: not what is no file, such as /dev/stdout or a pipe. Raises `SourceError`."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        try:
+            with path.open("wb") as stream:
+                stream.write(data)
+        except OSError as error:
+            raise sources.SourceError(f"{path}: cannot write: {(error.strerror or str(error)).lower()}") from error
+    else:
+        sources.write(path, sources.Source(b"", "", "utf-8"), data.decode())
+
+
+def _utf8(text: str) -> bytes:
+    """Names of files that are no text are escaped, in the way of JSON as it happens."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _for_terminal(text: str) -> bytes:
+    """Names of files that are no text go out as the bytes that they are; what the terminal cannot show is escaped."""
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        return text.encode(encoding, "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode(encoding, "backslashreplace")
+
+
+def tell(reports: Sequence[Report], speaker: Terminal) -> bool:
+    """Say on stderr what the report has no place for; whether all files could be looked at."""
+    if speaker.verbose:
+        for line in totals.left_alone(reports):
+            speaker.say(line)
+    for report in reports:
+        for failure in report.failures:
+            speaker.fail(failure.message)
+            if failure.traceback and speaker.verbose:
+                speaker.fail(failure.traceback)
+    for line in totals.summary(reports, verbose=speaker.verbose):
+        speaker.say(line)
+    return not any(report.failures for report in reports)

@@ -1,0 +1,59 @@
+"""`lint --output-format github`: workflow commands, which GitHub shows beside the lines of a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from autoaccel.reports.context import reasons
+
+if TYPE_CHECKING:
+    from autoaccel.reports.context import Context
+    from autoaccel.rewriting.record import Record, Report
+
+
+def render(reports: Sequence[Report], context: Context) -> str:
+    lines = [_command(problem, title="autoaccel") for problem in context.problems]
+    lines += [line for report in reports for line in _lines(report, context.name(report.path))]
+    return "".join(line + "\n" for line in lines)
+
+
+def _lines(report: Report, file: str) -> Iterator[str]:
+    for failure, reason in reasons(report):
+        yield _command(
+            f"{file}:{failure.line}:{failure.column}: {reason}",
+            title=f"autoaccel ({failure.code})",
+            file=file,
+            line=failure.line,
+            col=failure.column,
+        )
+    for each in report.findings:
+        yield _command(
+            _message(each, file),
+            title=f"autoaccel ({each.code} {each.name})",
+            file=file,
+            line=each.line,
+            col=each.column,
+            endLine=each.end_line,
+            endColumn=each.end_column,
+        )
+
+
+def _message(finding: Record, file: str) -> str:
+    head = f"{file}:{finding.line}:{finding.column}: {finding.code} {finding.message} [{finding.tier}]"
+    return "\n".join([head, *(f"  fix: {line}" for line in finding.fix)])
+
+
+def _command(message: str, **properties: str | int) -> str:
+    return (
+        f"::error {','.join(f'{key}={_property(str(value))}' for key, value in properties.items())}::{_data(message)}"
+    )
+
+
+def _data(text: str) -> str:
+    """Escaped as `@actions/core` does it."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

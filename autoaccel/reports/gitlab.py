@@ -1,0 +1,40 @@
+"""`lint --output-format gitlab`: GitLab's Code Quality report (a subset of Code Climate's)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from autoaccel.reports.context import reasons
+from autoaccel.reports.fingerprints import digest, fingerprints
+from autoaccel.reports.json import dumped
+
+if TYPE_CHECKING:
+    from autoaccel.reports.context import Context
+    from autoaccel.rewriting.record import Report
+
+
+def render(reports: Sequence[Report], context: Context) -> str:
+    return dumped([issue for report in reports for issue in _issues(report, context)])
+
+
+def _issues(report: Report, context: Context) -> Iterator[dict[str, Any]]:
+    path = context.name(report.path)
+    for number, (failure, reason) in enumerate(reasons(report)):
+        yield _issue(
+            failure.code, reason, digest(path, failure.code, str(number)), "critical", path, failure.line, failure.line
+        )
+    for finding, fingerprint in fingerprints(report, context):
+        message = f"{finding.message} [{finding.tier}]"
+        yield _issue(finding.code, message, fingerprint, "minor", path, finding.line, finding.end_line)
+
+
+def _issue(code: str, message: str, fingerprint: str, severity: str, path: str, begin: int, end: int) -> dict[str, Any]:
+    return {
+        "check_name": code,
+        "description": f"{code}: {message}",
+        "fingerprint": fingerprint,
+        "location": {"lines": {"begin": begin, "end": end}, "path": path},
+        "severity": severity,
+        "type": "issue",
+    }

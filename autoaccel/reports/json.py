@@ -1,0 +1,86 @@
+"""`lint --output-format json`: the keys of ruff's JSON, whose readers need not learn another, plus `tier`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from autoaccel.reports.context import reasons
+
+if TYPE_CHECKING:
+    from autoaccel.reports.context import Context
+    from autoaccel.rewriting.record import Failure, Record, Report, TextEdit
+
+
+def render(reports: Sequence[Report], context: Context) -> str:
+    return dumped([item for report in reports for item in _items(report, context)])
+
+
+def dumped(value: object) -> str:
+    """JSON as all our reports have it."""
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _items(report: Report, context: Context) -> Iterator[dict[str, Any]]:
+    filename = context.absolute(report.path)
+    for failure, reason in reasons(report):
+        yield _failure(failure, reason, filename)
+    for finding in report.findings:
+        yield _finding(finding, filename)
+
+
+def _finding(finding: Record, filename: str) -> dict[str, Any]:
+    where = finding.where
+    return {
+        "cell": None,
+        "code": finding.code,
+        "end_location": _location(where.end_line, where.end_column),
+        "filename": filename,
+        "fix": _fix(finding) if finding.changes else None,
+        "location": _location(where.line, where.column),
+        "message": finding.message,
+        "name": finding.name,
+        "noqa_row": where.line,
+        "severity": "error",
+        "tier": finding.tier,
+        "url": finding.url,
+    }
+
+
+def _failure(failure: Failure, reason: str, filename: str) -> dict[str, Any]:
+    location = _location(failure.line, failure.column)
+    return {
+        "cell": None,
+        "code": failure.code,
+        "end_location": location,
+        "filename": filename,
+        "fix": None,
+        "location": location,
+        "message": reason,
+        "name": failure.code,
+        "noqa_row": None,
+        "severity": "error",
+        "tier": None,
+        "url": None,
+    }
+
+
+def _fix(finding: Record) -> dict[str, Any]:
+    return {
+        "applicability": "safe" if finding.tier == "exact" else "unsafe",
+        "edits": [_edit(each) for each in finding.changes],
+        "message": "; ".join(finding.fix) or None,
+    }
+
+
+def _edit(edit: TextEdit) -> dict[str, Any]:
+    return {
+        "content": edit.content,
+        "end_location": _location(edit.where.end_line, edit.where.end_column),
+        "location": _location(edit.where.line, edit.where.column),
+    }
+
+
+def _location(row: int, column: int) -> dict[str, int]:
+    return {"column": column, "row": row}

@@ -1,0 +1,62 @@
+"""`lint --output-format rdjson`: the Reviewdog Diagnostic Format, with suggestions that can be applied.
+
+https://github.com/reviewdog/reviewdog/tree/master/proto/rdf: lines and columns from 1, columns in bytes of UTF-8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from autoaccel.reports.context import reasons
+from autoaccel.reports.json import dumped
+from autoaccel.rewriting.places import split_lines
+
+if TYPE_CHECKING:
+    from autoaccel.reports.context import Context
+    from autoaccel.rewriting.record import Range, Record, Report
+
+_HOME = "https://github.com/autoaccel/autoaccel"
+
+
+def render(reports: Sequence[Report], context: Context) -> str:
+    return dumped(
+        {
+            "diagnostics": [item for report in reports for item in _diagnostics(report, context)],
+            "severity": "WARNING",
+            "source": {"name": "autoaccel", "url": _HOME},
+        }
+    )
+
+
+def _diagnostics(report: Report, context: Context) -> Iterator[dict[str, Any]]:
+    path = context.name(report.path)
+    for failure, reason in reasons(report):
+        start = {"column": failure.column, "line": failure.line}
+        location = {"path": path, "range": {"start": start}}
+        yield {"code": {"value": failure.code}, "location": location, "message": reason, "severity": "ERROR"}
+    lines = split_lines(context.text(report.path)) if report.findings else []
+    for finding in report.findings:
+        yield _diagnostic(finding, path, lines)
+
+
+def _diagnostic(finding: Record, path: str, lines: Sequence[str]) -> dict[str, Any]:
+    code = {"value": finding.code, **({"url": finding.url} if finding.url else {})}
+    return {
+        "code": code,
+        "location": {"path": path, "range": _range(finding.where, lines)},
+        "message": f"{finding.name}: {finding.message} [{finding.tier}]",
+        "suggestions": [{"range": _range(each.where, lines), "text": each.content} for each in finding.changes],
+    }
+
+
+def _range(where: Range, lines: Sequence[str]) -> dict[str, Any]:
+    return {
+        "end": _position(where.end_line, where.end_column, lines),
+        "start": _position(where.line, where.column, lines),
+    }
+
+
+def _position(line: int, column: int, lines: Sequence[str]) -> dict[str, int]:
+    before = lines[line - 1][: column - 1] if line <= len(lines) else ""
+    return {"column": max(column, len(before.encode("utf-8", "surrogatepass")) + 1), "line": line}

@@ -1,0 +1,57 @@
+"""`lint --statistics`: how often each rule found something, the most frequent first, like ruff's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from autoaccel.reports.json import dumped
+
+if TYPE_CHECKING:
+    from autoaccel.rewriting.record import Record, Report
+
+_Rule = tuple[str, str]
+
+
+def render(reports: Sequence[Report]) -> str:
+    """A line for each rule: how often, code, name, and how exact."""
+    from autoaccel.reports.counting import by_tier
+
+    numbers = _counted(reports)
+    width = max((len(str(number)) for number in numbers.values()), default=0)
+    names = max((len(name) for _, name in numbers), default=0)
+    lines = []
+    for (code, name), number in numbers.items():
+        tiers = by_tier(each.tier for each in _of(reports, code))
+        count = click.style(str(number).rjust(width), bold=True)
+        lines.append(f"{count}  {click.style(code, fg='red')}  {name.ljust(names)}  {click.style(tiers, dim=True)}\n")
+    return "".join(lines)
+
+
+def render_json(reports: Sequence[Report]) -> str:
+    """The keys of ruff's, plus `tiers`."""
+    return dumped(
+        [
+            {
+                "code": code,
+                "count": number,
+                "fixable": any(each.changes for each in _of(reports, code)),
+                "fixable_count": sum(bool(each.changes) for each in _of(reports, code)),
+                "name": name,
+                "tiers": dict(sorted(Counter(each.tier for each in _of(reports, code)).items())),
+            }
+            for (code, name), number in _counted(reports).items()
+        ]
+    )
+
+
+def _counted(reports: Sequence[Report]) -> dict[_Rule, int]:
+    numbers = Counter((each.code, each.name) for report in reports for each in report.findings)
+    return dict(sorted(numbers.items(), key=lambda each: (-each[1], each[0])))
+
+
+def _of(reports: Sequence[Report], code: str) -> list[Record]:
+    return [each for report in reports for each in report.findings if each.code == code]
