@@ -29,7 +29,7 @@ class Chooser:
 
     def choose(self, analysis: Analysis, name: Path) -> list[Finding]:
         """The findings that the user accepts. One that needs a declined one is not offered."""
-        from autoaccel.rewriting.apply import CannotApplyError
+        from autoaccel.rewriting.finding import CannotApplyError
         from autoaccel.rewriting.engine import apply
 
         accepted: list[Finding] = []

@@ -22,7 +22,9 @@ from autoaccel.rewriting.finding import (
     AddArguments,
     AddDecorator,
     AddImport,
+    CannotApplyError,
     Code,
+    EditComment,
     Finding,
     InsertAfter,
     InsertBefore,
@@ -36,10 +38,6 @@ from autoaccel.rewriting.places import Places, Position
 from autoaccel.rewriting.plan import anchors, arguments_of, codes
 
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
-
-
-class CannotApplyError(Exception):
-    """The text cannot be edited faithfully; the message says why."""
 
 
 def apply(places: Places, findings: Sequence[Finding]) -> str:
@@ -208,7 +206,7 @@ class _Transformer(cst.CSTTransformer):
                         self._beside.insert_after(self._statement(statement), code, finding)
                     case RemoveStatement(statement=statement):
                         self._beside.remove(self._statement(statement))
-                    case AddImport():
+                    case AddImport() | EditComment():
                         pass
 
     def _enter_imports(self, findings: Sequence[Finding]) -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from autoaccel.rewriting.finding import (
     AddImport,
     Edit,
+    EditComment,
     Finding,
     InsertAfter,
     InsertBefore,
     RemoveStatement,
     WrapStatements,
 )
-from autoaccel.rewriting.places import Places, newline_of, raw_lines
+from autoaccel.rewriting.places import Places, newline_of, raw_lines, split_lines
 from autoaccel.rewriting.plan import anchors
+
+_CODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+")  # as PEP 263 has it
 
 
 def problem(places: Places, findings: Sequence[Finding], after: str) -> str | None:
@@ -29,16 +33,33 @@ def problem(places: Places, findings: Sequence[Finding], after: str) -> str | No
     return (
         _changed_outside(places, edits, after)
         or _changed_inside_wraps(places, edits, tree)
-        or _lost_comment(places, Places(after, tree))
+        or _lost_comment(places, edits, Places(after, tree))
+        or _changed_code(places, edits, tree)
+        or _changed_coding(places, after)
     )
 
 
-def _lost_comment(before: Places, after: Places) -> str | None:
-    """Comments may move with their statements; none may go."""
+def _lost_comment(before: Places, edits: Sequence[Edit], after: Places) -> str | None:
+    """Comments may move with their statements; none may go, and none may change but those that are edited."""
     if "#" not in before.text:
         return None
-    lost = Counter(before.comments.values()) - Counter(after.comments.values())
+    changed = [edit for edit in edits if isinstance(edit, EditComment)]
+    wanted = Counter(before.comments.values()) - Counter(edit.comment.text for edit in changed)
+    lost = wanted + Counter(edit.text for edit in changed if edit.text) - Counter(after.comments.values())
     return f"the comment {min(lost)!r} is lost" if lost else None
+
+
+def _changed_code(places: Places, edits: Sequence[Edit], tree: ast.Module) -> str | None:
+    """Edits of comments alone leave the program as it is."""
+    if all(isinstance(edit, EditComment) for edit in edits) and ast.dump(tree) != ast.dump(places.tree):
+        return "the program was changed although only comments were to be edited"
+    return None
+
+
+def _changed_coding(places: Places, after: str) -> str | None:
+    """In the first two lines a comment may say how the file is encoded."""
+    before, now = (any(map(_CODING.match, lines[:2])) for lines in (places.lines, split_lines(after)))
+    return "a coding comment came into force or went" if before != now else None
 
 
 def _changed_outside(places: Places, edits: Sequence[Edit], after: str) -> str | None:

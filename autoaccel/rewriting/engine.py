@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoaccel.rewriting import check, suppression
-from autoaccel.rewriting.finding import Finding, Skipped, Tier
+from autoaccel.rewriting import check, comments, suppression
+from autoaccel.rewriting.finding import CannotApplyError, Finding, Skipped, Tier
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import plan
 from autoaccel.rewriting.record import Record
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from autoaccel.rewriting.suppression import Suppression
     from autoaccel.script import Project, Script
 
-# Findings that wait for one another settle in two; more means that rules undo each other's work.
+# Findings that wait for one another settle in two; more means that rules undo each other's work. Comments come last.
 _MOST_ROUNDS = 4
 
 
@@ -80,7 +80,12 @@ class RewriteError(Exception):
 
 def concerned(text: str, rules: Iterable[Rule]) -> list[Rule]:
     """The rules that may have something to say, by a search for their needles: without one, a file is not parsed."""
-    return [rule for rule in rules if not rule.needles or any(needle.decode() in text for needle in rule.needles)]
+    return [
+        rule
+        for rule in rules
+        if (not rule.needles or any(needle.decode() in text for needle in rule.needles))
+        and (rule.pattern is None or rule.pattern.search(text))
+    ]
 
 
 def analyse(
@@ -102,33 +107,54 @@ def analyse(
     except (ValueError, RecursionError, MemoryError) as error:
         raise RewriteError(f"{name}: cannot parse: {error}") from error
     places = Places(text, script.tree, script.parent)
-    rules = concerned(text, rules)
+    looking = concerned(text, rules)
     found: list[Finding] = []
     skipped: list[Skipped] = []
-    for rule in rules:
-        try:
-            said = list(rule.run(script))
-        except Exception as error:
-            raise RewriteError(f"{name}: rule {rule.code} {rule.name} failed: {_described(error)}") from error
+    for rule in looking:
+        said = _said(rule, rule.run(script), name)
         found.extend(each for each in said if isinstance(each, Finding))
         skipped.extend(each for each in said if isinstance(each, Skipped))
     found, untouched = _outside_tests(script, found)
     allowed, too_inexact = _by_tier(found, tier, deterministic=script.deterministic)
-    comments = suppression.suppressions(places)
-    silenced = [
-        (each, comment) for each in allowed if (comment := suppression.suppressing(each, comments, places)) is not None
-    ]
+    marks = suppression.suppressions(places)
+    silenced = [(each, mark) for each in allowed if (mark := suppression.suppressing(each, marks, places)) is not None]
     silent = {each for each, _ in silenced}
-    planned = plan([each for each in allowed if each not in silent], places)
+    about: list[Finding] = []
+    judges = [rule for rule in looking if rule.comment_function]
+    if marks and judges:
+        could, never = _by_tier(found, Tier.NUMERICS, deterministic=script.deterministic)
+        account = suppression.account(marks, places, could, (*skipped, *untouched, *never), _ran(rules, tier))
+        said = [each for rule in judges for each in _said(rule, rule.run_on_comments(account), name)]
+        remarks, _ = _by_tier([each for each in said if isinstance(each, Finding)], tier, deterministic=False)
+        pairs = [(each, suppression.suppressing_remark(each, marks)) for each in remarks]
+        about = [each for each, mark in pairs if mark is None]
+        silenced.extend((each, mark) for each, mark in pairs if mark is not None)
+    planned = plan([*(each for each in allowed if each not in silent), *about], places)
     declined = (*skipped, *untouched, *too_inexact)
-    return Analysis(path, places, planned.findings, declined, planned.skipped, tuple(silenced), comments)
+    return Analysis(path, places, planned.findings, declined, planned.skipped, tuple(silenced), marks)
+
+
+def _ran(rules: Sequence[Rule], tier: Tier) -> list[Rule]:
+    """The rules whose findings this run takes; those without a needle in the text have had nothing to say."""
+    return [rule for rule in rules if rule.function and (rule.tier is Tier.OPT_IN or rule.tier <= tier)]
+
+
+def _said(rule: Rule, saying: Iterator[Finding | Skipped], name: Path | str) -> list[Finding | Skipped]:
+    try:
+        return list(saying)
+    except Exception as error:
+        raise RewriteError(f"{name}: rule {rule.code} {rule.name} failed: {_described(error)}") from error
 
 
 def apply(analysis: Analysis, findings: Sequence[Finding]) -> str:
     """The text with some of an analysis' findings applied; those whose `needs` are not among them are left out."""
-    from autoaccel.rewriting.apply import apply as carry_out
+    chosen = _with_needs(findings)
+    after = analysis.places.text
+    if any(each.edits_code for each in chosen):
+        from autoaccel.rewriting.apply import apply as carry_out
 
-    return carry_out(analysis.places, _with_needs(findings))
+        after = carry_out(analysis.places, chosen)
+    return comments.edit(analysis.places, after, chosen)
 
 
 def rewrite(
@@ -164,14 +190,17 @@ def _rewrite(
     current = text
     applied: list[Record] = []
     taken: tuple[Finding, ...] = ()
-    waiting = list(records(first.waiting, first.places, 1))
-    for number in range(1, _MOST_ROUNDS + 2):
+    for_humans = [Skipped(each.rule, each.node, each.message) for each in first.findings if not each.edits]
+    waiting = list(records((*first.waiting, *for_humans), first.places, 1))
+    for number in range(1, _MOST_ROUNDS + 3):
         chosen = [each for each in analysis.findings if accept is None or accept(each)]
+        if accept is None:
+            chosen = _ripe(chosen)
         after, done, refused = _checked(analysis, chosen)
         waiting.extend(records(refused, analysis.places, number))
         if not done:
             break
-        if number > _MOST_ROUNDS:
+        if number > _MOST_ROUNDS + (not any(each.edits_code for each in done)):
             raise RewriteError(
                 f"{path or '<text>'}: left alone, a rewrite of the result would change it again ({_names(done)})"
             )
@@ -187,13 +216,17 @@ def _rewrite(
     return Result(path, text, current, tuple(applied), tuple(in_order(skipped)), tuple(suppressed), findings=taken)
 
 
+def _ripe(findings: Sequence[Finding]) -> list[Finding]:
+    """What to apply in a round: comments are edited when all else is done, for it may show what they are good for."""
+    code = [each for each in findings if each.edits_code]
+    return code or [each for each in findings if each.edits]
+
+
 def _checked(analysis: Analysis, chosen: Sequence[Finding]) -> tuple[str, list[Finding], list[Skipped]]:
     """Apply and check; findings that LibCST cannot carry out in this file are given back. Raises `RewriteError`."""
     chosen = _with_needs(chosen)
     if not chosen:
         return analysis.places.text, [], []
-    from autoaccel.rewriting.apply import CannotApplyError
-
     refused: list[Skipped] = []
     try:
         after = apply(analysis, chosen)

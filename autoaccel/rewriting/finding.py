@@ -125,6 +125,35 @@ class AddImport:
     alias: str | None = None
 
 
+class Comment(ast.expr):
+    """A comment, which no syntax tree holds, as a node: whatever speaks of places can speak of it. `column` is in
+    characters."""
+
+    def __init__(self, text: str, line: int, column: int, source: str) -> None:
+        start = len(source[:column].encode())
+        end = start + len(text.encode())
+        super().__init__(lineno=line, col_offset=start, end_lineno=line, end_col_offset=end)
+        self.text = text
+        self.column = column
+        self._source = source
+
+    def part(self, start: int, end: int) -> Comment:
+        """A piece of it, by positions in its text."""
+        return Comment(self.text[start:end], self.lineno, self.column + start, self._source)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EditComment:
+    """Put another text in the place of a comment; an empty one removes it, with its line if that holds nothing else."""
+
+    comment: Comment
+    text: str
+
+
+class CannotApplyError(Exception):
+    """The text cannot be edited faithfully; the message says why."""
+
+
 Edit = (
     Replace
     | AddArguments
@@ -135,6 +164,7 @@ Edit = (
     | RemoveStatement
     | AddDecorator
     | AddImport
+    | EditComment
 )
 
 
@@ -142,6 +172,7 @@ Edit = (
 class Finding:
     """One opportunity with the edits that take it. All edits apply together or not at all.
 
+    Without edits it is for a human to mend: it is reported, and no rewrite takes it.
     `needs` are findings without which this one makes no sense; it is dropped when one of them is not applied.
     """
 
@@ -151,6 +182,10 @@ class Finding:
     tier: Tier
     edits: tuple[Edit, ...]
     needs: tuple[Finding, ...] = ()
+
+    @property
+    def edits_code(self) -> bool:
+        return any(not isinstance(edit, EditComment) for edit in self.edits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoaccel.rewriting import engine
-from autoaccel.rewriting.finding import Finding, Tier
+from autoaccel.rewriting import comments, engine
+from autoaccel.rewriting.finding import CannotApplyError, Finding, Tier
 from autoaccel.rewriting.places import raw_lines
 from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
 from autoaccel.rewriting.recording import in_order, record, records
@@ -58,13 +58,13 @@ def _failure(error: RewriteError) -> Failure:
 
 
 def _recorded(analysis: Analysis, *, changes: bool) -> list[Record]:
-    concrete = _concrete(analysis) if changes and analysis.findings else None
+    concrete = _concrete(analysis) if changes and any(each.edits_code for each in analysis.findings) else None
     return [
         dataclasses.replace(
             record(finding, analysis.places, 1),
             fix=wording(finding, analysis.places),
             url=finding.rule.url,
-            changes=_changes(finding, analysis.places, concrete) if concrete else (),
+            changes=_changes(finding, analysis.places, concrete) if changes else (),
         )
         for finding in analysis.findings
     ]
@@ -72,7 +72,7 @@ def _recorded(analysis: Analysis, *, changes: bool) -> list[Record]:
 
 def _concrete(analysis: Analysis) -> Concrete | None:
     """The text for LibCST, parsed once for all findings; None where LibCST cannot edit it faithfully."""
-    from autoaccel.rewriting.apply import CannotApplyError, Concrete
+    from autoaccel.rewriting.apply import Concrete
 
     try:
         return Concrete(analysis.places)
@@ -80,12 +80,15 @@ def _concrete(analysis: Analysis) -> Concrete | None:
         return None
 
 
-def _changes(finding: Finding, places: Places, concrete: Concrete) -> tuple[TextEdit, ...]:
+def _changes(finding: Finding, places: Places, concrete: Concrete | None) -> tuple[TextEdit, ...]:
     """One finding carried out with all that it needs; none where LibCST cannot do it in this file."""
-    from autoaccel.rewriting.apply import CannotApplyError
-
+    chosen = _with_needs(finding)
+    coded = any(each.edits_code for each in chosen)
+    if coded and concrete is None:
+        return ()
     try:
-        return text_edits(places.text, concrete.edited(_with_needs(finding)))
+        after = concrete.edited(chosen) if coded and concrete else places.text
+        return text_edits(places.text, comments.edit(places, after, chosen))
     except CannotApplyError:
         return ()
 

@@ -16,6 +16,7 @@ from autoaccel.rewriting.finding import (
     AddImport,
     Code,
     Edit,
+    EditComment,
     Finding,
     InsertAfter,
     InsertBefore,
@@ -90,6 +91,8 @@ def anchors(edit: Edit) -> tuple[ast.AST, ...]:
             return (node,)
         case AddDecorator(function=function):
             return (function,)
+        case EditComment(comment=comment):
+            return (comment,)
         case AddImport():
             return ()
 
@@ -240,7 +243,12 @@ class _Board:
                 for hole in code.holes:
                     self.holes.setdefault(hole, set()).add(finding)
             match edit:
-                case Replace(node=node) | RemoveArgument(argument=node) | RemoveStatement(statement=node):
+                case (
+                    Replace(node=node)
+                    | RemoveArgument(argument=node)
+                    | RemoveStatement(statement=node)
+                    | EditComment(comment=node)
+                ):
                     if node in self.gone:
                         return _conflict(finding, self.gone[node])
                     self.gone[node] = finding
@@ -264,7 +272,7 @@ class _Board:
         for other in (*self.accepted, finding):
             for edit in other.edits:
                 # A replaced node is gone itself; its replacement must still have a place.
-                beside = isinstance(edit, Replace | RemoveArgument | RemoveStatement)
+                beside = isinstance(edit, Replace | RemoveArgument | RemoveStatement | EditComment)
                 for node in anchors(edit):
                     destroyer = self._destroyer(node, other, outside=beside)
                     if destroyer is not None and finding in (other, destroyer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING
 from autoaccel.rewriting.finding import Edit, Finding, Skipped, Tier
 
 if TYPE_CHECKING:
+    from autoaccel.rewriting.suppression import Account
     from autoaccel.script import Script
 
 _PAGES = "https://github.com/autoaccel/autoaccel/blob/main/docs/rules"
 _BUILT_IN = "autoaccel_codemods."
 
 Check = Callable[["Script"], Iterator[Finding | Skipped]]
+CommentCheck = Callable[["Account"], Iterator[Finding | Skipped]]
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +38,10 @@ class Rule:
     references: tuple[str, ...] = ()
     min_torch: str = "2.6"
     module: str = field(default="", kw_only=True)
+    pattern: re.Pattern[str] | None = field(default=None, kw_only=True)
+    """What a file with an opportunity matches, too: for needles that are common elsewhere."""
     function: Check | None = field(default=None, kw_only=True)
+    comment_function: CommentCheck | None = field(default=None, kw_only=True)
 
     def check(self, function: Check) -> Check:
         """Decorate the generator that yields findings and skipped opportunities of one script."""
@@ -43,9 +49,23 @@ class Rule:
         self.module = function.__module__
         return function
 
+    def check_comments(self, function: CommentCheck) -> CommentCheck:
+        """Decorate the generator that judges suppressing comments by what the other rules have found."""
+        self.comment_function = function
+        self.module = function.__module__
+        return function
+
     def run(self, script: Script) -> Iterator[Finding | Skipped]:
-        assert self.function is not None, f"{self.code} has no check"
-        return self.function(script)
+        assert self.function or self.comment_function, f"{self.code} has no check"
+        return self.function(script) if self.function else iter(())
+
+    def run_on_comments(self, account: Account) -> Iterator[Finding | Skipped]:
+        return self.comment_function(account) if self.comment_function else iter(())
+
+    @property
+    def by_default(self) -> bool:
+        """Whether it looks at code without being asked to."""
+        return self.function is not None and self.tier is not Tier.OPT_IN
 
     def finding(
         self, node: ast.AST, message: str, *edits: Edit, tier: Tier | None = None, needs: tuple[Finding, ...] = ()

@@ -1,4 +1,4 @@
-"""Comments that tell the tool to leave code alone.
+"""Comments that tell the tool to leave code alone, and the account of what they silenced.
 
 `# autoaccel: ignore[AA201] reason` on the line of a statement or above it; `# autoaccel: off` … `# autoaccel: on`;
 `# autoaccel: file-ignore[AA3]`; `# noqa: AA201`. Without codes they speak of every rule; codes may be prefixes or
@@ -9,37 +9,114 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from autoaccel.rewriting.finding import Finding
+from autoaccel.rewriting.finding import Comment, Finding, Skipped
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import touched
 
+if TYPE_CHECKING:
+    from autoaccel.rewriting.rule import Rule
+
 _COMMENT = re.compile(
-    r"#\s*autoaccel\s*:\s*(?P<word>file-ignore|ignore|off|on)\b\s*(?:\[(?P<codes>[^\]]*)\])?"
-    r"|#\s*noqa\s*:\s*(?P<noqa>[A-Za-z]+[0-9]+(?:[\s,]+[A-Za-z]+[0-9]+)*)",
+    r"#\s*autoaccel\s*:\s*(?P<word>file-ignore|ignore|off|on)(?![\w-])"
+    r"(?:\s*\[(?P<codes>[^\]#]*)\]?|\s*:?\s*(?P<bare>AA[0-9]+(?:[\s,]+AA[0-9]+)*)\b)?"
+    r"|#\s*noqa\s*:\s*(?P<noqa>[A-Z]+[0-9]+\b(?:[\s,]+[A-Z]+[0-9]+\b)*)",
     re.IGNORECASE,
 )
+_SELECTOR = re.compile(r"[\w-]+")
+_CODE = re.compile(r"([A-Z]+)([0-9]*)")
+# Where the reason of one comment ends and another comment on the line begins: not at `#12`, which is an issue.
+_NEXT_COMMENT = re.compile(r"\s+#(?=\s*[A-Za-z%])")
+
+FILE, IGNORE, OFF, ON, NOQA = "file-ignore", "ignore", "off", "on", "noqa"
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A code, a prefix or a name in a comment, and where it stands in the comment's text."""
+
+    word: str
+    start: int
+    end: int
+
+    def means(self, rule: Rule) -> bool:
+        word = self.word.upper()
+        if word == "ALL" or self.word.lower().replace("_", "-") == rule.name:
+            return True
+        match, code = _CODE.fullmatch(word), _CODE.fullmatch(rule.code)
+        # A prefix names the whole family of codes: the `A` of another tool does not speak of AA201.
+        return bool(match and code and match[1] == code[1] and code[2].startswith(match[2]))
 
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """One comment: which rules it silences (empty: all) on which lines. `line` and `column` (from 1) are its place."""
+    """One suppression: which rules it silences on which lines; `start` and `end` are its place in the comment's text,
+    its reason included. `on` silences nothing."""
 
-    line: int
-    column: int
-    selectors: tuple[str, ...]
-    first: int
-    last: int
+    kind: str
+    comment: Comment
+    start: int
+    end: int
+    selectors: tuple[Selector, ...]
+    blanket: bool
+    """Whether it speaks of every rule."""
+    first: int = 1
+    last: int = 0
     above: bool = False
     """Whether it stands on a line of its own, above the statement that it speaks of."""
+    closed_by: Suppression | None = None
+    """The `on` that ends an `off`."""
 
-    def names(self, finding: Finding) -> bool:
-        rule = finding.rule
-        return not self.selectors or any(
-            rule.code.startswith(selector.upper()) or selector.lower() == rule.name for selector in self.selectors
-        )
+    @property
+    def line(self) -> int:
+        return self.comment.lineno
+
+    @property
+    def place(self) -> Comment:
+        """Itself, without what else stands in the comment."""
+        return self.comment.part(self.start, self.end)
+
+    @property
+    def column(self) -> int:
+        """From 1, in characters."""
+        return self.comment.column + self.start + 1
+
+    def speaking_of(self, rule: Rule) -> list[Selector | None]:
+        """Those of its selectors that mean a rule; None stands for all rules."""
+        if self.blanket:
+            return [None]
+        return [each for each in self.selectors if each.means(rule)]
+
+    def covers(self, low: int, high: int) -> bool:
+        return self.first <= high and low <= self.last
+
+
+Mention = tuple[Suppression, Selector | None]
+"""A selector of a comment; None for all rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the comments of one script did in a run, for rules that judge comments."""
+
+    suppressions: tuple[Suppression, ...]
+    used: Set[Mention]
+    """What silenced something, or would have under a less exact `--tier`."""
+    declined: Mapping[Mention, Skipped]
+    """Where the rule has seen the opportunity, and leaves it alone of its own accord."""
+    ran: Set[str]
+    """Codes of the rules that had their say on this file."""
+    known: tuple[Rule, ...]
+
+    def did_run(self, mention: Mention) -> bool:
+        """Whether all that a selector silences by default has run: else nothing can be said about its use."""
+        selector = mention[1]
+        meant = [rule for rule in self.known if selector is None or selector.means(rule)]
+        default = [rule for rule in meant if rule.by_default]
+        return bool(meant) and all(rule.code in self.ran for rule in default or meant)
 
 
 def suppressions(places: Places) -> tuple[Suppression, ...]:
@@ -48,45 +125,130 @@ def suppressions(places: Places) -> tuple[Suppression, ...]:
     if "autoaccel" not in lowered and "noqa" not in lowered:
         return ()
     found: list[Suppression] = []
-    switched: tuple[int, int, tuple[str, ...]] | None = None
-    for (line, column), comment in places.comments.items():
-        for match in _COMMENT.finditer(comment):
-            word = (match["word"] or "noqa").lower()
-            selectors = tuple(re.findall(r"[\w-]+", match["codes"] or match["noqa"] or ""))
-            place = line, column + match.start() + 1
-            if word == "on":
-                if switched is not None:
-                    found.append(Suppression(*switched[:2], switched[2], switched[0], line))
-                switched = None
-            elif word == "off":
-                switched = switched or (*place, selectors)
-            elif word == "file-ignore":
-                found.append(Suppression(*place, selectors, 1, len(places.lines)))
-            else:
-                above = word == "ignore" and not places.lines[line - 1][:column].strip()
-                found.append(
-                    Suppression(*place, selectors, line, _statement_below(places, line) if above else line, above)
-                )
-    if switched is not None:
-        found.append(Suppression(*switched[:2], switched[2], switched[0], len(places.lines)))
+    switched: list[Suppression] = []
+    for each in _written(places):
+        match each.kind:
+            case "off":
+                switched.append(each)
+            case "on":
+                closed = [other for other in switched if _closes(each, other)]
+                switched = [other for other in switched if other not in closed]
+                found.extend(replace(other, last=each.line, closed_by=each) for other in closed)
+                found.append(each)
+            case _:
+                found.append(each)
+    found.extend(replace(other, last=len(places.lines)) for other in switched)
     return tuple(sorted(found, key=lambda each: (each.line, each.column)))
 
 
-def suppressing(finding: Finding, known: tuple[Suppression, ...], places: Places) -> Suppression | None:
+def account(
+    known: Sequence[Suppression],
+    places: Places,
+    found: Sequence[Finding],
+    declined: Sequence[Skipped],
+    ran: Sequence[Rule],
+) -> Account:
+    """What these comments did about what rules found and declined."""
+    from autoaccel.rewriting import registry
+
+    rules = {rule.code: rule for rule in (*registry.rules(), *ran)}
+    used = {mention for each in found for mention in mentions(each, known, places)}
+    left = {mention: each for each in declined for mention in mentions(each, known, places)}
+    return Account(tuple(known), used, left, {rule.code for rule in ran}, tuple(rules.values()))
+
+
+def suppressing(finding: Finding, known: Sequence[Suppression], places: Places) -> Suppression | None:
     """The comment that silences a finding: one beside any statement that the finding speaks of or would edit."""
-    relevant = [each for each in known if each.names(finding)]
+    return next((each for each, _ in mentions(finding, known, places)), None)
+
+
+def mentions(said: Finding | Skipped, known: Sequence[Suppression], places: Places) -> list[Mention]:
+    """All that comments say about the rule in the places of which a finding speaks, nearest statement first."""
+    relevant = [(each, selector) for each in known for selector in each.speaking_of(said.rule)]
     if not relevant:
-        return None
-    for low, high in _lines_of(finding, places):
-        for each in relevant:
-            if each.first <= high and low <= each.last:
-                return each
+        return []
+    found: dict[Mention, None] = {}
+    for low, high in _lines_of(said, places):
+        found.update((mention, None) for mention in relevant if mention[0].covers(low, high))
+    return list(found)
+
+
+def suppressing_remark(finding: Finding, known: Sequence[Suppression]) -> Suppression | None:
+    """The comment that silences a finding about comments; one that speaks of all rules does not speak of itself."""
+    line = getattr(finding.node, "lineno", 1)
+    for each in known:
+        if not each.speaking_of(finding.rule) or (each.blanket and each.line == line):
+            continue
+        if each.covers(line, line) or (each.above and each.line <= line < each.last):
+            return each
     return None
 
 
-def _lines_of(finding: Finding, places: Places) -> Iterator[tuple[int, int]]:
+def without(comment: Comment, gone: Set[Mention], whole: Set[Suppression], written: Sequence[Suppression]) -> str:
+    """The text of a comment less some of its selectors, and less whole suppressions; empty if nothing is left."""
+    text = comment.text
+    for each in sorted((one for one in written if one.comment is comment), key=lambda one: -one.start):
+        lost = {selector for suppression, selector in gone if suppression == each}
+        if each in whole or (each.selectors and lost >= set(each.selectors)):
+            rest = text[each.end :].lstrip()
+            text = text[: each.start] + rest if rest else text[: each.start].rstrip()
+        elif lost:
+            text = _less(text, each.selectors, lost)
+    return text
+
+
+def _less(text: str, selectors: Sequence[Selector], lost: Set[Selector | None]) -> str:
+    """The text without some of its selectors; those that stay keep what separates them from the one before."""
+    kept = [each for each in selectors if each not in lost]
+    middle = text[kept[0].start : kept[0].end]
+    for each in kept[1:]:
+        middle += text[selectors[selectors.index(each) - 1].end : each.end]
+    return text[: selectors[0].start] + middle + text[selectors[-1].end :]
+
+
+def _written(places: Places) -> Iterator[Suppression]:
+    """Suppressions as they are written, before `on` has ended any `off`."""
+    for (line, column), text in places.comments.items():
+        matches = list(_COMMENT.finditer(text))
+        alone = not places.lines[line - 1][:column].strip()
+        if not matches or (alone and matches[0].start() > 0):
+            continue  # a comment that was commented out together with its code speaks of nothing
+        comment = Comment(text, line, column, places.lines[line - 1])
+        for match in matches:
+            kind = (match["word"] or NOQA).lower()
+            group = next((name for name in ("codes", "bare", "noqa") if match[name] is not None), None)
+            inner = match[group] if group else ""
+            offset = match.start(group) if group else 0
+            selectors = tuple(
+                Selector(each[0], offset + each.start(), offset + each.end()) for each in _SELECTOR.finditer(inner)
+            )
+            following = _NEXT_COMMENT.search(text, match.end())
+            end = following.start() if following else len(text)
+            above = kind == IGNORE and alone
+            first, last = _range(kind, line, _statement_below(places, line) if above else line, len(places.lines))
+            yield Suppression(kind, comment, match.start(), end, selectors, group is None, first, last, above)
+
+
+def _range(kind: str, line: int, target: int, end: int) -> tuple[int, int]:
+    match kind:
+        case "file-ignore":
+            return 1, end
+        case "on":
+            return 1, 0
+        case "off":
+            return line, end
+        case _:
+            return target, target
+
+
+def _closes(on: Suppression, off: Suppression) -> bool:
+    words = {each.word.lower() for each in on.selectors}
+    return on.blanket or (not off.blanket and {each.word.lower() for each in off.selectors} <= words)
+
+
+def _lines_of(said: Finding | Skipped, places: Places) -> Iterator[tuple[int, int]]:
     """The lines of the statements that a finding touches, without the blocks inside them."""
-    for node in touched(finding):
+    for node in touched(said) if isinstance(said, Finding) else (said.node,):
         statement = places.statement(node)
         if statement is not None:
             yield places.first_line(statement), places.header_end(statement)

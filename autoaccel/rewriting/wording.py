@@ -16,6 +16,7 @@ from autoaccel.rewriting.finding import (
     AddDecorator,
     Code,
     Edit,
+    EditComment,
     Finding,
     InsertAfter,
     InsertBefore,
@@ -124,6 +125,9 @@ class _Words:
             case AddDecorator(function=function, code=code):
                 name = f"`@{self._short(self._code(code))}` above `def {function.name}`"
                 yield (function.lineno, function.lineno), _ON, name
+            case EditComment(comment=comment, text=text):
+                old, line = self._short(comment.text), comment.lineno
+                yield (line, line), _ON, f"`{old}` -> `{self._short(text)}`" if text else f"without `{old}`"
 
     def _statements(self, code: Code) -> str:
         filled = [self._text(hole, kept=True) for hole in code.holes]

@@ -12,4 +12,5 @@ MODULES = (
     "autocast",
     "compile",
     "prefetch",
+    "unused_suppression",
 )

@@ -1,0 +1,125 @@
+"""Remove suppression comments that silence nothing.
+
+A comment that has outlived its reason tells readers of a trap that is not there, and silences the next slow pattern
+that is written on its line. `rewrite` takes it away with its reason, or just the codes that are not needed; no
+statement changes, and each removal is reported. `ignore = ["AA901"]` keeps all of them, as does `ignore[AA901]` beside
+a single one.
+
+Left alone:
+- codes of rules that did not run on the file: not selected, ignored for it, or less exact than `--tier` allows; a
+  comment without codes is judged only when all default rules ran;
+- codes of other tools: of `# noqa: E501, AA201` only `AA201` is judged, of `# noqa` nothing;
+- codes that no rule has: they are reported, with what was probably meant, and stay, for they may belong to a newer
+  version or to a pack of rules that is not installed here.
+
+Before:
+    loader = DataLoader(data, num_workers=8)  # autoaccel: ignore[AA201, AA402] slow disk
+
+After:
+    loader = DataLoader(data, num_workers=8)  # autoaccel: ignore[AA201] slow disk
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autoaccel.config import did_you_mean
+from autoaccel.rewriting.finding import EditComment, Finding, Skipped, Tier
+from autoaccel.rewriting.rule import Rule
+from autoaccel.rewriting.suppression import NOQA, ON, Selector, Suppression, without
+
+if TYPE_CHECKING:
+    from autoaccel.rewriting.suppression import Account, Mention
+
+RULE = Rule(
+    code="AA901",
+    name="unused-suppression",
+    tier=Tier.EXACT,
+    needles=(b"utoaccel", b"utoAccel", b"UTOACCEL", b"noqa", b"NOQA", b"NoQA"),
+    pattern=re.compile(r"#\s*(?:autoaccel\s*:\s*(?:file-ignore|ignore|off|on)\b|noqa\s*:[^#\n]*\bAA\d)", re.IGNORECASE),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What is unused in one suppression: some of its selectors, or all of it; `reasons` say why, one for each."""
+
+    gone: frozenset[Selector]
+    whole: bool
+    reasons: tuple[str, ...]
+
+
+@RULE.check_comments
+def check(account: Account) -> Iterator[Finding | Skipped]:
+    verdicts = {each: _verdict(each, account) for each in account.suppressions}
+    gone = {(each, selector) for each, verdict in verdicts.items() for selector in verdict.gone}
+    whole = {each for each, verdict in verdicts.items() if verdict.whole}
+    # An `on` goes with the last `off` that it ends.
+    ended = {each.closed_by: each for each in account.suppressions if each.closed_by and each not in whole}
+    closing = {each.closed_by: each for each in whole if each.closed_by and each.closed_by not in ended}
+    whole |= set(closing)
+    for comment in dict.fromkeys(each.comment for each in account.suppressions):
+        here = [each for each in account.suppressions if each.comment is comment]
+        for each in here:
+            for unknown in _unknown(each, account):
+                yield RULE.finding(each.place, unknown)
+        unused = [each for each in here if verdicts[each].reasons]
+        if unused:
+            edited = [
+                comment,
+                *(on.comment for on, off in closing.items() if off in here and on.comment is not comment),
+            ]
+            edits = [EditComment(each, without(each, gone, whole, account.suppressions)) for each in edited]
+            reasons = [reason for each in unused for reason in verdicts[each].reasons]
+            yield RULE.finding(unused[0].place, "; ".join(reasons), *edits)
+
+
+def _verdict(each: Suppression, account: Account) -> _Verdict:
+    if each.kind == ON:
+        # With words behind it, it may be prose.
+        stray = all(each is not off.closed_by for off in account.suppressions) and _is_bare(each)
+        return _whole("silences nothing: nothing is switched off here" if stray else None)
+    if each.blanket:
+        return _whole(_why((each, None), account, "silences nothing: no rule has anything to say here"))
+    if not each.selectors:
+        return _whole("silences nothing: it names no rule")
+    reasons = {selector: _why((each, selector), account, "") for selector in each.selectors}
+    lost = frozenset(selector for selector, reason in reasons.items() if reason is not None)
+    silent = [selector for selector in each.selectors if reasons[selector] == ""]
+    told = [f"{_listed(silent)} {'silence' if len(silent) > 1 else 'silences'} nothing here"] if silent else []
+    told += [reason for reason in reasons.values() if reason]
+    return _Verdict(lost, len(lost) == len(each.selectors), tuple(told))
+
+
+def _whole(reason: str | None) -> _Verdict:
+    return _Verdict(frozenset(), reason is not None, () if reason is None else (reason,))
+
+
+def _why(mention: Mention, account: Account, nothing: str) -> str | None:
+    """Why a mention of rules is not used; None if it is, or if nobody can tell."""
+    if mention in account.used or not account.did_run(mention):
+        return None
+    declined = account.declined.get(mention)
+    return f"{declined.rule.code} is left alone here anyway: {declined.reason}" if declined else nothing
+
+
+def _is_bare(each: Suppression) -> bool:
+    return not each.comment.text[each.start : each.end].partition(":")[2].strip().lower().removeprefix("on")
+
+
+def _unknown(each: Suppression, account: Account) -> Iterator[str]:
+    """Words that mean no rule; a code of `noqa` may be that of any other tool."""
+    if each.kind == NOQA:
+        return
+    names = [name for rule in account.known for name in (rule.code, rule.name)]
+    for selector in each.selectors:
+        if selector.word.upper() != "ALL" and not any(selector.means(rule) for rule in account.known):
+            yield f"unknown rule {selector.word!r}{did_you_mean(selector.word, names)}"
+
+
+def _listed(selectors: Sequence[Selector]) -> str:
+    *first, last = (each.word for each in selectors)
+    return f"{', '.join(first)} and {last}" if first else last
