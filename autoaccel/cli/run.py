@@ -1,0 +1,85 @@
+"""`autoaccel run`: a script runs as if it had been rewritten, and no file changes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autoaccel.cli import inputs
+from autoaccel.cli.options import output_options, rule_options
+from autoaccel.cli.terminal import terminal
+from autoaccel.config import Plan
+
+# What follows the script is the script's own.
+_PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+@click.command(short_help="Run a script as if it had been rewritten.", context_settings=_PASS_ON)
+@click.argument("script", metavar="SCRIPT", type=click.Path())
+@click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
+@click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module, as with `python -m`.")
+@rule_options
+@click.option("--config", multiple=True, metavar="FILE|TOML", help="Use this configuration file, or this setting.")
+@click.option("--isolated", is_flag=True, help="Use no configuration file.")
+@output_options
+def run(
+    script: str,
+    arguments: tuple[str, ...],
+    is_module: bool,
+    config: tuple[str, ...],
+    isolated: bool,
+    color: str,
+    quiet: bool,
+    verbose: bool,
+    **overrides: Any,
+) -> int:
+    """Rewrite SCRIPT and the files of its project that it imports, in memory, and run it with its ARGUMENTS.
+
+    Everything else is as with `python SCRIPT ARGUMENTS`; no file changes. Options of autoaccel stand before SCRIPT.
+    """
+    from autoaccel.measure import program
+    from autoaccel.measure.rewriter import Rewriter, project_root
+
+    if script == "-":
+        raise click.UsageError("`run` needs a script on disk; `-` is none")
+    wanted = program.Program(script, arguments, is_module)
+    try:
+        path = program.locate(wanted)
+        plan = inputs.plan([path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides)
+        rewrite = InMemory(plan, Path(os.path.abspath(path)), None if quiet else color)
+        return program.run(wanted, path, Rewriter(project_root(path.parent), rewrite, rewrite.warn))
+    except program.ProgramError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """Rewrites one file after the other as they are imported, and tells of each. New processes get a copy."""
+
+    plan: Plan
+    script: Path
+    color: str | None
+    """How to colour what is told; None says nothing."""
+
+    def __call__(self, path: Path, text: str) -> str:
+        from autoaccel.reports.counting import counted
+        from autoaccel.rewriting import engine
+        from autoaccel.script import Project
+
+        path = Path(os.path.abspath(path))
+        result = engine.rewrite(
+            text, path, self.plan.rules_for(path), tier=self.plan.tier, project=Project([self.script])
+        )
+        if result.errors:
+            raise ValueError(result.errors[0])
+        if result.changed and self.color is not None:
+            changes = counted(len(result.applied), "change")
+            terminal(self.color).say(click.style(f"autoaccel: {path.name}: {changes} in memory", dim=True))
+        return result.after
+
+    def warn(self, message: str) -> None:
+        terminal(self.color or "never").warn(f"{message}; it runs as it is")

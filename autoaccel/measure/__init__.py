@@ -1,0 +1,1 @@
+"""Running scripts: rewritten in memory, as their users would run them."""

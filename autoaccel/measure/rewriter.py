@@ -1,0 +1,61 @@
+"""Which files of a project are rewritten while a script runs, and into what."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoaccel import sources
+
+# Where a project begins: the nearest folder above a script that holds one of these.
+_ROOTS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+_LIBRARIES = frozenset({"site-packages", "dist-packages"})
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriter:
+    """Rewrites the files below `root`, but for libraries that are installed there.
+
+    `rewrite` takes a path and a text and returns the new text; new processes get it too, so it must be possible to
+    pickle it. It raises `ValueError`, whose message is one line, for what it cannot do; the file stays as it is then.
+    """
+
+    root: Path
+    rewrite: Callable[[Path, str], str]
+    tell: Callable[[str], None]
+
+    def concerns(self, path: Path) -> bool:
+        """Whether a file belongs to the project."""
+        real = Path(os.path.realpath(path))
+        if not real.is_relative_to(self.root) or _LIBRARIES & set(real.parts):
+            return False
+        return not any(real.is_relative_to(folder) for folder in _foreign())
+
+    def rewritten(self, path: Path) -> tuple[str, str] | None:
+        """The text of a file before and after; None where nothing changes."""
+        try:
+            before = sources.read(path).text
+            after = self.rewrite(path, before)
+        except ValueError as error:
+            self.tell(str(error))
+            return None
+        return None if after == before else (before, after)
+
+
+def project_root(folder: Path) -> Path:
+    """The folder that holds the project around a script's folder; that folder itself where nothing marks a project."""
+    folder = Path(os.path.realpath(folder))
+    for outer in (folder, *folder.parents):
+        if any((outer / name).exists() for name in _ROOTS):
+            return outer
+    return folder
+
+
+def _foreign() -> list[Path]:
+    """The standard library, and this tool, whose runtime the rewritten code imports."""
+    tool = Path(__file__).resolve().parent.parent
+    library = Path(os.path.realpath(sysconfig.get_path("stdlib")))
+    return [tool, tool.parent / "codemods", library]
