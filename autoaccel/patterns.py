@@ -81,13 +81,13 @@ class Matcher:
             return None
         return self._spec.check_file(place + "/" if is_folder else place).include
 
-    def covers(self, place: str) -> bool:
-        """Whether a file is matched, by itself or with a folder that it lies in."""
+    def covers(self, place: str, *, is_folder: bool = False) -> bool:
+        """Whether a path is matched, by itself or with a folder that it lies in."""
         parts = place.split("/")
         for count in range(1, len(parts)):
             if self.verdict("/".join(parts[:count]), parts[count - 1], is_folder=True):
                 return True
-        return bool(self.verdict(place, parts[-1], is_folder=False))
+        return bool(self.verdict(place, parts[-1], is_folder=is_folder))
 
     @cached_property
     def _spec(self) -> GitIgnoreSpec:

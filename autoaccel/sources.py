@@ -1,22 +1,17 @@
-"""Which files are looked at, and their text: read and written faithfully, replaced atomically."""
+"""The text of files: read and written faithfully, replaced atomically."""
 
 from __future__ import annotations
 
 import codecs
 import contextlib
 import os
-import re
 import stat
 import string
 import tempfile
 import tokenize
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple
-
-from autoaccel.patterns import Matcher, Patterns, forgiving, place_in
 
 _BOM = codecs.BOM_UTF8.decode("utf-8")
 
@@ -126,204 +121,6 @@ def replace(path: Path, source: Source, text: str) -> None:
     if read(path).data != source.data:
         raise SourceError(f"{path}: left alone, it was changed while it was being rewritten")
     write(path, source, text)
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What the configuration of a folder says about the files in it."""
-
-    exclude: tuple[Patterns, ...] = ()
-    respect_gitignore: bool = True
-    force_exclude: bool = False
-    """Whether `exclude` also speaks of paths that are named."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Files in order, each once; folders in which there was none; paths that are no use, with the reason."""
-
-    files: tuple[Path, ...]
-    barren: tuple[Path, ...]
-    problems: tuple[str, ...]
-
-
-def find(paths: Sequence[Path], scope_of: Callable[[str], Scope] = lambda _: Scope()) -> Found:
-    """The Python files of `paths`. What is named is taken whatever the patterns say, unless they are forced.
-
-    `scope_of` is asked about the absolute name of every folder that is entered. Raises `PatternError`.
-    """
-    files: dict[str, Path] = {}  # by what they are, so that a link and its target are one file
-    barren = []
-    problems: list[str] = []
-    walk = _Walk(scope_of, problems)
-    for path in paths:
-        try:
-            is_folder, is_file, exists = path.is_dir(), path.is_file(), path.exists()
-        except OSError as error:  # a folder above may not be entered, a name may be too long
-            problems.append(str(unreadable(path, error)))
-            continue
-        if exists and is_forced_out(path, scope_of):
-            continue
-        if is_folder:
-            before = len(problems)
-            within = walk.files(path)
-            for real, each in within:
-                files.setdefault(real, each)
-            if not within and len(problems) == before:
-                barren.append(path)
-        elif path.suffix == ".ipynb":
-            problems.append(f"{path}: notebooks are not supported")
-        elif is_file:
-            files.setdefault(os.path.realpath(path), path)
-        elif exists:
-            problems.append(f"{path}: not a regular file; `-` reads stdin")
-        else:
-            problems.append(f"{path}: no such file or folder")
-    return Found(tuple(files.values()), tuple(barren), tuple(problems))
-
-
-def is_forced_out(path: Path, scope_of: Callable[[str], Scope]) -> bool:
-    """Whether `path` is left out even though it is named. Raises `PatternError`."""
-    full = os.path.abspath(path)
-    scope = scope_of(os.path.dirname(full))
-    return scope.force_exclude and any(
-        patterns.matcher().covers(place_in(patterns.folder, full) or path.name, is_folder=path.is_dir())
-        for patterns in scope.exclude
-    )
-
-
-class _Rule(NamedTuple):
-    """Patterns at work: the folder that they are relative to, which is above all that they are asked about."""
-
-    folder: str
-    matcher: Matcher
-
-    def verdict(self, path: str, name: str, is_folder: bool) -> bool | None:
-        place = place_in(self.folder, path)
-        return None if place is None else self.matcher.verdict(place, name, is_folder=is_folder)
-
-
-class _Walk:
-    """Walks folders. Each has its scope, which is its parent's unless another configuration file begins there."""
-
-    def __init__(self, scope_of: Callable[[str], Scope], problems: list[str]) -> None:
-        self.scope_of = scope_of
-        self.problems = problems
-
-    def files(self, folder: Path) -> list[tuple[str, Path]]:
-        """The Python files below a folder, each with the name that it has without links."""
-        base = os.path.abspath(folder)
-        scope = self.scope_of(base)
-        ignoring = _inherited(base) if scope.respect_gitignore else ()
-        shown = "" if str(folder) == "." else str(folder)
-        stack = [(base, os.path.realpath(base), shown, scope, _excluding(scope, base), ignoring)]
-        found = []
-        while stack:
-            path, real, shown, scope, excluding, ignoring = stack.pop()
-            own = self.scope_of(path)
-            if own is not scope:
-                scope, excluding = own, _excluding(own, base)
-            try:
-                with os.scandir(path) as listing:
-                    entries = sorted(listing, key=_name)
-            except OSError as error:
-                self.problems.append(str(unreadable(shown or path, error)))
-                continue
-            if not scope.respect_gitignore:
-                ignoring = ()
-            elif any(entry.name == ".gitignore" for entry in entries):
-                ignoring = (*ignoring, *_ignore_file(path, os.path.join(path, ".gitignore")))
-            rules = (*ignoring, *excluding)
-            folders = []
-            for entry in entries:
-                name = entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    if not _ignored(entry.path, name, True, rules):
-                        within = os.path.join(real, name), os.path.join(shown, name)
-                        folders.append((entry.path, *within, scope, excluding, ignoring))
-                elif name.endswith(".py") and not _ignored(entry.path, name, False, rules):
-                    if _is_file(entry):  # not a pipe, whose end may never come, nor a link to nowhere
-                        itself = os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(real, name)
-                        found.append((itself, Path(os.path.join(shown, name))))
-            stack += reversed(folders)
-        return found
-
-
-def _name(entry: os.DirEntry[str]) -> str:
-    return entry.name
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_file()
-    except OSError:  # a link that leads to itself
-        return False
-
-
-def _excluding(scope: Scope, base: str) -> tuple[_Rule, ...]:
-    """What is left out below `base`, which itself was asked for: where it is left out, patterns speak of its inside."""
-    rules = []
-    for patterns in scope.exclude:
-        matcher = patterns.matcher()
-        place = place_in(patterns.folder, base)
-        inside = place_in(base, patterns.folder) is not None or patterns.folder == base
-        if not inside and (place is None or matcher.covers(place, is_folder=True)):
-            rules.append(_Rule(base, matcher))
-        else:
-            rules.append(_Rule(patterns.folder, matcher))
-    return tuple(rules)
-
-
-def _ignored(path: str, name: str, is_folder: bool, rules: Sequence[_Rule]) -> bool:
-    """The last pattern that speaks decides; the project's exclusions come last and are not negotiable by .gitignore."""
-    for rule in reversed(rules):
-        verdict = rule.verdict(path, name, is_folder)
-        if verdict is not None:
-            return verdict
-    return False
-
-
-def _inherited(folder: str) -> tuple[_Rule, ...]:
-    """What the repository around a folder ignores; nothing where it ignores the folder itself, which was asked for."""
-    above = [folder]
-    while not os.path.exists(os.path.join(above[-1], ".git")):
-        parent = os.path.dirname(above[-1])
-        if parent == above[-1]:
-            return ()
-        above.append(parent)
-    top = above[-1]
-    rules = (
-        *_ignore_file(top, excludes_file()),
-        *_ignore_file(top, os.path.join(top, ".git", "info", "exclude")),
-    )
-    for parent, child in zip(above[:0:-1], above[-2::-1], strict=True):
-        rules = (*rules, *_ignore_file(parent, os.path.join(parent, ".gitignore")))
-        if _ignored(child, os.path.basename(child), True, rules):
-            return ()
-    return rules
-
-
-def excludes_file() -> str:
-    """The file of patterns that hold in every repository of a user, found without asking git."""
-    home = os.path.expanduser("~")
-    settings = os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "git")
-    for file in (os.path.join(home, ".gitconfig"), os.path.join(settings, "config")):
-        with contextlib.suppress(OSError):
-            said = _EXCLUDES_FILE.search(Path(file).read_text(encoding="utf-8", errors="replace"))
-            if said:
-                return os.path.expanduser(said[1])
-    return os.path.join(settings, "ignore")
-
-
-_EXCLUDES_FILE = re.compile(r"^\s*excludesfile\s*=\s*\"?([^\"\n]+?)\"?\s*$", re.IGNORECASE | re.MULTILINE)
-
-
-def _ignore_file(folder: str, file: str) -> tuple[_Rule, ...]:
-    try:
-        lines = Path(file).read_text(encoding="utf-8-sig", errors="replace").splitlines()
-    except OSError:
-        return ()
-    return (_Rule(folder, forgiving(lines)),)
 
 
 def _umask() -> int:

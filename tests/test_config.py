@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
 
-from autoaccel.config import EXCLUDE, ConfigError, Settings, nearest, read, rule_named, select_rules, settings
+from autoaccel import __version__
+from autoaccel.config import EXCLUDE, ConfigError, PerFile, Plan, Settings, nearest, plan, read, settings
+from autoaccel.patterns import Patterns
+from autoaccel.rewriting import registry
 from autoaccel.rewriting.finding import Tier
 from autoaccel.rewriting.rule import Rule
+from autoaccel.selection import Selection, rule_named, selected
 
 RULES = [
     Rule("AA101", "create-on-device", Tier.EXACT, ()),
@@ -18,8 +23,8 @@ RULES = [
 ]
 
 
-def codes(**chosen: tuple[str, ...]) -> list[str]:
-    return [rule.code for rule in select_rules(RULES, Settings(**chosen))]  # type: ignore[arg-type]
+def codes(*layers: dict[str, tuple[str, ...]]) -> list[str]:
+    return [rule.code for rule in selected(RULES, [Selection(**layer) for layer in layers])]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +47,27 @@ def codes(**chosen: tuple[str, ...]) -> list[str]:
     ],
 )
 def test_selection(chosen: dict[str, tuple[str, ...]], expected: list[str]) -> None:
-    assert codes(**chosen) == expected
+    assert codes(chosen) == expected
+
+
+@pytest.mark.parametrize(
+    ("file", "command_line", "expected"),
+    [
+        pytest.param({"select": ("AA101",)}, {"ignore": ("AA1",)}, [], id="ignored, however it was selected"),
+        pytest.param({"ignore": ("AA1",)}, {"ignore": ("AA2",)}, [], id="ignored, too"),
+        pytest.param({"ignore": ("AA102",)}, {"extend_select": ("AA102",)}, ["AA101", "AA102", "AA201"], id="added"),
+        pytest.param(
+            {"ignore": ("AA101",), "extend_select": ("AA605",)}, {"select": ("AA1",)}, ["AA101", "AA102"], id="anew"
+        ),
+        pytest.param({"select": ()}, {}, [], id="nothing"),
+        pytest.param({"select": ()}, {"extend_select": ("AA2",)}, ["AA201"], id="nothing but"),
+        pytest.param({"ignore": ("ALL",)}, {}, [], id="ignored altogether"),
+    ],
+)
+def test_the_command_line_is_laid_over_the_file(
+    file: dict[str, tuple[str, ...]], command_line: dict[str, tuple[str, ...]], expected: list[str]
+) -> None:
+    assert codes(file, command_line) == expected
 
 
 @pytest.mark.parametrize(
@@ -51,7 +76,7 @@ def test_selection(chosen: dict[str, tuple[str, ...]], expected: list[str]) -> N
 )
 def test_unknown_selector(word: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=r"no rule matches") as caught:
-        codes(ignore=(word,))
+        codes({"ignore": (word,)})
     assert hint in str(caught.value)
 
 
@@ -61,18 +86,36 @@ def test_one_rule_by_name() -> None:
         rule_named(RULES, "AA1")
 
 
+def here(folder: Path, *lines: str) -> Patterns:
+    return Patterns(lines, str(folder))
+
+
 def test_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "pyproject.toml"
     path.write_text(
         '[tool.autoaccel]\nselect = ["AA1"]\nextend-select = ["AA201"]\ntier = "exact"\nextend-exclude = ["old/"]\n'
-        "respect-gitignore = false\n"
+        'respect-gitignore = false\nforce-exclude = true\noutput-format = "concise"\ncache-dir = "out/cache"\n'
+        'per-file-ignores = { "tests/" = ["AA1"] }\nrequired-version = ">=0.0.1"\n'
     )
     found = settings(tmp_path)
     assert found == Settings(
-        select=("AA1",), extend_select=("AA201",), tier="exact", extend_exclude=("old/",), respect_gitignore=False
+        selections=(Selection(("AA1",), (), ("AA201",)),),
+        tier="exact",
+        extend_exclude=(here(tmp_path, "old/"),),
+        respect_gitignore=False,
+        force_exclude=True,
+        output_format="concise",
+        cache_dir=tmp_path / "out/cache",
+        per_file_ignores=(PerFile(here(tmp_path, "tests/"), False, ("AA1",)),),
+        required_version=">=0.0.1",
     )
     assert found.origin == path
-    assert found.excluded == (*EXCLUDE, "old/")
+    assert Plan(found).scope_of(str(tmp_path)).exclude == (here(tmp_path, *EXCLUDE), here(tmp_path, "old/"))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_bytes(b'\xef\xbb\xbf[tool.autoaccel]\r\ntier = "exact"\r\n')
+    assert settings(tmp_path).tier == "exact"
 
 
 @pytest.mark.parametrize(
@@ -83,6 +126,20 @@ def test_file_is_read(tmp_path: Path) -> None:
         pytest.param("frobnicate = 1", "unknown key 'frobnicate'", id="unknown"),
         pytest.param('select = "AA1"', "select must be a list of strings, not 'AA1'", id="string for list"),
         pytest.param("ignore = [1]", "ignore must be a list of strings", id="numbers"),
+        pytest.param("per_file_ignores = {}", "did you mean 'per-file-ignores'?", id="snake case table"),
+        pytest.param('per-file-ignores = ["a"]', "per-file-ignores must be a table of patterns", id="list for table"),
+        pytest.param(
+            'per-file-ignores = {"a" = "AA1"}', "per-file-ignores: 'a' must be a list of strings, not 'AA1'", id="deep"
+        ),
+        pytest.param('per-file-ignores = {"!" = ["AA1"]}', "per-file-ignores: ", id="no pattern"),
+        pytest.param('exclude = ["a", "!"]', "exclude: ", id="no pattern to exclude"),
+        pytest.param('output-format = "jsn"', "output-format must be one of", id="format"),
+        pytest.param("cache-dir = 1", "cache-dir must be a string, not 1", id="number for string"),
+        pytest.param('required-version = "latest"', "required-version must be a version or a specifier", id="version"),
+        pytest.param('required-version = ">=99"', f"autoaccel >=99 is required, this is {__version__}", id="newer"),
+        pytest.param('required-version = "99"\nnew-key = 1', "autoaccel 99 is required", id="newer file"),
+        pytest.param('extend = "none.toml"', "extend: no such file: ", id="nothing to extend"),
+        pytest.param('extend = "autoaccel.toml"', "extend leads in a circle", id="circle"),
         pytest.param('tier = "exacct"', "tier must be one of exact, equivalent, numerics", id="tier"),
         pytest.param("respect-gitignore = 1", "respect-gitignore must be true or false, not 1", id="bool"),
         pytest.param("select = [", "not valid TOML", id="broken"),
@@ -118,20 +175,115 @@ def test_isolated_looks_at_no_file(tmp_path: Path) -> None:
     assert settings(tmp_path, isolated=True) == Settings()
 
 
-def test_command_line_over_file(tmp_path: Path) -> None:
-    (tmp_path / "autoaccel.toml").write_text(
-        'select = ["AA1"]\nignore = ["AA102"]\nextend-select = ["AA2"]\ntier = "exact"\nextend-exclude = ["old/"]\n'
-    )
+def test_command_line_over_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "autoaccel.toml").write_text('select = ["AA1"]\ntier = "exact"\nextend-exclude = ["old/"]\n')
     given = {"tier": "numerics", "extend_select": ("AA605",), "extend_exclude": ("new/",), "ignore": (), "exclude": ()}
     found = settings(tmp_path, overrides=given)
     assert found.tier == "numerics"
-    assert found.select == ("AA1",)
-    assert found.extend_select == ("AA2", "AA605")
-    assert found.extend_exclude == ("old/", "new/")
-    assert found.exclude == EXCLUDE
+    assert found.selections == (Selection(("AA1",)), Selection(None, (), ("AA605",)))
+    assert found.extend_exclude == (here(tmp_path, "old/"), here(Path.cwd(), "new/"))
+    assert found.exclude is None
 
 
-def test_choosing_on_the_command_line_replaces_what_the_file_chooses(tmp_path: Path) -> None:
-    (tmp_path / "autoaccel.toml").write_text('ignore = ["AA101"]\nextend-select = ["AA2"]\n')
-    found = settings(tmp_path, overrides={"select": ("AA101",)})
-    assert (found.select, found.ignore, found.extend_select) == (("AA101",), (), ())
+def test_inline_settings_are_between_the_file_and_the_options(tmp_path: Path) -> None:
+    (tmp_path / "autoaccel.toml").write_text('tier = "exact"\nforce-exclude = true\n')
+    inline = ['tier = "equivalent"', 'select = ["AA1"]\nforce-exclude = false']
+    found = plan(tmp_path, inline=inline, overrides={"tier": "numerics"}).settings
+    assert (found.tier, found.force_exclude, found.selections) == ("numerics", False, (Selection(("AA1",)),))
+    with pytest.raises(ConfigError, match=r"^--config: unknown key 'teir'; did you mean 'tier'\?"):
+        plan(tmp_path, inline=['teir = "exact"'])
+    with pytest.raises(ConfigError, match=r"^--config: 'tier=exact' is neither a file nor valid TOML"):
+        plan(tmp_path, inline=["tier=exact"])
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected"),
+    [
+        pytest.param({}, {}, id="none"),
+        pytest.param({"tests/": ["AA1"]}, {"tests/a.py": "AA1", "tests/deep/b.py": "AA1"}, id="folder"),
+        pytest.param({"tests/**": ["AA1"]}, {"tests/a.py": "AA1", "tests/deep/b.py": "AA1"}, id="as in ruff"),
+        pytest.param({"train.py": ["AA1", "AA201"]}, {"train.py": "AA1 AA201", "src/train.py": "AA1 AA201"}, id="name"),
+        pytest.param({"/train.py": ["AA1"]}, {"train.py": "AA1"}, id="place"),
+        pytest.param({"{src,tests}/*.py": ["AA1"]}, {"tests/a.py": "AA1", "src/train.py": "AA1"}, id="braces"),
+        pytest.param({"!tests/": ["AA1"]}, {"train.py": "AA1", "src/train.py": "AA1"}, id="everywhere else"),
+        pytest.param({"src/": ["AA1"], "*.py": ["AA2"]}, {
+            "train.py": "AA2", "src/train.py": "AA1 AA2", "tests/a.py": "AA2", "tests/deep/b.py": "AA2",
+        }, id="several"),
+    ],
+)  # fmt: skip
+def test_per_file_ignores(tmp_path: Path, patterns: dict[str, list[str]], expected: dict[str, str]) -> None:
+    table = ", ".join(f"{key!r} = {value!r}" for key, value in patterns.items())
+    (tmp_path / "autoaccel.toml").write_text(f"per-file-ignores = {{{table}}}\n")
+    chosen = plan(tmp_path)
+    files = ("train.py", "src/train.py", "tests/a.py", "tests/deep/b.py")
+    without = {name: " ".join(chosen.choice_for(tmp_path / name).without) for name in files}
+    assert {name: words for name, words in without.items() if words} == expected
+
+
+def test_rules_for_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "rules", lambda: tuple(RULES))
+    path = tmp_path / "autoaccel.toml"
+    path.write_text('per-file-ignores = {"a.py" = ["AA1"]}\nextend-per-file-ignores = {"a.py" = ["loader-workers"]}\n')
+    chosen = plan(tmp_path, overrides={"extend_select": ("AA605",)})
+    assert [rule.code for rule in chosen.rules] == ["AA101", "AA102", "AA201", "AA605"]
+    assert [rule.code for rule in chosen.rules_for(tmp_path / "a.py")] == ["AA605"]
+    assert chosen.rules_for(tmp_path / "b.py") == chosen.rules
+    again = pickle.loads(pickle.dumps(chosen))
+    assert again.choice_for(tmp_path / "a.py") == chosen.choice_for(tmp_path / "a.py")
+
+
+def test_unknown_rule_in_per_file_ignores_is_said_of_every_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "rules", lambda: tuple(RULES))
+    path = tmp_path / "autoaccel.toml"
+    path.write_text('per-file-ignores = {"a.py" = ["AA111"]}\n')
+    with pytest.raises(ConfigError) as caught:
+        plan(tmp_path).rules_for(tmp_path / "b.py")
+    assert str(caught.value) == f"no rule matches 'AA111' (per-file-ignores of {path}); did you mean 'AA101'?"
+
+
+def test_each_file_has_the_nearest_configuration(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.autoaccel]\ntier = "exact"\nignore = ["AA1"]\n')
+    for name in ("a/b", "c"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "a" / "pyproject.toml").write_text('[tool.autoaccel]\ntier = "equivalent"\n')
+    (tmp_path / "c" / "pyproject.toml").write_text("[tool.ruff]\n")
+    chosen = plan(tmp_path, overrides={"ignore": ("AA2",)})
+    assert chosen.settings.tier == "exact"
+    said = {name: chosen.choice_for(tmp_path / name) for name in ("x.py", "a/b/x.py", "c/x.py")}
+    assert {name: choice.tier for name, choice in said.items()} == {
+        "x.py": "exact",
+        "a/b/x.py": "equivalent",
+        "c/x.py": "exact",
+    }
+    assert [layer.ignore for layer in said["a/b/x.py"].layers] == [("AA2",)]
+    assert [layer.ignore for layer in said["x.py"].layers] == [("AA1",), ("AA2",)]
+    assert plan(tmp_path, config=tmp_path / "pyproject.toml").choice_for(tmp_path / "a/x.py").tier == "exact"
+    assert plan(tmp_path, isolated=True).choice_for(tmp_path / "a/x.py").tier == "numerics"
+
+
+def test_extend(tmp_path: Path) -> None:
+    """What is said again replaces, what extends adds; patterns keep their folder, unless it is not above."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "app").mkdir()
+    (tmp_path / "shared/rules.toml").write_text('tier = "exact"\nignore = ["AA1"]\nextend-exclude = ["/old/"]\n')
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.autoaccel]\nextend = "shared/rules.toml"\nexclude = ["/app/gen/"]\n'
+        'per-file-ignores = {"/app/x.py" = ["AA2"]}\n'
+    )
+    (tmp_path / "app/pyproject.toml").write_text(
+        '[tool.autoaccel]\nextend = "../pyproject.toml"\ntier = "equivalent"\nextend-select = ["AA605"]\n'
+        'extend-exclude = ["/tmp/"]\nextend-per-file-ignores = {"/y.py" = ["AA3"]}\n'
+    )
+    found = settings(tmp_path / "app")
+    assert found.tier == "equivalent"
+    assert found.selections == (Selection(None, ("AA1",)), Selection(None, (), ("AA605",)))
+    assert found.exclude == here(tmp_path, "/app/gen/")
+    assert found.extend_exclude == (here(tmp_path, "/old/"), here(tmp_path / "app", "/tmp/"))
+    assert found.origins == (
+        tmp_path / "app/pyproject.toml", tmp_path / "pyproject.toml", tmp_path / "shared/rules.toml",
+    )  # fmt: skip
+    chosen = Plan(found)
+    assert chosen.choice_for(tmp_path / "app/x.py").without == ("AA2",)
+    assert chosen.choice_for(tmp_path / "app/y.py").without == ("AA3",)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
-from autoaccel import sources
+from autoaccel import discovery
 from autoaccel.cli.terminal import Terminal
-from autoaccel.config import Plan, Settings, settings
+from autoaccel.config import Plan
+from autoaccel.config import plan as configured
 
 STDIN = Path("-")
 UNNAMED = Path("<stdin>")
@@ -20,7 +21,7 @@ def plan(
     paths: Sequence[Path],
     *,
     stdin_filename: Path | None,
-    config: Path | None,
+    config: Sequence[str],
     isolated: bool,
     overrides: Mapping[str, object],
 ) -> Plan:
@@ -30,22 +31,33 @@ def plan(
     if stdin_filename is not None and STDIN not in paths:
         raise click.UsageError("--stdin-filename is the name of what `-` reads; there is no `-`")
     anchors = [stdin_filename or UNNAMED] if STDIN in paths else paths
-    return Plan(settings(common_folder(anchors), config=config, isolated=isolated, overrides=overrides))
+    file, inline = _split(config)
+    if file is not None and isolated:
+        raise click.UsageError(f"--isolated uses no configuration file, but --config names {file}")
+    return configured(common_folder(anchors), config=file, isolated=isolated, inline=inline, overrides=overrides)
 
 
-def find(paths: Sequence[Path], chosen: Settings, terminal: Terminal) -> sources.Found:
+def find(paths: Sequence[Path], plan: Plan, terminal: Terminal) -> discovery.Found:
     """The files below `paths`; what is wrong with the paths is told."""
-    found = sources.find(
-        paths,
-        exclude=chosen.excluded,
-        root=chosen.origin.parent if chosen.origin else None,
-        respect_gitignore=chosen.respect_gitignore,
-    )
+    found = discovery.find(paths, plan.scope_of)
     for problem in found.problems:
         terminal.fail(problem)
     for path in found.barren:
         terminal.warn(f"{path}: no Python files found")
     return found
+
+
+def is_excluded_stdin(name: Path | None, plan: Plan) -> bool:
+    """Whether what comes on stdin is to be left alone because of its name."""
+    return name is not None and discovery.is_forced_out(name, plan.scope_of)
+
+
+def _split(config: Sequence[str]) -> tuple[Path | None, list[str]]:
+    """The file that `--config` names, and what else it says in TOML. Raises `click.UsageError`."""
+    files = [Path(each) for each in config if "=" not in each or Path(each).is_file()]
+    if len(files) > 1:
+        raise click.UsageError(f"--config names two files: {files[0]} and {files[1]}")
+    return (files[0] if files else None), [each for each in config if Path(each) not in files]
 
 
 def common_folder(paths: Sequence[Path]) -> Path:

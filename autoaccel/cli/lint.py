@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autoaccel import inspection, sources
-from autoaccel.cli import inputs, reporting
+from autoaccel.cli import inputs, reporting, showing
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.options import SourcePath, file_options, jobs_option, output_options, rule_options
 from autoaccel.cli.terminal import terminal
@@ -26,7 +26,7 @@ CLEAN, FOUND, FAILED = 0, 1, 2
 
 @click.command(short_help="Report slow patterns; exit 1 if there are any.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATHS|-", type=SourcePath())
-@click.option("--output-format", type=click.Choice(FORMATS), default=DEFAULT, show_default=True)
+@click.option("--output-format", type=click.Choice(FORMATS), help=f"Default: {DEFAULT}.")
 @click.option(
     "--output-file", type=click.Path(path_type=Path), metavar="FILE", help="Write the report there, not to stdout."
 )
@@ -38,13 +38,14 @@ CLEAN, FOUND, FAILED = 0, 1, 2
 @output_options
 def lint(
     paths: tuple[Path, ...],
-    output_format: str,
+    output_format: str | None,
     output_file: Path | None,
     statistics: bool,
     exit_zero: bool,
     stdin_filename: Path | None,
     config: tuple[str, ...],
     isolated: bool,
+    show_settings: bool,
     jobs: int | None,
     color: str,
     quiet: bool,
@@ -52,18 +53,26 @@ def lint(
     **overrides: Any,
 ) -> int:
     """Report what `rewrite` would improve. Nothing is changed; scripts are never executed."""
+    plan = inputs.plan(paths, stdin_filename=stdin_filename, config=config, isolated=isolated, overrides=overrides)
+    output_format = output_format or plan.settings.output_format or DEFAULT
     if statistics:
         reporting.check_statistics(output_format)
-    plan = inputs.plan(paths, stdin_filename=stdin_filename, config=config, isolated=isolated, overrides=overrides)
     speaker = terminal(color, quiet=quiet, verbose=verbose)
+    if show_settings:
+        speaker.product(showing.settings(plan, paths, stdin_filename).encode())
+        return CLEAN
     changes = output_format in WITH_CHANGES
     texts: dict[str, str] = {}
     problems: Sequence[str] = ()
-    if paths == (STDIN,):
+    if inputs.is_excluded_stdin(stdin_filename, plan):
+        reports = []
+    elif paths == (STDIN,):
         reports = [_lint_stdin(stdin_filename or UNNAMED, plan, texts, changes=changes)]
     else:
         found = inputs.find(paths, plan, speaker)
         problems = found.problems
+        if not found.files:
+            plan.rules  # noqa: B018 - what is wrong with the choice of rules is said even where there is nothing to do
         reports = inspection.inspect(found.files, plan, changes=changes, jobs=jobs)
     reports = in_order(reports)
     context = reporting.context(texts, problems)

@@ -67,9 +67,13 @@ def file_options(command: Command) -> Command:
                          help="Leave these paths out, too."),
             click.option("--respect-gitignore/--no-respect-gitignore", default=None,
                          help="Whether files that git ignores are left out. Default: yes."),
+            click.option("--force-exclude/--no-force-exclude", default=None,
+                         help="Whether named files are left out, too, where a pattern matches. Default: no."),
             click.option("--stdin-filename", type=file, metavar="FILE", help="The name of what comes on stdin."),
-            click.option("--config", type=file, metavar="FILE", help="Use this configuration file."),
+            click.option("--config", multiple=True, metavar="FILE|TOML",
+                         help="Use this configuration file, or put a setting over the file's: 'tier = \"exact\"'."),
             click.option("--isolated", is_flag=True, help="Use no configuration file."),
+            click.option("--show-settings", is_flag=True, help="Show what governs the first file, and do nothing."),
         ]
     ):  # fmt: skip
         command = option(command)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from autoaccel import sources
-from autoaccel.cli import inputs, undo, vendoring
+from autoaccel.cli import inputs, showing, undo, vendoring
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.interactive import Chooser
 from autoaccel.cli.options import SourcePath, file_options, output_options, rule_options
@@ -107,8 +107,9 @@ def rewrite(
     output: str | None,
     vendor: bool,
     stdin_filename: Path | None,
-    config: Path | None,
+    config: tuple[str, ...],
     isolated: bool,
+    show_settings: bool,
     color: str,
     quiet: bool,
     verbose: bool,
@@ -125,13 +126,18 @@ def rewrite(
     plan = inputs.plan(paths, stdin_filename=stdin_filename, config=config, isolated=isolated, overrides=overrides)
     plan.rules  # noqa: B018 - what is wrong with the choice of rules is said before any file is read
     speaker = terminal(color, quiet=quiet, verbose=verbose)
+    if show_settings:
+        speaker.product(showing.settings(plan, paths, stdin_filename).encode())
+        return DONE
     run = partial(Run, mode, plan, terminal=speaker, chooser=Chooser(speaker) if interactive else None)
 
     from autoaccel.script import Project
 
     if paths == (STDIN,):
         return _rewrite_stdin(stdin_filename, run(project=Project(), base=_base([stdin_filename or UNNAMED])))
-    found = inputs.find(paths, plan.settings, speaker)
+    found = inputs.find(paths, plan, speaker)
+    for path in found.files:
+        plan.rules_for(path)
     tasks = [Task(path, path if output is None else _destination(path, paths, output)) for path in found.files]
     _check_collisions(tasks)
     status = _rewrite_files(tasks, run(project=Project(found.files), base=_base(found.files)))
@@ -203,6 +209,10 @@ def _rewrite_stdin(name: Path | None, run: Run) -> int:
     """The filter: whatever happens, what came in goes out, rewritten where that was possible."""
     data = sys.stdin.buffer.read()
     task = Task(name or UNNAMED, run.mode.output or STDIN)
+    if inputs.is_excluded_stdin(name, run.plan):
+        if task.destination == STDIN and not run.mode.previews:
+            run.terminal.product(data)
+        return DONE
     done = _attempt(task.path, run.terminal, lambda: _rewritten(task, sources.decode(data, task.path), run))
     if done is None:
         if task.destination == STDIN and not run.mode.previews:

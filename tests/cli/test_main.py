@@ -18,15 +18,16 @@ Run = Callable[..., Result]
 
 OPTIONS = {
     "rewrite": [
-        "--check", "--color", "--config", "--diff", "--exclude", "--extend-exclude", "--extend-select", "--help",
-        "--ignore", "--interactive", "--isolated", "--no-respect-gitignore", "--output", "--quiet",
-        "--respect-gitignore", "--select", "--stdin-filename", "--tier", "--vendor", "--verbose", "-h", "-i", "-o",
-        "-q", "-v",
+        "--check", "--color", "--config", "--diff", "--exclude", "--extend-exclude", "--extend-select",
+        "--force-exclude", "--help", "--ignore", "--interactive", "--isolated", "--jobs", "--no-force-exclude",
+        "--no-respect-gitignore", "--output", "--quiet", "--respect-gitignore", "--select", "--show-settings",
+        "--stdin-filename", "--tier", "--vendor", "--verbose", "-h", "-i", "-j", "-o", "-q", "-v",
     ],
     "lint": [
-        "--color", "--config", "--exclude", "--exit-zero", "--extend-exclude", "--extend-select", "--help", "--ignore",
-        "--isolated", "--jobs", "--no-respect-gitignore", "--output-format", "--quiet", "--respect-gitignore",
-        "--select", "--stdin-filename", "--tier", "--verbose", "-h", "-j", "-q", "-v",
+        "--color", "--config", "--exclude", "--exit-zero", "--extend-exclude", "--extend-select", "--force-exclude",
+        "--help", "--ignore", "--isolated", "--jobs", "--no-force-exclude", "--no-respect-gitignore", "--output-file",
+        "--output-format", "--quiet", "--respect-gitignore", "--select", "--show-settings", "--statistics",
+        "--stdin-filename", "--tier", "--verbose", "-h", "-j", "-q", "-v",
     ],
     "rule": ["--help", "--output-format", "-h"],
     "rules": ["--help", "--output-format", "-h"],

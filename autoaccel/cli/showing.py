@@ -1,0 +1,74 @@
+"""`--show-settings`: what governs a file and where that was said, as TOML that says the same again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoaccel import discovery
+from autoaccel.cli.inputs import STDIN, UNNAMED
+
+if TYPE_CHECKING:
+    from autoaccel.config import Plan, Settings
+
+
+def settings(plan: Plan, paths: Sequence[Path], stdin_filename: Path | None) -> str:
+    """The settings of the first file of `paths`. Raises `ConfigError`."""
+    return "\n".join(_lines(plan, _first(plan, paths, stdin_filename))) + "\n"
+
+
+def _first(plan: Plan, paths: Sequence[Path], stdin_filename: Path | None) -> Path:
+    if STDIN in paths:
+        return stdin_filename or UNNAMED
+    return next(iter(discovery.find(paths[:1], plan.scope_of).files), paths[0])
+
+
+def _lines(plan: Plan, path: Path) -> Iterator[str]:
+    chosen = plan.settings_for(path)
+    choice = plan.choice_for(path)
+    yield f"# settings for {path}"
+    yield f"# from {chosen.origin or 'the defaults, there is no configuration file'}"
+    for origin in chosen.origins[1:]:
+        yield f"# which extends {origin}"
+    yield "select = ["
+    for rule in sorted(plan.rules_for(path), key=lambda rule: rule.code):
+        yield f"    {_quoted(rule.code)},  # {rule.name}, {rule.tier.label}"
+    yield "]"
+    yield f"tier = {_quoted(choice.tier)}"
+    yield from _places(plan, chosen, path)
+    for name, value in (("output-format", chosen.output_format), ("cache-dir", chosen.cache_dir)):
+        if value is not None:
+            yield f"{name} = {_quoted(str(value))}"
+    if chosen.required_version is not None:
+        yield f"required-version = {_quoted(chosen.required_version)}"
+    ignores: dict[str, list[str]] = {}
+    for each in chosen.ignores:
+        ignores.setdefault("!" * each.others + each.patterns.lines[0], []).extend(each.selectors)
+    yield from _table("per-file-ignores", ignores)
+
+
+def _places(plan: Plan, chosen: Settings, path: Path) -> Iterator[str]:
+    scope = plan.scope_for(path)
+    for name, group in (("exclude", scope.exclude[:1]), ("extend-exclude", scope.exclude[1:])):
+        yield f"{name} = ["
+        for patterns in group:
+            yield f"    # in {patterns.folder}"
+            yield from (f"    {_quoted(line)}," for line in patterns.lines)
+        yield "]"
+    yield f"respect-gitignore = {_quoted(chosen.respect_gitignore)}"
+    yield f"force-exclude = {_quoted(chosen.force_exclude)}"
+
+
+def _table(name: str, table: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    if table:
+        yield ""
+        yield f"[{name}]"
+        for key, values in table.items():
+            yield f"{_quoted(key)} = {_quoted(list(values))}"
+
+
+def _quoted(value: object) -> str:
+    # Strings, booleans and lists of them are written alike in JSON and TOML.
+    return json.dumps(value, ensure_ascii=False)
