@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 
 from autoaccel.rewriting.finding import Finding, Skipped
@@ -17,12 +18,36 @@ def records(said: Iterable[Finding | Skipped], places: Places, number: int) -> l
 
 def record(said: Finding | Skipped, places: Places, number: int) -> Record:
     """What a rule said in a round, located in the text of that round."""
-    where = range_of(said.node, places)
+    where = _spoken_of(said.node, places)
     rule = said.rule
     if isinstance(said, Skipped):
         return Record(rule.code, rule.name, rule.tier.label, said.reason, where, number)
     edits = tuple(dict.fromkeys(range_of(node, places) for edit in said.edits for node in anchors(edit)))
     return Record(rule.code, rule.name, said.tier.label, said.message, where, number, edits)
+
+
+def _spoken_of(node: ast.AST, places: Places) -> Range:
+    """What is marked in a report: of a compound statement its header, not all that it holds."""
+    whole = range_of(node, places)
+    end = _header(node)
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        name = re.compile(rf"\b{re.escape(node.name)}\b").search(places.lines[whole.line - 1], whole.column - 1)
+        return Range(whole.line, whole.column, whole.line, name.end() + 1) if name else whole
+    if end is None:
+        return whole
+    line, column = places.end(end)
+    return Range(whole.line, whole.column, line, column + 1)
+
+
+def _header(node: ast.AST) -> ast.expr | None:
+    """The last expression above the block of a compound statement."""
+    match node:
+        case ast.For(iter=last) | ast.AsyncFor(iter=last) | ast.While(test=last) | ast.If(test=last):
+            return last
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            return items[-1].optional_vars or items[-1].context_expr
+        case _:
+            return None
 
 
 def range_of(node: ast.AST, places: Places) -> Range:
