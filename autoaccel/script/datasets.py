@@ -209,9 +209,9 @@ def keeps_generator(script: Script, cls: ClassRef) -> bool:
 
 
 def _makes_generator(script: Script, expression: ast.expr) -> bool:
-    return any(
-        isinstance(node, ast.Call) and script.qualname(node.func) in _GENERATORS for node in ast.walk(expression)
-    ) or any(value.name in _GENERATORS for value in script.values(expression))
+    return any(script.qualname(call.func) in _GENERATORS for call in script.within(expression, ast.Call)) or any(
+        value.name in _GENERATORS for value in script.values(expression)
+    )
 
 
 def changes_itself(script: Script, cls: ClassRef) -> bool:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
+from autoaccel.script.names import canonical
 from autoaccel.script.tree import Tree, children
 
 How = Literal[
@@ -19,6 +21,9 @@ How = Literal[
 ]
 Path = tuple[int | str, ...]
 ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+
+Qualified = tuple[str, str, int]
+"""A qualified name in the canonical spelling; the target and the level of the import that it starts from."""
 
 STAR = "*"
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
@@ -108,6 +113,8 @@ class Flow:
     """Definitions of every scope of a module, and for every name read the definitions that may reach it."""
 
     def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self._qualified: dict[ast.AST, Qualified | None] = {}
         self.walrus = bool(tree.within(tree.module, ast.NamedExpr))
         self.scopes: dict[ast.AST, Scope] = {}
         self._reach: dict[ast.Name, tuple[Definition, ...]] = {}
@@ -123,6 +130,37 @@ class Flow:
     def definitions(self, name: ast.Name) -> tuple[Definition, ...]:
         """What a name that is read may be bound to; for a name that is written, its own binding."""
         return self._reach.get(name, ())
+
+    def qualified(self, expression: ast.AST) -> Qualified | None:
+        """What an imported name, or an attribute of one, stands for; None when it is rebound or none."""
+        if expression in self._qualified:
+            return self._qualified[expression]
+        found: Qualified | None = None
+        if isinstance(expression, ast.Name):
+            definitions = self.definitions(expression)
+            targets = {(each.target, each.level) for each in definitions if each.how == "import"}
+            if len(targets) == 1 and all(each.how == "import" for each in definitions):
+                target, level = targets.pop()
+                if target:
+                    found = canonical(target), target, level
+        elif isinstance(expression, ast.Attribute):
+            base = self.qualified(expression.value)
+            if base is not None:
+                found = canonical(f"{base[0]}.{expression.attr}"), base[1], base[2]
+        else:
+            return None
+        self._qualified[expression] = found
+        return found
+
+    @cached_property
+    def calls_by_qualname(self) -> dict[str, list[ast.Call]]:
+        """The calls of imported names, in preorder."""
+        found: dict[str, list[ast.Call]] = {}
+        for call in self.tree.find(ast.Call):
+            qualified = self.qualified(call.func)
+            if qualified is not None:
+                found.setdefault(qualified[0], []).append(call)
+        return found
 
     def uses(self, definition: Definition) -> list[ast.Name]:
         """The reads that a definition may reach, in source order."""

@@ -29,6 +29,8 @@ def backward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
 
 
 def is_backward(script: Script, call: ast.Call) -> bool:
+    if isinstance(call.func, ast.Attribute) and call.func.attr != "backward":
+        return False
     if script.qualname(call.func) in ("torch.autograd.backward", "torch.distributed.autograd.backward"):
         return True
     return (

@@ -186,12 +186,12 @@ def reached(script: Script, nodes: Iterable[ast.AST]) -> Reached:
     found: Reached = [(script, node) for node in nodes]
     seen: set[ast.AST] = set()
     for at, node in found:  # grows while it is walked
-        for part in ast.walk(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
-            if isinstance(part, ast.Call):
-                for other, function in _entered(at, part):
-                    if function not in seen:
-                        seen.add(function)
-                        found.append((other, function))
+        calls = at.within(node, ast.Call) if isinstance(node, ast.FunctionDef) else at.in_scope(node, ast.Call)
+        for call in at.tree_index.by_depth(calls) if isinstance(node, ast.FunctionDef) else calls:
+            for other, function in _entered(at, call):
+                if function not in seen:
+                    seen.add(function)
+                    found.append((other, function))
     return found
 
 

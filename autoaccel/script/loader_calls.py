@@ -84,9 +84,9 @@ def _sites(script: Script) -> Iterator[tuple[ast.AST, str, ast.expr]]:
         yield loop.node, "for", loop.loader
     for comprehension in script.find(ast.comprehension):
         yield comprehension, "for", unwrapped(script, comprehension.iter)
-    for node in script.find(ast.Call):
+    for node in script.tree_index.calls_named("iter"):
         match node:
-            case ast.Call(func=ast.Name(id="iter") as name, args=[loader]) if not script.definitions(name):
+            case ast.Call(func=ast.Name() as name, args=[loader]) if not script.definitions(name):
                 yield node, "next" if _advanced(script, node) else "iter", loader
 
 
@@ -164,8 +164,8 @@ def dataset_changes(script: Script, made: LoaderCall) -> Iterator[tuple[Script, 
 def _changed_globals(script: Script, cls: ClassRef) -> Iterator[tuple[Script, ast.AST]]:
     """Where module-level names that samples depend on are bound anew in a loop."""
     for home, method in item_methods(script, cls):
-        for name in ast.walk(method):
-            if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load):
+        for name in home.tree_index.by_depth(home.within(method, ast.Name)):
+            if isinstance(name.ctx, ast.Load):
                 for each in home.definitions(name):
                     if each.scope is home.module_scope and home.loops(each.node):
                         yield home, each.node
@@ -192,9 +192,9 @@ def _changes(script: Script, call: ast.Call) -> bool:
     """Whether a method called for its effect may change its object: one that assigns to `self`, or is not known."""
     callees = script.callees(call)
     return not callees or any(
-        isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-        for _, method in callees
-        for node in ast.walk(method)
+        isinstance(attribute.ctx, ast.Store)
+        for home, method in callees
+        for attribute in home.within(method, ast.Attribute)
     )
 
 

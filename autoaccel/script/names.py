@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _EXACT = {
     "torch.autocast": "torch.amp.autocast",
@@ -33,6 +34,7 @@ _MOVED = (
 )
 
 
+@lru_cache(maxsize=10_000)
 def canonical(name: str) -> str:
     """The public spelling of a qualified name: `torch.utils.data.dataloader.DataLoader` is
     `torch.utils.data.DataLoader`."""

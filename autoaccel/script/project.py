@@ -407,10 +407,7 @@ class Project:
         """Calls under one of these names, or of what can be an instance."""
         if instance:
             return (call for call in other.find(ast.Call) if self._may_hold_instance(other, call.func))
-        names = (*wanted, *other.import_aliases(wanted))
-        return iter(
-            other.tree_index.in_order([call for name in names for call in other.calls_by_last_name.get(name, ())])
-        )
+        return iter(other.tree_index.calls_named(*wanted, *other.import_aliases(wanted)))
 
     def _may_hold_instance(self, other: Script, function: ast.expr) -> bool:
         """Whether a callee can be an object that was stored under a name: not a builtin, a library function or a
@@ -427,7 +424,7 @@ class Project:
         """The attribute names that any file read so far assigns."""
         files = len(self._scripts)
         if self._stored[0] != files:
-            known = (each.stored_attributes for each in self._scripts.values() if each is not None)
+            known = (each.tree_index.stored_attributes for each in self._scripts.values() if each is not None)
             self._stored = (files, set().union(*known))
         return self._stored[1]
 
@@ -477,9 +474,7 @@ class Project:
             self._started[function] = tuple(
                 (other, call)
                 for other in self.neighbours(script)
-                for call in other.tree_index.in_order(
-                    [call for name in _STARTERS for call in other.calls_by_last_name.get(name, ())]
-                )
+                for call in other.tree_index.calls_named(*_STARTERS)
                 if (target := _started(call)) is not None and _is_name_of(other, target, script, function)
             )
         return self._started[function]

@@ -13,7 +13,6 @@ from autoaccel.script.gradients import (
     gradients_off,
     trains,
 )
-from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -72,18 +71,17 @@ def _whole_functions(
 
 
 def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
-    if script.kind(call.func) is not Kind.MODULE or not isinstance(script.parent(call), ast.expr | ast.Assign):
+    if not isinstance(script.parent(call), ast.expr | ast.Assign):
         return False
     statement = script.statement(call)
-    if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
+    if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr) or script.kind(call.func) is not Kind.MODULE:
         return False
     home = script.function(call)
     if home is not None and (tries_out(script, home, (call,)) or is_module_method(script, home)):
         return False
     if gradients_off(script, call) or _within(script, call, known):
         return False
-    runs = (part for part in walk_scope(statement) if isinstance(part, ast.Call))
-    for each in runs:
+    for each in script.in_scope(statement, ast.Call):
         if script.kind(each.func) is Kind.MODULE and (_keeps_state(script, each) or not _is_shown(script, each)):
             return False
     return asks_for_gradients(script, statement) is None and not _before_training(script, statement)
@@ -198,11 +196,11 @@ def _is_fresh(script: Script, made: ast.Call) -> bool:
 
 def _keeps_state(script: Script, call: ast.Call) -> bool:
     """Whether the forward of the model stores something on it, which training may use."""
-    for _, function in script.callees(call):
-        for part in walk_scope(function):
-            if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
-                return True
-    return False
+    return any(
+        isinstance(attribute.ctx, ast.Store)
+        for home, function in script.callees(call)
+        for attribute in home.in_scope(function, ast.Attribute)
+    )
 
 
 def _before_training(script: Script, statement: ast.stmt, depth: int = 0) -> bool:

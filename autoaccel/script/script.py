@@ -47,7 +47,6 @@ class Script:
         self.tree_index = self.parsed.tree
         self.tree = self.tree_index.module
         self.inference = Inference(self)
-        self._qualnames: dict[ast.AST, tuple[str, bool] | None] = {}
         self._class_refs: dict[ast.ClassDef, ClassRef] = {}
         self._aliases: dict[tuple[str, ...], frozenset[str]] = {}
 
@@ -122,64 +121,24 @@ class Script:
 
         None when the root is not an import, is rebound, or comes by star import.
         """
-        if expression in self._qualnames:
-            found = self._qualnames[expression]
-        elif isinstance(expression, ast.Name | ast.Attribute):
-            found = self._qualified(expression)
-        else:
-            return None
+        found = self.flow.qualified(expression)
         return None if found is None else found[0]
 
     def is_project_name(self, expression: ast.AST) -> bool:
         """Whether a qualified name leads into a file of the project, not into a library."""
-        if not isinstance(expression, ast.Name | ast.Attribute):
+        found = self.flow.qualified(expression)
+        if found is None:
             return False
-        found = self._qualified(expression)
-        return found is not None and found[1]
-
-    def _qualified(self, expression: ast.expr) -> tuple[str, bool] | None:
-        if expression in self._qualnames:
-            return self._qualnames[expression]
-        found: tuple[str, bool] | None = None
-        if isinstance(expression, ast.Name):
-            definitions = self.definitions(expression)
-            targets = {(each.target, each.level) for each in definitions if each.how == "import"}
-            if definitions and len(targets) == 1 and all(each.how == "import" for each in definitions):
-                target, level = targets.pop()
-                if target:
-                    found = canonical(target), bool(level) or self.project.is_local(self, target, level)
-        elif isinstance(expression, ast.Attribute):
-            base = self._qualified(expression.value)
-            if base is not None:
-                found = canonical(f"{base[0]}.{expression.attr}"), base[1]
-        self._qualnames[expression] = found
-        return found
+        _, target, level = found
+        return bool(level) or self.project.is_local(self, target, level)
 
     def calls(self, *names: str) -> Iterator[ast.Call]:
         """Calls of these qualified names, in source order."""
-        found = [calls for name in dict.fromkeys(names) if (calls := self._calls_by_qualname.get(name)) is not None]
+        known = self.flow.calls_by_qualname
+        found = [known[name] for name in dict.fromkeys(names) if name in known]
         if len(found) < 2:
             return iter(found[0] if found else ())
         return iter(self.tree_index.in_order([call for calls in found for call in calls]))
-
-    @cached_property
-    def _calls_by_qualname(self) -> dict[str, list[ast.Call]]:
-        found: dict[str, list[ast.Call]] = {}
-        for call in self.find(ast.Call):
-            name = self.qualname(call.func)
-            if name is not None:
-                found.setdefault(name, []).append(call)
-        return found
-
-    @cached_property
-    def calls_by_last_name(self) -> dict[str, list[ast.Call]]:
-        """Calls by the last part of what they call: `step` for `optimizer.step()`, in source order."""
-        found: dict[str, list[ast.Call]] = {}
-        for call in self.find(ast.Call):
-            match call.func:
-                case ast.Name(id=name) | ast.Attribute(attr=name):
-                    found.setdefault(name, []).append(call)
-        return found
 
     def import_aliases(self, names: tuple[str, ...]) -> frozenset[str]:
         """Local names under which `from … import name as alias` brings these names."""
@@ -212,11 +171,6 @@ class Script:
                 qualified = self.qualname(function) is not None and not self.is_project_name(function)
                 verdicts[function.attr] = verdicts.get(function.attr, True) and qualified
         return frozenset(name for name, plain in verdicts.items() if plain)
-
-    @cached_property
-    def stored_attributes(self) -> frozenset[str]:
-        """Attribute names that the file assigns: `self.net = …`."""
-        return frozenset(node.attr for node in self.find(ast.Attribute) if isinstance(node.ctx, ast.Store))
 
     @cached_property
     def used_names(self) -> frozenset[str]:

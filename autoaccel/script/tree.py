@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -13,14 +14,19 @@ Node = TypeVar("Node", bound=ast.AST)
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_WITHOUT_NODES = frozenset("ctx op ops id attr arg asname level module lineno simple conversion is_async rest".split())
+_WITHOUT_NODES = frozenset(
+    """ctx op ops id attr arg asname level module simple conversion is_async rest kind str type_comment type_ignores
+    kwd_attrs""".split()
+)
+_LEAVES = (ast.Constant, ast.MatchSingleton, ast.Global, ast.Nonlocal)
+_GAPPED = (ast.Dict, ast.arguments)  # have None in their lists, for `{**other}` and for keywords without default
 
 
 class _ChildFields(dict[type[ast.AST], tuple[str, ...]]):
     """The fields of a node type that may hold nodes worth a visit: neither plain data, nor contexts and operators."""
 
     def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
-        fields = () if kind is ast.Constant else tuple(each for each in kind._fields if each not in _WITHOUT_NODES)
+        fields = () if kind in _LEAVES else tuple(each for each in kind._fields if each not in _WITHOUT_NODES)
         self[kind] = fields
         return fields
 
@@ -30,14 +36,15 @@ _child_fields = _ChildFields()
 
 def children(node: ast.AST) -> list[ast.AST]:
     """The child nodes in the order of the fields, as `ast.iter_child_nodes`, but without contexts and operators."""
+    kind = type(node)
     found: list[ast.AST] = []
-    for field in _child_fields[type(node)]:
+    for field in _child_fields[kind]:
         value = getattr(node, field, None)
-        if isinstance(value, ast.AST):
+        if type(value) is list:
+            found += value
+        elif isinstance(value, ast.AST):
             found.append(value)
-        elif isinstance(value, list):
-            found.extend([each for each in value if isinstance(each, ast.AST)])
-    return found
+    return [each for each in found if each is not None] if kind in _GAPPED else found
 
 
 class _Row:
@@ -92,6 +99,27 @@ class Tree:
                     owners[child] = owner
                 inner.reverse()
                 pending.extend(inner)
+
+    def calls_named(self, *names: str) -> list[ast.Call]:
+        """Calls of what ends in one of these names: `step` for `optimizer.step()`, in preorder."""
+        found = [self._calls_by_last_name[name] for name in dict.fromkeys(names) if name in self._calls_by_last_name]
+        return found[0] if len(found) == 1 else self.in_order([call for calls in found for call in calls])
+
+    @cached_property
+    def _calls_by_last_name(self) -> dict[str, list[ast.Call]]:
+        found: dict[str, list[ast.Call]] = {}
+        for call in self.find(ast.Call):
+            function = call.func
+            if isinstance(function, ast.Attribute):
+                found.setdefault(function.attr, []).append(call)
+            elif isinstance(function, ast.Name):
+                found.setdefault(function.id, []).append(call)
+        return found
+
+    @cached_property
+    def stored_attributes(self) -> frozenset[str]:
+        """Attribute names that are assigned: `self.net = …`."""
+        return frozenset(node.attr for node in self.find(ast.Attribute) if isinstance(node.ctx, ast.Store))
 
     def find(self, *types: type[Node]) -> Iterator[Node]:
         """Every node of exactly these types, depth first; in source order when one type is asked for."""

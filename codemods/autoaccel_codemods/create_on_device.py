@@ -52,8 +52,9 @@ RULE = Rule(
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
+    scripted = _scripted(script)
     for call in script.find(ast.Call):
-        if _scripted(script, call):
+        if any(script.inside(call, outer) for outer in scripted):
             continue
         moved = move(script, call)
         if moved is not None:
@@ -62,14 +63,15 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield from _chosen(script, call)
 
 
-def _scripted(script: Script, node: ast.AST) -> bool:
+def _scripted(script: Script) -> list[ast.FunctionDef | ast.ClassDef]:
     """TorchScript compiles the source of its functions; it is left as it is."""
-    return any(
-        script.qualname(mark) in ("torch.jit.script", "torch.jit.script_method", "torch.jit.ScriptModule")
-        for outer in script.ancestors(node)
-        if isinstance(outer, ast.FunctionDef | ast.ClassDef)
+    outers: list[ast.FunctionDef | ast.ClassDef] = [*script.find(ast.FunctionDef), *script.find(ast.ClassDef)]
+    return [
+        outer
+        for outer in outers
         for mark in (*outer.decorator_list, *(outer.bases if isinstance(outer, ast.ClassDef) else ()))
-    )
+        if script.qualname(mark) in ("torch.jit.script", "torch.jit.script_method", "torch.jit.ScriptModule")
+    ]
 
 
 def _moved(script: Script, moved: Move) -> Iterator[Finding | Skipped]:
