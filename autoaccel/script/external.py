@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUILTINS",
+    "LIBRARIES",
     "LOADER_CLASSES",
     "LOOP_WRAPPERS",
     "TRANSPARENT",
@@ -29,6 +30,9 @@ __all__ = [
 ]
 
 BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("_")) | {"__import__"}
+
+# Packages whose contents are listed here: their own files see them as everybody else does.
+LIBRARIES = frozenset({"torch", "torchvision", "numpy"})
 
 LOADER_CLASSES = frozenset({"torch.utils.data.DataLoader", "torchdata.stateful_dataloader.StatefulDataLoader"})
 

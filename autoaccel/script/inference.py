@@ -276,9 +276,10 @@ class Inference:
             if name is None:
                 return frozenset({Value(Kind.OBJECT, script.tree, script, name="module")})
             return script.inference.exported(name)
-        if definition.level:
+        known = self.script.project.library_name(self.script, target, definition.level)
+        if definition.level and not known:
             return ANY
-        return frozenset({Value(Kind.EXTERNAL, name=external.canonical(target))})
+        return frozenset({Value(Kind.EXTERNAL, name=external.canonical(known or target))})
 
     def _parameter(self, definition: Definition) -> Values:
         argument = definition.node

@@ -24,6 +24,7 @@ _MOST_NEIGHBOURS = 200  # files looked at per folder when searching for importer
 _MOST_IMPORTERS = 24
 _MOST_LOADED = 48  # project files parsed for the sake of others
 _MOST_LEVELS = 3  # folders between a script and the root of its distribution
+_INSTALLED = ("site-packages", "dist-packages")
 _NO_CUT = 1 << 30
 _STARTERS = ("Process", "Thread", "spawn", "start_processes")
 
@@ -81,6 +82,7 @@ class Project:
         self._classes: dict[ast.ClassDef, ClassInfo] = {}
         self._callers: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
         self._importers: dict[Path, tuple[Path, ...]] = {}
+        self._libraries: dict[Path, tuple[str, ...]] = {}
         self._neighbours: dict[Path, tuple[Script, ...]] = {}
         self._opened: dict[ast.AST, int] = {}
         self._opened_stars: set[Script] = set()
@@ -147,7 +149,41 @@ class Project:
             self._located[key] = self._search(home, target, level)
         return self._located[key]
 
+    def library_name(self, script: Script, target: str, level: int) -> str | None:
+        """The full name of what a file of a known library imports from that library; None for all other imports.
+
+        What torch's own files say `torch.zeros` for is what it is to everybody; it is not followed to where it is made.
+        """
+        return None if script.path is None else self._name_in_library(script.path, target, level)
+
+    def _name_in_library(self, home: Path, target: str, level: int) -> str | None:
+        package = self._library(home.parent)
+        if not package or (not level and target.split(".")[0] != package[0]):
+            return None
+        return target if not level else ".".join((*package[: len(package) - level + 1], *filter(None, [target])))
+
+    def _is_installed(self, home: Path, target: str) -> bool:
+        """Whether an import leads from one installed package to another."""
+        folder, top = home.parent, home.stem
+        while self._is_package(folder):
+            folder, top = folder.parent, folder.name
+        return folder.name in _INSTALLED and target.split(".")[0] != top
+
+    def _library(self, folder: Path) -> tuple[str, ...]:
+        """The names of the packages down to a folder of a library that the tables know; empty elsewhere."""
+        known = self._libraries.get(folder)
+        if known is None:
+            known = ()
+            if self._is_package(folder):
+                outer = self._library(folder.parent)
+                top = not self._is_package(folder.parent)
+                known = (*outer, folder.name) if outer or (top and folder.name in external.LIBRARIES) else ()
+            self._libraries[folder] = known
+        return known
+
     def _search(self, home: Path, target: str, level: int) -> tuple[Path, tuple[str, ...]] | None:
+        if self._name_in_library(home, target, level) is not None or (not level and self._is_installed(home, target)):
+            return None
         parts = target.split(".") if target else []
         if not level and parts[:1] in (["autoaccel"], ["autoaccel_runtime"]):
             return None  # the runtime is a library, also where a copy of it stands beside the script
@@ -229,6 +265,8 @@ class Project:
     def importers(self, path: Path) -> tuple[Path, ...]:
         """The files whose import lines name a module, those of the project first, told by these lines alone."""
         known = self._importers.get(path)
+        if known is None and self._library(path.parent):
+            known = self._importers[path] = ()  # it is called from everywhere, and what the library does says little
         if known is None:
             stem = path.parent.name if path.stem == "__init__" else path.stem
             known = self._importers[path] = tuple(

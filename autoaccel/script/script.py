@@ -122,23 +122,34 @@ class Script:
         None when the root is not an import, is rebound, or comes by star import.
         """
         found = self.flow.qualified(expression)
-        return None if found is None else found[0]
+        if found is None:
+            return None
+        known = self.project.library_name(self, found.target, found.level)
+        return found.name if known is None else found.under(known)
 
     def is_project_name(self, expression: ast.AST) -> bool:
         """Whether a qualified name leads into a file of the project, not into a library."""
         found = self.flow.qualified(expression)
-        if found is None:
+        if found is None or self.project.library_name(self, found.target, found.level) is not None:
             return False
-        _, target, level = found
-        return bool(level) or self.project.is_local(self, target, level)
+        return bool(found.level) or self.project.is_local(self, found.target, found.level)
 
     def calls(self, *names: str) -> Iterator[ast.Call]:
         """Calls of these qualified names, in source order."""
-        known = self.flow.calls_by_qualname
+        known = self._calls_by_qualname
         found = [known[name] for name in dict.fromkeys(names) if name in known]
         if len(found) < 2:
             return iter(found[0] if found else ())
         return iter(self.tree_index.in_order([call for calls in found for call in calls]))
+
+    @cached_property
+    def _calls_by_qualname(self) -> dict[str, list[ast.Call]]:
+        found: dict[str, list[ast.Call]] = {}
+        for call in self.find(ast.Call):
+            name = self.qualname(call.func)
+            if name is not None:
+                found.setdefault(name, []).append(call)
+        return found
 
     def import_aliases(self, names: tuple[str, ...]) -> frozenset[str]:
         """Local names under which `from … import name as alias` brings these names."""

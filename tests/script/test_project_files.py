@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 from pathlib import Path
 
 import pytest
 
-from autoaccel.script import Project, load
+from autoaccel.rewriting import engine, registry
+from autoaccel.script import Kind, Project, load
 from autoaccel.script.models import trained_models
 
 TRAINER = """\
@@ -80,3 +83,73 @@ def test_a_file_is_one_script_in_its_analysis(tmp_path: Path) -> None:
     assert script.project.script(run) is script
     (_, trainer) = script.project.related(script)
     assert trainer.project is script.project
+
+
+def test_a_library_sees_itself_as_everybody_does(tmp_path: Path) -> None:
+    package = tmp_path / "torch" / "nn"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").write_text("def zeros(n):\n    return 'text'\nclass Linear:\n    pass\n")
+    text = "import torch\nfrom . import Linear\nfrom .. import zeros\ntorch.zeros(1)\nLinear(1, 1)\nzeros(1)\n"
+    script = load(text, package / "extra.py")
+    assert [script.kind(call) for call in script.find(ast.Call)] == [Kind.TENSOR, Kind.MODULE, Kind.TENSOR]
+    assert script.project.consulted.texts == set()
+
+
+def test_installed_packages_are_libraries_to_one_another(tmp_path: Path) -> None:
+    home = tmp_path / "site-packages"
+    for name in ("first", "second"):
+        (home / name).mkdir(parents=True)
+        (home / name / "__init__.py").write_text("")
+        (home / name / "made.py").write_text("import torch\nnet = torch.nn.Linear(1, 1)\n")
+    for name, kind in (("first", Kind.MODULE), ("second", Kind.EXTERNAL)):
+        script = load("from first.made import net\nprint(net)\n", home / name / "use.py")
+        (call,) = script.find(ast.Call)
+        assert script.kind(call.args[0]) is kind
+
+
+SHOP = {
+    "models.py": "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x\n",
+    "data.py": "from torch.utils.data import DataLoader\ndef loader(files):\n"
+    "    return DataLoader(files, batch_size=4)\n",
+    "engine.py": "from models import Net\ndef train(net, batches, optimizer, device):\n    for x, y in batches:\n"
+    "        loss = net(x.to(device)).sum()\n        loss.backward()\n        optimizer.step()\n"
+    "def evaluate(net, batches, device):\n    net.eval()\n"
+    "    return sum(net(x.to(device)).sum().item() for x, y in batches)\n",
+    "main.py": "import torch\nfrom models import Net\nfrom data import loader\nimport engine\nnet = Net()\n"
+    "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\nbatches = loader([])\nfor epoch in range(9):\n"
+    "    engine.train(net, batches, optimizer, 'cuda')\nprint(engine.evaluate(net, batches, 'cuda'))\n",
+    "again.py": "from main import net, batches\nfrom engine import evaluate\nevaluate(net, batches, 'cuda')\n",
+}
+
+
+def said(project: Project, path: Path) -> list[tuple[str, int, str]]:
+    analysis = engine.analyse(path.read_text(), path, registry.rules(), project=project)
+    found = [(each.rule.code, each.message, each.node) for each in analysis.findings]
+    found += [(each.rule.code, each.reason, each.node) for each in (*analysis.skipped, *analysis.waiting)]
+    return sorted((code, getattr(node, "lineno", 0), text) for code, text, node in found)
+
+
+def test_what_is_said_of_a_file_does_not_depend_on_what_was_analysed_before(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in SHOP]
+    for path in paths:
+        path.write_text(SHOP[path.name])
+    alone = {path: said(Project(paths), path) for path in paths}
+    assert {code for each in alone.values() for code, _, _ in each} >= {"AA103", "AA201", "AA401"}
+    for order in itertools.islice(itertools.permutations(paths), 0, None, 11):
+        shared = Project(paths)
+        assert {path: said(shared, path) for path in order} == alone
+
+
+def test_what_an_analysis_leans_on_is_noted(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in SHOP]
+    for path in paths:
+        path.write_text(SHOP[path.name])
+    (tmp_path / "beside.py").write_text("import data\n")
+    shared = Project(paths)
+    said(shared, tmp_path / "data.py")
+    noted = shared.consulted
+    assert noted.mentions
+    assert tmp_path / "main.py" in noted.texts
+    assert noted.imports == {tmp_path / "beside.py"}
+    assert tmp_path in noted.folders
