@@ -1,0 +1,135 @@
+"""How every run ends, as one table: exit status, what is on stdout and on stderr, and that files are left alone.
+
+0 nothing to report or everything done, 1 findings remain or a change is pending, 2 the job could not be done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+Run = Callable[..., Result]
+
+SLOW = b"import torch\nx = slow(1)\n"
+FAST = b"import torch\nx = fast(1)\n"
+FILES = {
+    "clean.py": b"import torch\nx = 1\n",
+    "slow.py": SLOW,
+    "declined.py": b"import torch\nx = slow(*y)\n",
+    "suppressed.py": b"import torch\nx = slow(1)  # autoaccel: ignore[AA190] measured\n",
+    "broken.py": b"import torch\nx = slow(1\n",
+    "latin.py": b"import torch\nx = slow('\xe9')\n",
+    "excluded/slow.py": SLOW,
+    "notes/todo.txt": b"",
+    "bad.toml": b"selct = []\n",
+    "brace.toml": b"select = [\n",
+    "newer.toml": b'required-version = ">=1000"\n',
+    "per-file.toml": b'per-file-ignores = {"slow.py" = ["fast-call"]}\n',
+    "unknown.toml": b'per-file-ignores = {"other.py" = ["AA777"]}\n',
+    "exclude.toml": b'force-exclude = true\nextend-exclude = ["excluded/"]\n',
+}
+
+COLUMNS = ("lint", "lint --exit-zero", "rewrite", "rewrite --diff", "rewrite --check", "lint -", "rewrite -")
+
+# A cell is the exit status and what is on stdout: findings, a patch, the text rewritten or as it came, or nothing.
+# `·`: the row has no such column. The row's arguments are on the left; columns of stdin read the row's first file.
+MATRIX = """
+                                    | lint       | lint --exit-zero | rewrite   | rewrite --diff | rewrite --check | lint -     | rewrite -
+clean.py                            | 0 nothing  | 0 nothing        | 0 nothing | 0 nothing      | 0 nothing       | 0 nothing  | 0 as it came
+declined.py                         | 0 nothing  | 0 nothing        | 0 nothing | 0 nothing      | 0 nothing       | 0 nothing  | 0 as it came
+suppressed.py                       | 0 nothing  | 0 nothing        | 0 nothing | 0 nothing      | 0 nothing       | 0 nothing  | 0 as it came
+slow.py                             | 1 findings | 0 findings       | 0 nothing | 1 patch        | 1 nothing       | 1 findings | 0 rewritten
+slow.py clean.py                    | 1 findings | 0 findings       | 0 nothing | 1 patch        | 1 nothing       | ·          | ·
+broken.py                           | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing  | 2 as it came
+latin.py                            | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing  | 2 as it came
+unreadable.py                       | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | ·          | ·
+missing.py                          | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | ·          | ·
+notes                               | 0 nothing  | 0 nothing        | 0 nothing | 0 nothing      | 0 nothing       | ·          | ·
+broken.py slow.py                   | 2 findings | 2 findings       | 2 nothing | 2 patch        | 2 nothing       | ·          | ·
+unreadable.py slow.py               | 2 findings | 2 findings       | 2 nothing | 2 patch        | 2 nothing       | ·          | ·
+missing.py slow.py                  | 2 findings | 2 findings       | 2 nothing | 2 patch        | 2 nothing       | ·          | ·
+notes slow.py                       | 1 findings | 0 findings       | 0 nothing | 1 patch        | 1 nothing       | ·          | ·
+slow.py --config per-file.toml      | 0 nothing  | 0 nothing        | 0 nothing | 0 nothing      | 0 nothing       | 0 nothing  | 0 as it came
+excluded/slow.py                    | 1 findings | 0 findings       | 0 nothing | 1 patch        | 1 nothing       | 1 findings | 0 rewritten
+excluded/slow.py --config exclude.toml | 0 nothing | 0 nothing      | 0 nothing | 0 nothing      | 0 nothing       | 0 nothing  | 0 as it came
+slow.py --config none.toml          | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing  | 2 nothing
+slow.py --config bad.toml           | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing  | 2 nothing
+slow.py --config brace.toml         | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing  | 2 nothing
+slow.py --config newer.toml         | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing  | 2 nothing
+slow.py --config unknown.toml       | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing  | 2 nothing
+slow.py --config tier=1             | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing  | 2 nothing
+slow.py --config bad.toml --isolated | 2 nothing | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing  | 2 nothing
+slow.py --select AA999              | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing  | 2 nothing
+notes --select AA999                | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | ·          | ·
+slow.py --tier opt-in               | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing  | 2 nothing
+slow.py --frobnicate                | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing  | 2 nothing
+slow.py -                           | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | ·          | ·
+slow.py --stdin-filename x.py       | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | ·          | ·
+--isolated                          | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | ·          | ·
+"""  # noqa: E501 - a table
+
+
+def cells() -> Iterator[tuple[str, str, int, str]]:
+    for line in MATRIX.strip("\n").splitlines()[1:]:
+        row, *said = [part.strip() for part in line.split("|")]
+        for column, cell in zip(COLUMNS, said, strict=True):
+            if cell != "·":
+                status, _, stdout = cell.partition(" ")
+                yield row, column, int(status), stdout
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "status", "stdout"), [pytest.param(*cell, id=f"{cell[1]} {cell[0]}") for cell in cells()]
+)
+def test_how_it_ends(run: Run, folder: Path, row: str, column: str, status: int, stdout: str) -> None:
+    for name, content in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    if "unreadable.py" in row:
+        unreadable(folder)
+    arguments, data = row.split(), b""
+    if column.endswith("-"):
+        data = FILES[arguments[0]]
+        arguments[:1] = ["--stdin-filename", arguments[0]]
+
+    result = run(*column.split(), *arguments, input=data)
+
+    assert result.exit_code == status, result.output
+    assert kind(result.stdout_bytes, data) == stdout
+    assert "Traceback" not in result.output
+    assert (status == 2) == ("rror: " in result.stderr), result.stderr
+    if status < 2:
+        assert ("notes" in row) == ("warning: notes: no Python files found" in result.stderr)
+    written = [name for name, content in FILES.items() if (folder / name).read_bytes() != content]
+    # Other files are done, whatever is wrong with the first; a run that is itself in error does nothing.
+    ran = "--" not in row and " -" not in row
+    assert written == [name for name in FILES if column == "rewrite" and ran and name in arguments and "slow" in name]
+    assert all((folder / name).read_bytes() == FAST for name in written)
+
+
+def kind(stdout: bytes, data: bytes) -> str:
+    if not stdout:
+        return "nothing"
+    if stdout == data:
+        return "as it came"
+    if stdout == FAST:
+        return "rewritten"
+    if stdout.startswith(b"--- a/") and b"\n+++ b/" in stdout:
+        return "patch"
+    return "findings" if b"AA190" in stdout else f"something else: {stdout.decode()}"
+
+
+def unreadable(folder: Path) -> None:
+    """A file that nobody can read, not even root, from whom no mode keeps anything."""
+    if not Path("/proc/self/mem").exists():
+        pytest.skip("no file here that root cannot read")
+    (folder / "unreadable.py").symlink_to("/proc/self/mem")
+
+
+def test_every_cell_is_there() -> None:
+    lines = MATRIX.strip("\n").splitlines()
+    assert tuple(part.strip() for part in lines[0].split("|"))[1:] == COLUMNS
+    assert {line.count("|") for line in lines} == {len(COLUMNS)}
