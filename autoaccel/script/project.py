@@ -156,6 +156,10 @@ class Project:
         """
         return None if script.path is None else self._name_in_library(script.path, target, level)
 
+    def is_library(self, script: Script) -> bool:
+        """Whether a script is a file of a library that the tables know."""
+        return script.path is not None and bool(self._library(script.path.parent))
+
     def _name_in_library(self, home: Path, target: str, level: int) -> str | None:
         package = self._library(home.parent)
         if not package or (not level and target.split(".")[0] != package[0]):

@@ -124,15 +124,23 @@ class Script:
         found = self.flow.qualified(expression)
         if found is None:
             return None
+        if not self._in_library:
+            return found.name
         known = self.project.library_name(self, found.target, found.level)
         return found.name if known is None else found.under(known)
 
     def is_project_name(self, expression: ast.AST) -> bool:
         """Whether a qualified name leads into a file of the project, not into a library."""
         found = self.flow.qualified(expression)
-        if found is None or self.project.library_name(self, found.target, found.level) is not None:
+        if found is None:
+            return False
+        if self._in_library and self.project.library_name(self, found.target, found.level) is not None:
             return False
         return bool(found.level) or self.project.is_local(self, found.target, found.level)
+
+    @cached_property
+    def _in_library(self) -> bool:
+        return self.project.is_library(self)
 
     def calls(self, *names: str) -> Iterator[ast.Call]:
         """Calls of these qualified names, in source order."""
