@@ -10,8 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from autoaccel.script.names import canonical
 from autoaccel.script.tree import Tree, children
@@ -21,9 +20,6 @@ How = Literal[
 ]
 Path = tuple[int | str, ...]
 ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
-
-Qualified = tuple[str, str, int]
-"""A qualified name in the canonical spelling; the target and the level of the import that it starts from."""
 
 STAR = "*"
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
@@ -59,6 +55,22 @@ class Definition:
     path: Path = ()
     target: str | None = None
     level: int = 0
+
+
+class Qualified(NamedTuple):
+    """A qualified name in the canonical spelling: what is imported, from which level, and the attributes after it."""
+
+    name: str
+    target: str
+    level: int
+    rest: tuple[str, ...] = ()
+
+    def under(self, target: str) -> str:
+        """The name when the import is one of `target`."""
+        name = canonical(target)
+        for part in self.rest:
+            name = canonical(f"{name}.{part}")
+        return name
 
 
 class Scope:
@@ -113,7 +125,6 @@ class Flow:
     """Definitions of every scope of a module, and for every name read the definitions that may reach it."""
 
     def __init__(self, tree: Tree) -> None:
-        self.tree = tree
         self._qualified: dict[ast.AST, Qualified | None] = {}
         self.walrus = bool(tree.within(tree.module, ast.NamedExpr))
         self.scopes: dict[ast.AST, Scope] = {}
@@ -142,24 +153,15 @@ class Flow:
             if len(targets) == 1 and all(each.how == "import" for each in definitions):
                 target, level = targets.pop()
                 if target:
-                    found = canonical(target), target, level
+                    found = Qualified(canonical(target), target, level)
         elif isinstance(expression, ast.Attribute):
             base = self.qualified(expression.value)
             if base is not None:
-                found = canonical(f"{base[0]}.{expression.attr}"), base[1], base[2]
+                name = canonical(f"{base.name}.{expression.attr}")
+                found = Qualified(name, base.target, base.level, (*base.rest, expression.attr))
         else:
             return None
         self._qualified[expression] = found
-        return found
-
-    @cached_property
-    def calls_by_qualname(self) -> dict[str, list[ast.Call]]:
-        """The calls of imported names, in preorder."""
-        found: dict[str, list[ast.Call]] = {}
-        for call in self.tree.find(ast.Call):
-            qualified = self.qualified(call.func)
-            if qualified is not None:
-                found.setdefault(qualified[0], []).append(call)
         return found
 
     def uses(self, definition: Definition) -> list[ast.Name]:
