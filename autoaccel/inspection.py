@@ -90,4 +90,4 @@ def inspect_text(text: str, path: Path, plan: Plan, project: Project, *, changes
 
 def speaks_to(data: bytes, rules: Iterable[Rule]) -> bool:
     """Whether a rule may have something to say about a file: most files are read, and neither decoded nor parsed."""
-    return any(not rule.needles or any(needle in data for needle in rule.needles) for rule in rules)
+    return any(rule.concerns(data) for rule in rules)

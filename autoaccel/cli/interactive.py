@@ -29,8 +29,8 @@ class Chooser:
 
     def choose(self, analysis: Analysis, name: Path) -> list[Finding]:
         """The findings that the user accepts. One that needs a declined one is not offered."""
-        from autoaccel.rewriting.finding import CannotApplyError
         from autoaccel.rewriting.engine import apply
+        from autoaccel.rewriting.finding import CannotApplyError
 
         accepted: list[Finding] = []
         text = analysis.places.text

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autoaccel import inspection, sources
-from autoaccel.cli import inputs, reporting, showing
+from autoaccel.cli import baseline, inputs, reporting, showing
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.options import SourcePath, file_options, jobs_option, output_options, rule_options
 from autoaccel.cli.terminal import terminal
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CLEAN, FOUND, FAILED = 0, 1, 2
 
 
-@click.command(short_help="Report slow patterns; exit 1 if there are any.")
+@click.command(short_help="Report slow patterns; exit 1 if there are any.", cls=baseline.WithBaseline)
 @click.argument("paths", nargs=-1, required=True, metavar="PATHS|-", type=SourcePath())
 @click.option("--output-format", type=click.Choice(FORMATS), help=f"Default: {DEFAULT}.")
 @click.option(
@@ -32,6 +32,7 @@ CLEAN, FOUND, FAILED = 0, 1, 2
 )
 @click.option("--statistics", is_flag=True, help="Report how often each rule found something.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 even if there are findings.")
+@baseline.baseline_option
 @rule_options
 @file_options
 @jobs_option
@@ -42,6 +43,7 @@ def lint(
     output_file: Path | None,
     statistics: bool,
     exit_zero: bool,
+    add_ignore: str | None,
     stdin_filename: Path | None,
     config: tuple[str, ...],
     isolated: bool,
@@ -61,6 +63,10 @@ def lint(
     if show_settings:
         speaker.product(showing.settings(plan, paths, stdin_filename).encode())
         return CLEAN
+    if add_ignore is not None:
+        if output_file is not None or statistics:
+            raise click.UsageError("--add-ignore silences what is found; there is nothing left to report")
+        return baseline.add(paths, add_ignore, plan, speaker, stdin_filename)
     changes = output_format in WITH_CHANGES
     texts: dict[str, str] = {}
     problems: Sequence[str] = ()

@@ -39,6 +39,15 @@ def problem(places: Places, findings: Sequence[Finding], after: str) -> str | No
     )
 
 
+def other_than_comments(places: Places, after: str) -> str | None:
+    """What is wrong with `after`, to which only comments were to be added; None when nothing is."""
+    try:
+        tree = ast.parse(after)
+    except (SyntaxError, ValueError) as error:
+        return f"the result does not parse ({error})"
+    return _changed_code(places, (), tree) or _changed_coding(places, after)
+
+
 def _lost_comment(before: Places, edits: Sequence[Edit], after: Places) -> str | None:
     """Comments may move with their statements; none may go, and none may change but those that are edited."""
     if "#" not in before.text:

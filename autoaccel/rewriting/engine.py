@@ -80,12 +80,7 @@ class RewriteError(Exception):
 
 def concerned(text: str, rules: Iterable[Rule]) -> list[Rule]:
     """The rules that may have something to say, by a search for their needles: without one, a file is not parsed."""
-    return [
-        rule
-        for rule in rules
-        if (not rule.needles or any(needle.decode() in text for needle in rule.needles))
-        and (rule.pattern is None or rule.pattern.search(text))
-    ]
+    return [rule for rule in rules if rule.concerns(text)]
 
 
 def analyse(

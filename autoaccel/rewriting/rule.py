@@ -38,8 +38,8 @@ class Rule:
     references: tuple[str, ...] = ()
     min_torch: str = "2.6"
     module: str = field(default="", kw_only=True)
-    pattern: re.Pattern[str] | None = field(default=None, kw_only=True)
-    """What a file with an opportunity matches, too: for needles that are common elsewhere."""
+    pattern: str = field(default="", kw_only=True)
+    """A regular expression that a file with an opportunity matches, too: for needles that are common elsewhere."""
     function: Check | None = field(default=None, kw_only=True)
     comment_function: CommentCheck | None = field(default=None, kw_only=True)
 
@@ -54,6 +54,14 @@ class Rule:
         self.comment_function = function
         self.module = function.__module__
         return function
+
+    def concerns(self, text: str | bytes) -> bool:
+        """Whether the rule may have something to say about a file: without that, it is not parsed."""
+        if isinstance(text, bytes):
+            needed = not self.needles or any(needle in text for needle in self.needles)
+            return needed and re.search(self.pattern.encode(), text) is not None
+        needed = not self.needles or any(needle.decode() in text for needle in self.needles)
+        return needed and re.search(self.pattern, text) is not None
 
     def run(self, script: Script) -> Iterator[Finding | Skipped]:
         assert self.function or self.comment_function, f"{self.code} has no check"

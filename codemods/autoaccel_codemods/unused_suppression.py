@@ -21,7 +21,6 @@ After:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -39,7 +38,7 @@ RULE = Rule(
     name="unused-suppression",
     tier=Tier.EXACT,
     needles=(b"utoaccel", b"utoAccel", b"UTOACCEL", b"noqa", b"NOQA", b"NoQA"),
-    pattern=re.compile(r"#\s*(?:autoaccel\s*:\s*(?:file-ignore|ignore|off|on)\b|noqa\s*:[^#\n]*\bAA\d)", re.IGNORECASE),
+    pattern=r"(?i)#\s*(?:autoaccel\s*:\s*(?:file-ignore|ignore|off|on)\b|noqa\s*:[^#\n]*\bAA\d)",
 )
 
 
