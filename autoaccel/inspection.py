@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+import functools
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoaccel import sources
+from autoaccel.defects import describe
 from autoaccel.rewriting.record import Failure, Report
 
 if TYPE_CHECKING:
+    from autoaccel.cache import Cache
     from autoaccel.config import Plan
+    from autoaccel.rewriting.finding import Tier
     from autoaccel.rewriting.rule import Rule
     from autoaccel.script import Project
+    from autoaccel.script.files import Files
+    from autoaccel.script.project import Consulted
+    from autoaccel.selection import Choice
 
 _SHARD = 16  # files: neighbours share what is parsed, and a slow folder must not keep one process busy to the end
 _ENOUGH = 24  # files to analyse before a second process is worth its start
 
 DIED = "not looked at, the process that worked on it died (out of memory, or a crash of the interpreter)"
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """A file that was read and analysed: the report, and what it follows from."""
+
+    path: Path
+    report: Report
+    content: str = ""
+    """A digest of the bytes that were analysed; empty where there were none."""
+    consulted: Consulted | None = None
 
 
 def inspect(
@@ -27,11 +47,13 @@ def inspect(
     *,
     changes: bool = False,
     jobs: int | None = None,
+    cache: Cache | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[Report]:
     """Report on files. With `changes` findings come with the edits that mend them.
 
-    `jobs` is the number of processes; by default what the work is worth. `progress` hears how many more files are done.
+    `jobs` is the number of processes; by default what the work is worth. What `cache` knows is not asked again.
+    `progress` hears how many more files are done.
     """
     reports: dict[Path, Report] = {}
     concerned = []
@@ -39,55 +61,120 @@ def inspect(
         try:
             data = sources.data(path)
         except sources.SourceError as error:
-            reports[path] = Report(str(path), failures=(Failure(str(error)),))
+            reports[path] = Report(str(path), failures=(Failure(str(error), code="unreadable"),))
             continue
-        if speaks_to(data, plan.rules_for(path)):
-            concerned.append(path)
-        else:
+        if _is_silent(path, data, plan, cache):
             reports[path] = Report(str(path))
+        else:
+            concerned.append(path)
+    if cache is not None:
+        known = ((path, cache.report(path, repr(plan.choice_for(path)))) for path in concerned)
+        reports.update({path: report for path, report in known if report is not None})
+        concerned = [path for path in concerned if path not in reports]
     progress(len(reports))
-    for report in _analysed(concerned, files, plan, changes=changes, jobs=jobs):
-        reports[Path(report.path)] = report
+    for each in _analysed(concerned, files, plan, changes=changes, jobs=jobs):
+        reports[each.path] = each.report
+        if cache is not None and each.consulted is not None:
+            cache.remember(each.path, repr(plan.choice_for(each.path)), each.content, each.report, each.consulted)
         progress(1)
+    if cache is not None:
+        cache.save()
     return [reports[path] for path in files]
+
+
+def _is_silent(path: Path, data: bytes, plan: Plan, cache: Cache | None) -> bool:
+    """Whether no rule has anything to say about a file: most files are read, and neither decoded nor parsed."""
+    if cache is None:
+        return not speaks_to(data, plan.rules_for(path))
+    choice = repr(plan.choice_for(path))
+    cache.note(path, data)
+    if cache.is_silent(path, choice):
+        return True
+    if cache.has_answer(path, choice) or speaks_to(data, plan.rules_for(path)):
+        return False
+    cache.remember_silent(path, choice)
+    return True
+
+
+def speaks_to(data: bytes, rules: Iterable[Rule]) -> bool:
+    """Whether a rule may have something to say about a file."""
+    return any(rule.concerns(data) for rule in rules)
 
 
 def _analysed(
     concerned: Sequence[Path], files: Sequence[Path], plan: Plan, *, changes: bool, jobs: int | None
-) -> Iterator[Report]:
+) -> Iterator[Inspected]:
+    if not concerned:
+        return
     from autoaccel import pool
 
-    work = pool.shards(concerned, lambda path: path.parent, _SHARD)
-    jobs = jobs or (pool.usable_cpus() if len(concerned) > _ENOUGH else 1)
-    for _, results in pool.run(work, partial(_inspector, tuple(files), plan, changes), _lost, jobs=jobs):
+    jobs = jobs or worthwhile_jobs(len(concerned))
+    items = [[(path, plan.choice_for(path)) for path in shard] for shard in shards(concerned)]
+    for _, results in pool.run(items, partial(_inspector, tuple(files), changes), _lost, jobs=jobs):
         yield from results
 
 
-def _inspector(files: Iterable[Path], plan: Plan, changes: bool) -> Callable[[Path], Report]:
-    """Made once in each process: the files of a project share what is read and parsed."""
+def shards(files: Sequence[Path]) -> list[list[Path]]:
+    """Neighbours together, in their order."""
+    from autoaccel import pool
+
+    return pool.shards(files, lambda path: path.parent, _SHARD)
+
+
+def worthwhile_jobs(files: int) -> int:
+    """How many processes so many files to analyse are worth."""
+    from autoaccel import pool
+
+    return pool.usable_cpus() if files > _ENOUGH else 1
+
+
+def _inspector(files: Iterable[Path], changes: bool) -> Callable[[tuple[Path, Choice]], Inspected]:
+    """Made once in each process: all analyses share what is read and parsed."""
+    from autoaccel.script.files import Files
+    from autoaccel.selection import rules_of
+
+    return partial(_inspect_file, files=Files(files), rules_of=functools.cache(rules_of), changes=changes)
+
+
+def _lost(item: tuple[Path, Choice]) -> Inspected:
+    path, _ = item
+    return Inspected(path, Report(str(path), failures=(Failure(f"{path}: {DIED}", code="internal-error"),)))
+
+
+def _inspect_file(
+    item: tuple[Path, Choice], *, files: Files, rules_of: Callable[[Choice], Sequence[Rule]], changes: bool
+) -> Inspected:
+    from autoaccel.cache import digest
     from autoaccel.script import Project
+    from autoaccel.selection import tier_of
 
-    return partial(inspect_file, plan=plan, project=Project(files), changes=changes)
-
-
-def _lost(path: Path) -> Report:
-    return Report(str(path), failures=(Failure(f"{path}: {DIED}"),))
-
-
-def inspect_file(path: Path, plan: Plan, project: Project, *, changes: bool = False) -> Report:
+    path, choice = item
     try:
-        source = sources.read(path)
+        data = sources.data(path)
     except sources.SourceError as error:
-        return Report(str(path), failures=(Failure(str(error)),))
-    return inspect_text(source.text, path, plan, project, changes=changes)
+        return Inspected(path, Report(str(path), failures=(Failure(str(error), code="unreadable"),)))
+    project = Project(files)
+    report = inspect_data(data, path, rules_of(choice), tier_of(choice), project, changes=changes)
+    return Inspected(path, report, digest(data), project.consulted)
 
 
-def inspect_text(text: str, path: Path, plan: Plan, project: Project, *, changes: bool = False) -> Report:
+def inspect_text(text: str, path: Path, plan: Plan, project: Project) -> Report:
     from autoaccel.rewriting.linting import lint
 
-    return lint(text, path, plan.rules_for(path), tier=plan.tier, project=project, changes=changes)
+    return lint(text, path, plan.rules_for(path), tier=plan.tier_for(path), project=project)
 
 
-def speaks_to(data: bytes, rules: Iterable[Rule]) -> bool:
-    """Whether a rule may have something to say about a file: most files are read, and neither decoded nor parsed."""
-    return any(rule.concerns(data) for rule in rules)
+def inspect_data(
+    data: bytes, path: Path, rules: Sequence[Rule], tier: Tier, project: Project, *, changes: bool = False
+) -> Report:
+    """Report on the bytes of one file; whatever goes wrong concerns this file alone."""
+    from autoaccel.rewriting.linting import lint
+
+    try:
+        return lint(sources.decode(data, path).text, path, rules, tier=tier, project=project, changes=changes)
+    except sources.SourceError as error:
+        failure = Failure(str(error), code="unreadable")
+    except Exception as error:
+        message = f"{path}: internal error, the file is left alone: {describe(error)}"
+        failure = Failure(message, traceback=traceback.format_exc(), code="internal-error")
+    return Report(str(path), failures=(failure,))

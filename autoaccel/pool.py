@@ -1,7 +1,7 @@
 """Work on many items in several processes: results in order, whoever dies, and no process outlives the run.
 
 Processes share nothing: `prepare` is sent to each of them once and makes the function that works on an item. It, and
-what the function takes and returns, are plain data or names of functions: every start method of multiprocessing will do.
+what the function takes and returns, are plain data or names of functions, so any start method will do.
 """
 
 from __future__ import annotations

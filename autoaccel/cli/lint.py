@@ -12,14 +12,15 @@ import click
 from autoaccel import inspection, sources
 from autoaccel.cli import baseline, inputs, reporting, showing
 from autoaccel.cli.inputs import STDIN, UNNAMED
-from autoaccel.cli.options import SourcePath, file_options, jobs_option, output_options, rule_options
+from autoaccel.cli.options import SourcePath, cache_options, file_options, jobs_option, output_options, rule_options
 from autoaccel.cli.terminal import terminal
 from autoaccel.reports.formats import DEFAULT, FORMATS, WITH_CHANGES
 from autoaccel.reports.totals import in_order
-from autoaccel.rewriting.record import Failure, Report
 
 if TYPE_CHECKING:
+    from autoaccel.cache import Cache
     from autoaccel.config import Plan
+    from autoaccel.rewriting.record import Report
 
 CLEAN, FOUND, FAILED = 0, 1, 2
 
@@ -36,6 +37,7 @@ CLEAN, FOUND, FAILED = 0, 1, 2
 @rule_options
 @file_options
 @jobs_option
+@cache_options
 @output_options
 def lint(
     paths: tuple[Path, ...],
@@ -49,6 +51,8 @@ def lint(
     isolated: bool,
     show_settings: bool,
     jobs: int | None,
+    no_cache: bool,
+    cache_dir: Path | None,
     color: str,
     quiet: bool,
     verbose: bool,
@@ -79,7 +83,8 @@ def lint(
         problems = found.problems
         if not found.files:
             plan.rules  # noqa: B018 - what is wrong with the choice of rules is said even where there is nothing to do
-        reports = inspection.inspect(found.files, plan, changes=changes, jobs=jobs)
+        cache = None if no_cache else _cache(cache_dir or plan.settings.cache_dir, found.files, plan, changes=changes)
+        reports = inspection.inspect(found.files, plan, changes=changes, jobs=jobs, cache=cache)
     reports = in_order(reports)
     context = reporting.context(texts, problems)
     text = reporting.rendered(reports, context, output_format, numbers=statistics)
@@ -91,12 +96,19 @@ def lint(
 def _lint_stdin(name: Path, plan: Plan, texts: dict[str, str], *, changes: bool) -> Report:
     from autoaccel.script import Project
 
-    try:
-        source = sources.decode(sys.stdin.buffer.read(), name)
-    except sources.SourceError as error:
-        return Report(str(name), failures=(Failure(str(error)),))
-    texts[str(name)] = source.text
-    return inspection.inspect_text(source.text, name, plan, Project(), changes=changes)
+    data = sys.stdin.buffer.read()
+    report = inspection.inspect_data(data, name, plan.rules_for(name), plan.tier_for(name), Project(), changes=changes)
+    if not report.failures:
+        texts[str(name)] = sources.decode(data, name).text
+    return report
+
+
+def _cache(folder: Path | None, files: Sequence[Path], plan: Plan, *, changes: bool) -> Cache:
+    """In the project: where its configuration is, else here."""
+    from autoaccel.cache import FOLDER, Cache
+
+    root = plan.settings.origin.parent if plan.settings.origin else Path.cwd()
+    return Cache(folder or root / FOLDER, root, files, changes=changes)
 
 
 def _status(reports: Sequence[Report], *, failed: bool, exit_zero: bool) -> int:

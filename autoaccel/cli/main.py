@@ -15,8 +15,9 @@ from typing import Any, NoReturn
 import click
 
 from autoaccel import __version__
-from autoaccel.cli.terminal import describe, terminal
+from autoaccel.cli.terminal import terminal
 from autoaccel.config import ConfigError
+from autoaccel.defects import describe
 from autoaccel.sources import SourceError
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -25,6 +26,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 COMMANDS = {
     "rewrite": "autoaccel.cli.rewrite:rewrite",
     "lint": "autoaccel.cli.lint:lint",
+    "run": "autoaccel.cli.run:run",
     "rule": "autoaccel.cli.rules:rule",
     "rules": "autoaccel.cli.rules:rules",
     "env": "autoaccel.cli.env:env",

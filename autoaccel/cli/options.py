@@ -99,3 +99,16 @@ def jobs_option(command: Command) -> Command:
     return click.option(
         "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes. Default: what the work is worth."
     )(command)
+
+
+def cache_options(command: Command) -> Command:
+    """Where answers of earlier runs are kept."""
+    for option in reversed(
+        [
+            click.option("--no-cache", is_flag=True, help="Neither use nor keep answers of earlier runs."),
+            click.option("--cache-dir", type=click.Path(path_type=Path), envvar="AUTOACCEL_CACHE_DIR", metavar="FOLDER",
+                         show_envvar=True, help="Default: .autoaccel_cache in the project."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command

@@ -6,32 +6,30 @@ import dataclasses
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from autoaccel import sources
+from autoaccel import conversion, sources
 from autoaccel.cli import inputs, showing, undo, vendoring
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.interactive import Chooser
-from autoaccel.cli.options import SourcePath, file_options, output_options, rule_options
-from autoaccel.cli.terminal import Terminal, colour_diff, describe, terminal
+from autoaccel.cli.options import SourcePath, file_options, jobs_option, output_options, rule_options
+from autoaccel.cli.terminal import Terminal, colour_diff, terminal
+from autoaccel.defects import describe
 from autoaccel.reports import diff as diffs
 from autoaccel.reports import rewritten
 
 if TYPE_CHECKING:
     from autoaccel.config import Plan
     from autoaccel.rewriting.engine import Result
-    from autoaccel.rewriting.finding import Finding
     from autoaccel.script import Project
 
 DONE, PENDING, FAILED = 0, 1, 2
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +64,12 @@ class Done:
     result: Result
 
 
-class Refused(Exception):  # noqa: N818 - it carries messages for the user, it is not a defect
-    """One file could not be done; its arguments are the lines that say why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Run:
     """What all files of one run share."""
 
     mode: Mode
     plan: Plan
-    project: Project
     terminal: Terminal
     chooser: Chooser | None
     base: Path
@@ -98,6 +91,7 @@ class Run:
 @click.option("--vendor", is_flag=True, help="Copy the runtime beside the script, which then needs no autoaccel.")
 @rule_options
 @file_options
+@jobs_option
 @output_options
 def rewrite(
     paths: tuple[Path, ...],
@@ -110,6 +104,7 @@ def rewrite(
     config: tuple[str, ...],
     isolated: bool,
     show_settings: bool,
+    jobs: int | None,
     color: str,
     quiet: bool,
     verbose: bool,
@@ -131,16 +126,14 @@ def rewrite(
         return DONE
     run = partial(Run, mode, plan, terminal=speaker, chooser=Chooser(speaker) if interactive else None)
 
-    from autoaccel.script import Project
-
     if paths == (STDIN,):
-        return _rewrite_stdin(stdin_filename, run(project=Project(), base=_base([stdin_filename or UNNAMED])))
+        return _rewrite_stdin(stdin_filename, run(base=_base([stdin_filename or UNNAMED])))
     found = inputs.find(paths, plan, speaker)
     for path in found.files:
         plan.rules_for(path)
     tasks = [Task(path, path if output is None else _destination(path, paths, output)) for path in found.files]
     _check_collisions(tasks)
-    status = _rewrite_files(tasks, run(project=Project(found.files), base=_base(found.files)))
+    status = _rewrite_files(tasks, jobs, run(base=_base(found.files)))
     return FAILED if found.problems else status
 
 
@@ -174,15 +167,16 @@ def _destination(path: Path, paths: tuple[Path, ...], output: str) -> Path:
     return target / path.name
 
 
-def _rewrite_files(tasks: Sequence[Task], run: Run) -> int:
+def _rewrite_files(tasks: Sequence[Task], jobs: int | None, run: Run) -> int:
     """Rewrite everything, then write: files are judged by what the others are, not by what they are about to become."""
-    attempts = [_attempt(task.path, run.terminal, partial(_rewrite, task, run)) for task in tasks]
+    outcomes = zip(tasks, _outcomes([task.path for task in tasks], jobs, run), strict=True)
+    attempts = [done for task, outcome in outcomes if (done := _done(task, outcome, run)) is not None]
     delivered = []
     if run.mode.vendor and not run.mode.previews:
-        _copy_runtime([done for done in attempts if done is not None], run)
+        _copy_runtime(attempts, run)
     try:
         for done in attempts:
-            if done is not None and _attempt(done.task.path, run.terminal, partial(_deliver, done, run)):
+            if _delivered(done, run):
                 delivered.append(done)
     finally:
         # Also when interrupted: what was written must be told, and how to take it back.
@@ -207,56 +201,73 @@ def _copy_runtime(attempts: Sequence[Done], run: Run) -> None:
 
 def _rewrite_stdin(name: Path | None, run: Run) -> int:
     """The filter: whatever happens, what came in goes out, rewritten where that was possible."""
+    from autoaccel.script import Project
+
     data = sys.stdin.buffer.read()
     task = Task(name or UNNAMED, run.mode.output or STDIN)
     if inputs.is_excluded_stdin(name, run.plan):
         if task.destination == STDIN and not run.mode.previews:
             run.terminal.product(data)
         return DONE
-    done = _attempt(task.path, run.terminal, lambda: _rewritten(task, sources.decode(data, task.path), run))
+    outcome = conversion.attempt(task.path, lambda: sources.decode(data, task.path), run.plan, Project())
+    done = _done(task, outcome, run)
     if done is None:
         if task.destination == STDIN and not run.mode.previews:
             run.terminal.product(data)
         return FAILED
-    delivered = _attempt(task.path, run.terminal, partial(_deliver, done, run))
+    delivered = _delivered(done, run)
     _summarise([done] if delivered else [], 0 if delivered else 1, run)
     return _status([done], 0 if delivered else 1, run.mode)
 
 
-def _rewrite(task: Task, run: Run) -> Done:
-    return _rewritten(task, sources.read(task.path), run)
+def _outcomes(files: Sequence[Path], jobs: int | None, run: Run) -> Iterable[conversion.Outcome]:
+    if run.chooser is None:
+        texts = run.mode.vendor or run.mode.output is not None
+        return conversion.rewrite_files(files, run.plan, texts=texts, jobs=jobs)
+    from autoaccel.script import Project
 
-
-def _rewritten(task: Task, source: sources.Source, run: Run) -> Done:
-    """Raises `Refused` for what the engine will not do."""
-    from autoaccel.rewriting import engine
-
-    accept = _ask(task, source, run.chooser, run) if run.chooser else None
-    result = engine.rewrite(
-        source.text, task.path, run.plan.rules, tier=run.plan.tier, project=run.project, accept=accept
+    project = Project(files)
+    return (
+        conversion.attempt(
+            path, partial(sources.read, path), run.plan, project, partial(_ask, path, run.chooser, project, run)
+        )
+        for path in files
     )
-    if result.errors:
-        raise Refused(*result.errors, *([result.traceback] if result.traceback and run.terminal.verbose else []))
+
+
+def _done(task: Task, outcome: conversion.Outcome, run: Run) -> Done | None:
+    """What is to be delivered; None, with the reason told, for what could not be done."""
+    if isinstance(outcome, conversion.Refused):
+        _tell(outcome, run)
+        return None
+    result = outcome.result
     if run.mode.vendor:
         result = dataclasses.replace(result, after=vendoring.import_vendored(result.after))
-    return Done(task, source, result)
+    return Done(task, outcome.source, result)
 
 
-def _ask(task: Task, source: sources.Source, chooser: Chooser, run: Run) -> Callable[[Finding], bool] | None:
+def _tell(refused: conversion.Refused, run: Run) -> None:
+    for message in refused.messages:
+        run.terminal.fail(message)
+    if refused.traceback and run.terminal.verbose:
+        run.terminal.fail(refused.traceback)
+
+
+def _ask(path: Path, chooser: Chooser, project: Project, run: Run, source: sources.Source) -> conversion.Accept | None:
     """The user's word on each finding, for the engine, which meets the same findings in the same order."""
     from autoaccel.rewriting import engine
 
-    concerned = engine.concerned(source.text, run.plan.rules)
+    rules = run.plan.rules_for(path)
     try:
-        analysis = engine.analyse(source.text, task.path, concerned, tier=run.plan.tier, project=run.project)
+        analysis = engine.analyse(source.text, path, rules, tier=run.plan.tier_for(path), project=project)
     except engine.RewriteError:
         return None  # `rewrite` will say the same
-    accepted = chooser.choose(analysis, task.path)
+    accepted = chooser.choose(analysis, path)
     verdicts = iter([finding in accepted for finding in analysis.findings])
     return lambda _: next(verdicts)
 
 
-def _deliver(done: Done, run: Run) -> bool:
+def _deliver(done: Done, run: Run) -> None:
     """Write, print or compare one result, and report it."""
     task, source, result = done.task, done.source, done.result
     if run.mode.diff:
@@ -271,26 +282,23 @@ def _deliver(done: Done, run: Run) -> bool:
         sources.replace(task.path, source, result.after)
     for line in rewritten.lines(result, task.path):
         run.terminal.say(line)
-    return True
 
 
-def _attempt(path: Path, terminal: Terminal, action: Callable[[], T]) -> T | None:
-    """What `action` returns; None, with the reason told, where it fails: the other files are still processed."""
+def _delivered(done: Done, run: Run) -> bool:
+    """Whether a result was delivered; where it fails, the reason is told and the other files are still processed."""
+    path = done.task.path
     try:
-        return action()
-    except Refused as refusal:
-        messages = list(refusal.args)
+        _deliver(done, run)
     except sources.SourceError as error:
-        messages = [str(error)]
+        _tell(conversion.Refused(path, (str(error),)), run)
+        return False
     except BrokenPipeError:
         raise
     except Exception as error:
-        messages = [f"{path}: internal error, the file is left alone: {describe(error)}"]
-        if terminal.verbose:
-            messages.append(traceback.format_exc())
-    for message in messages:
-        terminal.fail(message)
-    return None
+        message = f"{path}: internal error, the file is left alone: {describe(error)}"
+        _tell(conversion.Refused(path, (message,), traceback.format_exc()), run)
+        return False
+    return True
 
 
 def _show(done: Done, run: Run) -> None:

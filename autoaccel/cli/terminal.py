@@ -59,12 +59,6 @@ class Terminal:
         click.echo(click.style("error: ", fg="red", bold=True) + text, err=True, color=self.colour_err)
 
 
-def describe(error: BaseException) -> str:
-    """One line about an unexpected error."""
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
-
-
 def terminal(color: str, *, quiet: bool = False, verbose: bool = False) -> Terminal:
     return Terminal(wants_colour(color, sys.stdout), wants_colour(color, sys.stderr), quiet, verbose)
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoaccel.defects import describe
 from autoaccel.rewriting import check, comments, suppression
 from autoaccel.rewriting.finding import CannotApplyError, Finding, Skipped, Tier
 from autoaccel.rewriting.places import Places
@@ -106,7 +108,7 @@ def analyse(
     found: list[Finding] = []
     skipped: list[Skipped] = []
     for rule in looking:
-        said = _said(rule, rule.run(script), name)
+        said = _said(rule, partial(rule.run, script), name)
         found.extend(each for each in said if isinstance(each, Finding))
         skipped.extend(each for each in said if isinstance(each, Skipped))
     found, untouched = _outside_tests(script, found)
@@ -119,7 +121,7 @@ def analyse(
     if marks and judges:
         could, never = _by_tier(found, Tier.NUMERICS, deterministic=script.deterministic)
         account = suppression.account(marks, places, could, (*skipped, *untouched, *never), _ran(rules, tier))
-        said = [each for rule in judges for each in _said(rule, rule.run_on_comments(account), name)]
+        said = [each for rule in judges for each in _said(rule, partial(rule.run_on_comments, account), name)]
         remarks, _ = _by_tier([each for each in said if isinstance(each, Finding)], tier, deterministic=False)
         pairs = [(each, suppression.suppressing_remark(each, marks)) for each in remarks]
         about = [each for each, mark in pairs if mark is None]
@@ -134,11 +136,11 @@ def _ran(rules: Sequence[Rule], tier: Tier) -> list[Rule]:
     return [rule for rule in rules if rule.function and (rule.tier is Tier.OPT_IN or rule.tier <= tier)]
 
 
-def _said(rule: Rule, saying: Iterator[Finding | Skipped], name: Path | str) -> list[Finding | Skipped]:
+def _said(rule: Rule, run: Callable[[], Iterable[Finding | Skipped]], name: Path | str) -> list[Finding | Skipped]:
     try:
-        return list(saying)
+        return list(run())
     except Exception as error:
-        raise RewriteError(f"{name}: rule {rule.code} {rule.name} failed: {_described(error)}") from error
+        raise RewriteError(f"{name}: rule {rule.code} {rule.name} failed: {describe(error)}") from error
 
 
 def apply(analysis: Analysis, findings: Sequence[Finding]) -> str:
@@ -299,8 +301,3 @@ def _renewed(project: Project | None, path: Path | None, text: str) -> Project |
 def _names(findings: Iterable[Finding]) -> str:
     rules = dict.fromkeys(f"{finding.rule.code} {finding.rule.name}" for finding in findings)
     return ", ".join(rules)
-
-
-def _described(error: Exception) -> str:
-    text = str(error).strip().split("\n")[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,361 @@
+"""What earlier runs of `lint` said, kept by content: a run that finds its answers here imports no rules and no parser.
+
+An answer is valid while all that it follows from is as it was: the file itself, the choice of rules, this version of
+the tool and of Python, and what the analysis looked at beside the file: texts and import lines of other files, listings
+of folders, and which file of the project imports what. Whatever is wrong with a cache, it is a cache without answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autoaccel.cache_keys import fingerprint
+from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
+
+if TYPE_CHECKING:
+    from autoaccel.script.project import Consulted
+
+FOLDER = ".autoaccel_cache"
+
+_MAGIC = b"autoaccel cache 1"
+_MOST_BYTES = 1 << 26
+_MOST_FILES = 60_000  # whose answers are kept
+_MOST_CHOICES = 8  # of rules, the most recently used ones
+_MOST_CACHES = 8  # of versions, in one folder
+
+# File systems stamp with a clock that lags behind by up to a tick.
+_TICK = 12_000_000  # ns
+
+Fact = tuple[str, str, str]
+"""Something beside the file that an answer leans on: its kind, the name of a file or folder, and a digest."""
+
+
+def digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+class Cache:
+    """The answers for the files of one run. `root` is the folder that names are relative to, so that it may move."""
+
+    def __init__(self, folder: Path, root: Path, files: Sequence[Path], *, changes: bool) -> None:
+        self._started = time.time_ns() - _TICK
+        self._root = os.path.join(os.path.abspath(root), "")
+        here = self._root if os.path.join(os.path.abspath(folder), "") != os.path.join(self._root, FOLDER, "") else ""
+        key = digest(f"{fingerprint()}\0{here}".encode(errors="surrogateescape"))
+        self._file = folder / f"{'fixes' if changes else 'lint'}-{key[:16]}.json"
+        self._names = {path: self._name(os.path.abspath(path)) for path in files}
+        self._paths = {name: path for path, name in self._names.items()}
+        self._digests: dict[str, str] = {}
+        self._current: dict[tuple[str, str], str] = {}
+        self._true: dict[int, bool] = {}
+        self._numbers: dict[Fact, int] = {}
+        self._changed = False
+        self._facts: list[Fact] = []
+        self._lines: dict[str, list[str]] = {}  # by file: the digests of its content and of its import lines
+        self._silent: dict[
+            str, dict[str, str]
+        ] = {}  # by choice and file: the digest of a content without opportunities
+        self._answers: dict[str, dict[str, list[Any]]] = {}  # by choice and file: digest, name, facts, report
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+            stored = _load(self._file)
+            self._facts = [(kind, name, seen) for kind, name, seen in stored["facts"]]
+            self._numbers = {fact: number for number, fact in enumerate(self._facts)}
+            self._lines, self._silent, self._answers = stored["lines"], stored["silent"], stored["answers"]
+
+    def _name(self, path: str) -> str:
+        return path.removeprefix(self._root)
+
+    def _full(self, name: str) -> str:
+        return os.path.join(self._root, name)
+
+    # -- asking
+
+    def note(self, path: Path, data: bytes) -> None:
+        """The content of a file of this run; to be called for all of them before anything is asked."""
+        self._digests[self._names[path]] = digest(data)
+
+    def is_silent(self, path: Path, choice: str) -> bool:
+        """Whether no rule of a choice has anything to say about the content of a file."""
+        name = self._names[path]
+        return self._silent.get(choice, {}).get(name) == self._digests.get(name, "")
+
+    def has_answer(self, path: Path, choice: str) -> bool:
+        """Whether the content of a file was analysed before; the answer may be out of date nevertheless."""
+        name = self._names[path]
+        answer = self._answers.get(choice, {}).get(name)
+        return answer is not None and answer[:1] == [self._digests.get(name)]
+
+    def report(self, path: Path, choice: str) -> Report | None:
+        """The valid answer for a file."""
+        name = self._names[path]
+        answer = self._answers.get(choice, {}).get(name)
+        try:
+            if answer is None or answer[0] != self._digests.get(name) or answer[1] != str(path):
+                return None
+            return _built(Report, answer[3]) if all(map(self._holds, answer[2])) else None
+        except (ValueError, TypeError, LookupError):
+            return None
+
+    def _holds(self, number: int) -> bool:
+        known = self._true.get(number)
+        if known is None:
+            kind, name, seen = self._facts[number]
+            known = self._true[number] = self._now(kind, name) == seen
+        return known
+
+    # -- remembering
+
+    def remember_silent(self, path: Path, choice: str) -> None:
+        name = self._names[path]
+        self._silent.setdefault(choice, {})[name] = self._digests[name]
+        self._answers.get(choice, {}).pop(name, None)
+        self._changed = True
+
+    def remember(self, path: Path, choice: str, content: str, report: Report, consulted: Consulted) -> None:
+        """Keep an answer, unless something that it leans on was touched since the run began: who knows what was seen.
+
+        `content` is the digest of what was analysed.
+        """
+        facts = list(self._leans_on(consulted))
+        if any(self._is_fresh(kind, name) for kind, name in facts) or any(each.traceback for each in report.failures):
+            return
+        numbers = []
+        for kind, name in facts:
+            fact = (kind, name, self._now(kind, name))
+            number = self._numbers.setdefault(fact, len(self._facts))
+            if number == len(self._facts):
+                self._facts.append(fact)
+            numbers.append(number)
+        name = self._names[path]
+        self._answers.setdefault(choice, {})[name] = [content, str(path), numbers, _plain(report)]
+        self._silent.get(choice, {}).pop(name, None)
+        self._changed = True
+
+    def _leans_on(self, consulted: Consulted) -> Iterator[tuple[str, str]]:
+        yield "first", ""
+        for kind, paths in (("text", consulted.texts), ("imports", consulted.imports), ("folder", consulted.folders)):
+            for path in sorted(paths):
+                yield kind, self._name(str(path))
+        if consulted.mentions:
+            yield "mentions", ""
+
+    def save(self) -> None:
+        """Write what has changed, if that is possible."""
+        if self._changed:
+            with contextlib.suppress(OSError):
+                self._store()
+
+    def _store(self) -> None:
+        here = self._names.values()
+        kept = _Kept({name for name in self._digests if name in self._paths}, self._full)
+        choices = list(dict.fromkeys((*self._answers, *self._silent)))[-_MOST_CHOICES:]
+        answers = {choice: kept.among(self._answers.get(choice, {})) for choice in choices}
+        silent = {choice: kept.among(self._silent.get(choice, {})) for choice in choices}
+        used = sorted({number for group in answers.values() for answer in group.values() for number in answer[2]})
+        renumbered = {number: index for index, number in enumerate(used)}
+        document = {
+            "facts": [self._facts[number] for number in used],
+            "lines": {name: self._lines[name] for name in here if name in self._lines},
+            "silent": silent,
+            "answers": {
+                choice: {
+                    name: [answer[0], answer[1], [renumbered[number] for number in answer[2]], answer[3]]
+                    for name, answer in group.items()
+                }
+                for choice, group in answers.items()
+            },
+        }
+        _write(self._file, json.dumps(document, separators=(",", ":")).encode())
+
+    # -- how things are
+
+    def _now(self, kind: str, name: str) -> str:
+        key = kind, name
+        if key not in self._current:
+            self._current[key] = self._look(kind, name)
+        return self._current[key]
+
+    def _look(self, kind: str, name: str) -> str:
+        match kind:
+            case "text":
+                return self._digests.get(name) or _content(self._full(name))
+            case "imports":
+                return self._import_lines(name)
+            case "folder":
+                return _listing(self._full(name))
+            case "mentions":
+                lines = (f"{name}\0{self._import_lines(name)}\n" for name in self._paths)
+                return digest("".join(lines).encode(errors="surrogateescape"))
+            case "first":
+                return os.path.dirname(next(iter(self._paths), ""))
+            case _:
+                return ""
+
+    def _import_lines(self, name: str) -> str:
+        """A digest of a file's import lines, which is found again as long as the content is the same."""
+        content = self._digests.get(name)
+        known = self._lines.get(name)
+        if known is not None and known[0] == content:
+            return known[1]
+        from autoaccel.import_lines import import_lines
+
+        data = _bytes(self._full(name))
+        if data is None:
+            return ""
+        text = data.decode(errors="surrogateescape").replace("\r\n", "\n").replace("\r", "\n")
+        seen = digest("\n".join(import_lines(text)).encode(errors="surrogateescape"))
+        if content is not None:
+            self._lines[name] = [digest(data), seen]
+            self._changed = True
+        return seen
+
+    def _is_fresh(self, kind: str, name: str) -> bool:
+        """Whether something was touched after the run began."""
+        key = f"fresh {kind}", name
+        if key not in self._current:
+            names: Iterable[str] = self._paths if kind == "mentions" else () if kind == "first" else (name,)
+            self._current[key] = "yes" if any(_touched(self._full(each)) > self._started for each in names) else ""
+        return bool(self._current[key])
+
+
+class _Kept:
+    """Answers for files of this run, and for others that are still there."""
+
+    def __init__(self, here: set[str], full: Callable[[str], str]) -> None:
+        self._here = here
+        self._full = full
+        self._there: dict[str, bool] = {}
+
+    def among(self, group: dict[str, Any]) -> dict[str, Any]:
+        kept = {name: value for name, value in group.items() if name in self._here or self._is_there(name)}
+        if len(kept) > _MOST_FILES:
+            first = sorted(kept, key=lambda name: name not in self._here)[:_MOST_FILES]
+            kept = {name: kept[name] for name in first}
+        return kept
+
+    def _is_there(self, name: str) -> bool:
+        if name not in self._there:
+            self._there[name] = os.path.exists(self._full(name))
+        return self._there[name]
+
+
+def _bytes(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except (OSError, ValueError):
+        return None
+
+
+def _content(path: str) -> str:
+    data = _bytes(path)
+    return "" if data is None else digest(data)
+
+
+def _touched(path: str) -> int:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return 0
+    return max(status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _listing(folder: str) -> str:
+    """What imports can find in a folder: Python files, folders that may be packages, where a distribution begins."""
+    names = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = entry.name
+                with contextlib.suppress(OSError):
+                    if name.endswith(".py") or name == "pyproject.toml":
+                        names.append(name if entry.is_file() else "")
+                    elif name.isidentifier() and name != "__pycache__" and entry.is_dir():
+                        names.append(f"{name}/")
+    except (OSError, ValueError):
+        return ""
+    return digest("\0".join(sorted(names)).encode(errors="surrogateescape"))
+
+
+# -- reports as plain data
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Report | Record | Failure | Range | TextEdit):
+        return [_plain(getattr(value, name)) for name in value.__slots__]
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _built(kind: Any, values: Any) -> Any:
+    return kind(*(_restored(name, value) for name, value in zip(kind.__slots__, values, strict=True)))
+
+
+def _restored(name: str, value: Any) -> Any:
+    match name:
+        case "where":
+            return _built(Range, value)
+        case "edits":
+            return tuple(_built(Range, each) for each in value)
+        case "changes":
+            return tuple(_built(TextEdit, each) for each in value)
+        case "findings" | "skipped":
+            return tuple(_built(Record, each) for each in value)
+        case "failures":
+            return tuple(_built(Failure, each) for each in value)
+        case _:
+            return tuple(value) if isinstance(value, list) else value
+
+
+# -- on disk
+
+
+def _load(file: Path) -> dict[str, Any]:
+    """What `_write` wrote. Raises `OSError` and `ValueError`."""
+    with file.open("rb") as stream:
+        data = stream.read(_MOST_BYTES)
+    head, _, body = data.partition(b"\n")
+    if head != _head(body):
+        raise ValueError("not what was written")
+    document = json.loads(body)
+    for table in ("silent", "answers"):
+        if not all(isinstance(group, dict) for group in document[table].values()):
+            raise ValueError("not what is written")
+    return dict(document)
+
+
+def _head(body: bytes) -> bytes:
+    return b" ".join((_MAGIC, digest(body).encode()))
+
+
+def _write(file: Path, body: bytes) -> None:
+    """Replace a cache whole; old ones of other versions make room. Raises `OSError`."""
+    folder = file.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in (
+        (".gitignore", "# Created by autoaccel.\n*\n"),
+        ("CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n# A cache of autoaccel: may be deleted.\n"),
+    ):
+        if not (folder / name).exists():
+            (folder / name).write_text(content)
+    temporary = folder / f".{file.name}.{os.getpid()}.tmp"
+    try:
+        temporary.write_bytes(b"\n".join((_head(body), body)))
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)
+    caches = sorted(folder.glob("*-*.json"), key=lambda each: _touched(str(each)), reverse=True)
+    for old in (*caches[_MOST_CACHES:], *_left_behind(folder)):
+        old.unlink(missing_ok=True)
+
+
+def _left_behind(folder: Path) -> list[Path]:
+    """What runs that were killed did not finish."""
+    an_hour_ago = time.time_ns() - 3600 * 10**9
+    return [each for each in folder.glob(".*.tmp") if _touched(str(each)) < an_hour_ago]

@@ -1,0 +1,126 @@
+"""`rewrite` over many files: what becomes of each, in the order in which the files were given. Nothing is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoaccel import inspection, sources
+from autoaccel.defects import describe
+
+if TYPE_CHECKING:
+    from autoaccel.config import Plan
+    from autoaccel.rewriting.engine import Result
+    from autoaccel.rewriting.finding import Finding
+    from autoaccel.script import Project
+
+Accept = Callable[["Finding"], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """One file that was rewritten, or looked at in vain."""
+
+    path: Path
+    source: sources.Source
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """One file that could not be done: the lines that say why and, where it is a defect of ours, the traceback."""
+
+    path: Path
+    messages: tuple[str, ...]
+    traceback: str = ""
+
+
+Outcome = Rewritten | Refused
+
+_NOTHING = sources.Source(b"", "", "utf-8")
+
+
+def rewrite_files(
+    files: Sequence[Path],
+    plan: Plan,
+    *,
+    texts: bool,
+    jobs: int | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[Outcome]:
+    """What becomes of each file. `texts`: whether those of unchanged files are wanted, too."""
+    from autoaccel import pool
+    from autoaccel.rewriting.engine import Result
+
+    outcomes: dict[Path, Outcome] = {}
+    concerned = []
+    for path in files:
+        try:
+            if texts or inspection.speaks_to(sources.data(path), plan.rules_for(path)):
+                concerned.append(path)
+            else:
+                outcomes[path] = Rewritten(path, _NOTHING, Result(path, "", ""))
+        except sources.SourceError as error:
+            outcomes[path] = Refused(path, (str(error),))
+    progress(len(outcomes))
+    work = inspection.shards(concerned)
+    jobs = jobs or inspection.worthwhile_jobs(len(concerned))
+    for _, done in pool.run(work, partial(_rewriter, tuple(files), plan, texts), _lost, jobs=jobs):
+        outcomes.update({outcome.path: outcome for outcome in done})
+        progress(len(done))
+    return [outcomes[path] for path in files]
+
+
+def _rewriter(files: Sequence[Path], plan: Plan, texts: bool) -> Callable[[Path], Outcome]:
+    """Made once in each process: the files of a project share what is read and parsed."""
+    from autoaccel.script import Project
+
+    return partial(_rewrite_file, plan=plan, project=Project(files), texts=texts)
+
+
+def _rewrite_file(path: Path, plan: Plan, project: Project, *, texts: bool) -> Outcome:
+    outcome = attempt(path, lambda: sources.read(path), plan, project)
+    if isinstance(outcome, Refused):
+        return outcome
+    # Findings hold syntax trees and rules, which no other process has a use for.
+    result = dataclasses.replace(outcome.result, findings=())
+    if result.changed or texts:
+        return Rewritten(path, outcome.source, result)
+    return Rewritten(path, _NOTHING, dataclasses.replace(result, before="", after=""))
+
+
+def _lost(path: Path) -> Outcome:
+    return Refused(path, (f"{path}: {inspection.DIED}",))
+
+
+def attempt(
+    path: Path,
+    read: Callable[[], sources.Source],
+    plan: Plan,
+    project: Project,
+    ask: Callable[[sources.Source], Accept | None] | None = None,
+) -> Outcome:
+    """Rewrite what is read, as far as `ask` lets; whatever goes wrong concerns this file alone."""
+    from autoaccel.rewriting import engine
+
+    try:
+        source = read()
+        result = engine.rewrite(
+            source.text,
+            path,
+            plan.rules_for(path),
+            tier=plan.tier_for(path),
+            project=project,
+            accept=None if ask is None else ask(source),
+        )
+    except sources.SourceError as error:
+        return Refused(path, (str(error),))
+    except Exception as error:
+        message = f"{path}: internal error, the file is left alone: {describe(error)}"
+        return Refused(path, (message,), traceback.format_exc())
+    return Refused(path, result.errors, result.traceback) if result.errors else Rewritten(path, source, result)
