@@ -4,6 +4,7 @@ graph."""
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
 GRAD_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
+_GRAD_OFF_NAME = re.compile(r"(^|_)(no_?grad|inference_mode)", re.IGNORECASE)
 _GRAD_ASKED = frozenset(
     """torch.autograd.grad torch.autograd.backward torch.enable_grad torch.func.grad torch.func.vjp torch.func.jacrev
     torch.autograd.functional.jacobian torch.autograd.functional.hessian torch.autograd.functional.vjp
@@ -125,8 +127,26 @@ def gradients_off(script: Script, node: ast.AST, within: ast.AST | None = None) 
 
 
 def sets_grad_mode(script: Script, expression: ast.expr) -> bool:
+    """Whether a context manager or decorator sets the grad mode: torch's own, one that is named after them, or one of
+    the project that uses them."""
     function = expression.func if isinstance(expression, ast.Call) else expression
-    return script.qualname(function) in GRAD_OFF
+    if script.qualname(function) in GRAD_OFF or _GRAD_OFF_NAME.search(_last_name(function)):
+        return True
+    return any(
+        value.script is not None and value.node is not None and _mentions_grad_mode(value.script, value.node)
+        for value in script.values(function)
+        if value.kind is Kind.FUNCTION
+    )
+
+
+def _last_name(expression: ast.expr) -> str:
+    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")
+
+
+def _mentions_grad_mode(script: Script, function: ast.AST) -> bool:
+    return any(
+        isinstance(part, ast.Name | ast.Attribute) and script.qualname(part) in GRAD_OFF for part in ast.walk(function)
+    )
 
 
 def reaches_backward(script: Script, call: ast.Call) -> bool:

@@ -77,6 +77,8 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
     if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr) or script.kind(call.func) is not Kind.MODULE:
         return False
     home = script.function(call)
+    if isinstance(home, ast.Lambda):
+        return False  # whoever is handed it decides when and how it runs: a benchmark, a closure
     if home is not None and (tries_out(script, home, (call,)) or is_module_method(script, home)):
         return False
     if gradients_off(script, call) or _within(script, call, known):
