@@ -164,26 +164,6 @@ def test_diff(run: Run, train: Path) -> None:
     assert "1 file would be rewritten: 1 change (1 exact)" in result.stderr
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        pytest.param(SLOW.encode(), id="plain"),
-        pytest.param(SLOW.replace("\n", "\r\n").encode(), id="crlf"),
-        pytest.param(SLOW.rstrip("\n").encode(), id="no final newline"),
-        pytest.param(b"# torch\n\x0c\nx = slow(1)\n\x0cy = 2\n", id="form feed"),
-        pytest.param(b"# -*- coding: latin-1 -*-\n# torch \xe9\nx = slow('\xe9')\n", id="latin-1"),
-        pytest.param(b"\xef\xbb\xbf# torch\nx = slow(1)\n", id="byte order mark"),
-    ],
-)
-def test_git_applies_the_diff(run: Run, folder: Path, content: bytes) -> None:
-    path = folder / "my \u540d train.py"
-    path.write_bytes(content)
-    result = run("rewrite", "--diff", path.name)
-    assert path.read_bytes() == content
-    subprocess.run(["git", "apply", "-"], input=result.stdout_bytes, check=True, cwd=folder)
-    assert path.read_bytes() == content.replace(b"slow", b"fast")
-
-
 def test_check_writes_nothing(run: Run, train: Path) -> None:
     result = run("rewrite", "--check", "train.py")
     assert (result.stdout, train.read_text()) == ("", SLOW)
