@@ -174,10 +174,14 @@ def mentions(said: Finding | Skipped, known: Sequence[Suppression], places: Plac
 
 
 def suppressing_remark(finding: Finding, known: Sequence[Suppression]) -> Suppression | None:
-    """The comment that silences a finding about comments; one that speaks of all rules does not speak of itself."""
+    """The comment that silences a finding about comments; one that speaks of all rules (also as `ALL` or `AA`) does
+    not speak of itself."""
     line = getattr(finding.node, "lineno", 1)
     for each in known:
-        if not each.speaking_of(finding.rule) or (each.blanket and each.line == line):
+        spoken = each.speaking_of(finding.rule)
+        if each.line == line:
+            spoken = [selector for selector in spoken if selector is not None and not selector.word.isalpha()]
+        if not spoken:
             continue
         if each.covers(line, line) or (each.above and each.line <= line < each.last):
             return each
