@@ -219,7 +219,15 @@ def _factory(script: Script, call: ast.Call) -> Creation | None:
         tier = Tier.EXACT
     else:
         return None
-    return Creation(call, name, tier, problem=_refusal(call, short))
+    problem = _refusal(call, short)
+    if problem is None and tier is Tier.NUMERICS and _is_integral(script, call):
+        problem = "whole numbers are cut off where the device may round differently"
+    return Creation(call, name, tier, problem=problem)
+
+
+def _is_integral(script: Script, call: ast.Call) -> bool:
+    dtype = next((each.value for each in call.keywords if each.arg == "dtype"), None)
+    return dtype is not None and script.qualname(dtype) in _INTEGERS
 
 
 def _refusal(call: ast.Call, short: str) -> str | None:
@@ -248,8 +256,7 @@ def _is_false(value: ast.expr) -> bool:
 
 def _integral_range(script: Script, call: ast.Call) -> bool:
     """Whether `arange` counts in whole numbers, which every device does alike."""
-    dtype = next((each.value for each in call.keywords if each.arg == "dtype"), None)
-    if dtype is not None and script.qualname(dtype) in _INTEGERS:
+    if _is_integral(script, call):
         return True
     bounds = [*call.args, *(each.value for each in call.keywords if each.arg in ("start", "end", "step"))]
     return all(integral(script, each) for each in bounds)

@@ -287,14 +287,24 @@ def _covering(script: Script, statements: list[ast.stmt]) -> Iterator[Evaluation
         if asks_for_gradients(script, statement) is not None or calls_training(script, statement):
             break
         if isinstance(statement, ast.For | ast.While):
-            if run:
-                yield from _run(script, run)
-                run = []
+            yield from _closely(script, run)
+            run = []
             yield from _run(script, [statement])
         else:
             run.append(statement)
-    if run:
-        yield from _run(script, run)
+    yield from _closely(script, run)
+
+
+def _closely(script: Script, run: list[ast.stmt]) -> Iterator[EvaluationPass]:
+    """A run of statements; of a lone `if`, its branches: most of what stands there may be about other things."""
+    match run:
+        case []:
+            pass
+        case [ast.If(test=test, body=body, orelse=orelse)] if not any(True for _ in forward_calls(script, test)):
+            yield from _covering(script, body)
+            yield from _covering(script, orelse)
+        case _:
+            yield from _run(script, run)
 
 
 def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]:
