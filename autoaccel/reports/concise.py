@@ -26,4 +26,4 @@ def headline(path: str, finding: Record) -> str:
     """The line that says where, which rule, what and how exact."""
     place = click.style(f"{shown(path)}:{finding.line}:{finding.column}:", bold=True)
     rule = click.style(f"{finding.code} {finding.name}", fg="red")
-    return f"{place} {rule}: {finding.message} {click.style(f'[{finding.tier}]', dim=True)}"
+    return f"{place} {rule}: {shown(finding.message)} {click.style(f'[{finding.tier}]', dim=True)}"

@@ -40,9 +40,9 @@ class Context:
         return (full.relative_to(self.root) if full.is_relative_to(self.root) else full).as_posix()
 
 
-def shown(path: str) -> str:
-    """The name of a file on one line, whatever is in it; bytes that are no text stay for the terminal."""
-    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], path)
+def shown(text: str) -> str:
+    """The name of a file, or a piece of code, on one line and harmless; bytes that are no text stay for the terminal."""
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def reasons(report: Report) -> Iterator[tuple[Failure, str]]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from autoaccel.reports.concise import headline
+from autoaccel.reports.context import shown
 from autoaccel.reports.excerpt import excerpt
 from autoaccel.rewriting.places import split_lines
+from autoaccel.rewriting.record import AMONG_IMPORTS
 
 if TYPE_CHECKING:
     from autoaccel.reports.context import Context
@@ -20,8 +23,18 @@ def render(reports: Sequence[Report], context: Context) -> str:
     blocks = []
     for report in reports:
         lines = split_lines(context.text(report.path)) if report.findings else []
-        blocks += ["".join(line + "\n" for line in _lines(report.path, each, lines)) for each in report.findings]
+        for each in _imports_once(report.findings):
+            blocks.append("".join(line + "\n" for line in _lines(report.path, each, lines)))
     return "\n".join(blocks)
+
+
+def _imports_once(findings: Iterable[Record]) -> Iterator[Record]:
+    """What every finding of a file would import is said at the first."""
+    said: set[str] = set()
+    for finding in findings:
+        fix = tuple(line for line in finding.fix if line not in said)
+        said.update(line for line in fix if line.endswith(AMONG_IMPORTS))
+        yield dataclasses.replace(finding, fix=fix)
 
 
 def _lines(path: str, finding: Record, lines: Sequence[str]) -> Iterator[str]:
@@ -36,7 +49,7 @@ def _lines(path: str, finding: Record, lines: Sequence[str]) -> Iterator[str]:
         yield f"{_framed(number, '|')} {code}".rstrip()
         yield f"{_framed(margin, '|')} {click.style(marks, fg='red', bold=True)}"
     for line in finding.fix:
-        yield f"{_framed(margin, '=')} {click.style('fix:', bold=True)} {line}"
+        yield f"{_framed(margin, '=')} {click.style('fix:', bold=True)} {shown(line)}"
 
 
 def _framed(left: str, right: str) -> str:

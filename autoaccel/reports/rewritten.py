@@ -24,8 +24,8 @@ def lines(result: Result, name: Path | str) -> Iterator[str]:
         yield _line(record, name, applied=id(record) in applied)
 
 
-def summary(results: Sequence[Result], *, preview: bool, failed: int) -> Iterator[str]:
-    """What happened altogether."""
+def summary(results: Sequence[Result], *, preview: bool, failed: int, declined: int = 0) -> Iterator[str]:
+    """What happened altogether. `declined` is the number of changes that the user, who was asked, did not want."""
     changed = [result for result in results if result.changed]
     applied = [record for result in changed for record in result.applied]
     skipped = sum(len(result.skipped) for result in results)
@@ -38,8 +38,10 @@ def summary(results: Sequence[Result], *, preview: bool, failed: int) -> Iterato
             else "the import of the runtime"
         )
         yield click.style(f"{counted(len(changed), 'file')} {verb}: {what}", bold=True)
-    elif results:
+    elif results and not declined:
         yield f"Nothing to rewrite in {counted(len(results), 'file')}."
+    if declined:
+        yield f"{counted(declined, 'change')} declined."
     if suppressed := sum(len(result.suppressed) for result in results):
         yield f"{counted(suppressed, 'change')} suppressed by comments."
     if skipped:

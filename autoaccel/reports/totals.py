@@ -34,7 +34,7 @@ def left_alone(reports: Sequence[Report]) -> Iterator[str]:
         for each in report.skipped:
             place = click.style(f"{shown(report.path)}:{each.line}:{each.column}:", bold=True)
             rule = click.style(f"{each.code} {each.name}", fg="yellow")
-            yield f"{place} {rule}: {click.style('left alone', fg='yellow')}: {each.message}"
+            yield f"{place} {rule}: {click.style('left alone', fg='yellow')}: {shown(each.message)}"
 
 
 def summary(reports: Sequence[Report], *, verbose: bool) -> Iterator[str]:

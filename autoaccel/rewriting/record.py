@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+AMONG_IMPORTS = "among the imports"
+"""How a line of `Record.fix` ends that speaks of the whole file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Range:

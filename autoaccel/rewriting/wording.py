@@ -25,6 +25,7 @@ from autoaccel.rewriting.finding import (
     Replace,
     WrapStatements,
 )
+from autoaccel.rewriting.record import AMONG_IMPORTS
 
 if TYPE_CHECKING:
     from autoaccel.rewriting.places import Places
@@ -70,7 +71,7 @@ def _where(side: str, where: Sequence[_Lines], own: int) -> str:
 def _imported(finding: Finding, places: Places) -> Iterator[str]:
     before = imports.first_use(places, [finding])
     for wanted in imports.missing(places.tree, [finding], before):
-        yield f"`{imports.text_of(wanted)}` among the imports"
+        yield f"`{imports.text_of(wanted)}` {AMONG_IMPORTS}"
 
 
 def _needed(need: Finding) -> str:

@@ -1,0 +1,49 @@
+"""All formats of `lint` on one small run. `AUTOACCEL_UPDATE=1 pytest` writes the expected reports anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+import pytest
+
+from autoaccel.reports import formats
+from tests.reports import sample
+
+GOLDEN = Path(__file__).with_name("golden")
+UPDATE = os.environ.get("AUTOACCEL_UPDATE") == "1"
+SUFFIXES = {"json": "json", "sarif": "json", "gitlab": "json", "rdjson": "json", "junit": "xml"}
+
+
+@pytest.mark.parametrize("name", formats.FORMATS)
+def test_golden(name: str) -> None:
+    text = formats.renderer(name)(sample.REPORTS, sample.context())
+    text = click.unstyle(text) if name in formats.FOR_PEOPLE else text
+    path = GOLDEN / f"{name}.{SUFFIXES.get(name, 'txt')}"
+    if UPDATE:
+        path.write_bytes(text.encode())
+    assert text == path.read_bytes().decode()
+
+
+@pytest.mark.parametrize("name", formats.FORMATS)
+def test_nothing_to_report(name: str) -> None:
+    """Readers of machine formats get a document all the same; people get none."""
+    text = formats.renderer(name)([], sample.context(problems=()))
+    if SUFFIXES.get(name) == "json":
+        document = json.loads(text)
+        assert not (document if isinstance(document, list) else document.get("diagnostics"))
+    elif name == "junit":
+        assert 'tests="0" failures="0" errors="0"' in text
+    else:
+        assert text == ""
+
+
+@pytest.mark.parametrize("name", formats.FORMATS)
+def test_reports_end_in_a_line_end_and_differ_in_nothing_by_repetition(name: str) -> None:
+    render = formats.renderer(name)
+    first, second = (render(sample.REPORTS, sample.context()) for _ in range(2))
+    assert first == second
+    assert first.endswith("\n")
+    assert not first.endswith("\n\n")
