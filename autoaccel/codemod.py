@@ -18,7 +18,7 @@ from types import MappingProxyType
 import libcst
 from libcst.codemod import CodemodCommand, CodemodContext
 
-from autoaccel.config import TIERS, Plan, known_rules, settings
+from autoaccel.config import TIERS, known_rules, plan
 from autoaccel.rewriting import engine
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Project
@@ -48,15 +48,14 @@ class Rewrite(CodemodCommand):
         self._overrides = {**overrides, **self.CHOICE}
 
     def transform_module_impl(self, tree: libcst.Module) -> libcst.Module:
-        path = None if self.context.filename is None else Path(self.context.filename)
-        plan = Plan(settings(Path.cwd() if path is None else path.parent, overrides=self._overrides))
-        rules = plan.rules if path is None else plan.rules_for(path)
-        project = Project(() if path is None else (path,))
-        result = engine.rewrite(tree.code, path, rules, tier=plan.tier, project=project)
+        path = Path(self.context.filename or "<stdin>")
+        chosen = plan(path.parent, overrides=self._overrides)
+        rules, tier = chosen.rules_for(path), chosen.tier_for(path)
+        result = engine.rewrite(tree.code, path, rules, tier=tier, project=Project((path,)))
         if result.errors:
             raise CannotRewrite("; ".join(result.errors))
         for left in result.skipped:
-            self.warn(f"{path or '<stdin>'}:{left.line}: {left.code} {left.name} left alone: {left.message}")
+            self.warn(f"{path}:{left.line}: {left.code} {left.name} left alone: {left.message}")
         return libcst.parse_module(result.after, tree.config_for_parsing) if result.changed else tree
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from autoaccel import inspection
-from autoaccel.config import ConfigError, Plan, settings
+from autoaccel.config import ConfigError, plan
 from autoaccel.rewriting.record import Report
 
 _STDIN = ("-", "stdin")
@@ -44,8 +44,8 @@ class Plugin:
     def _report(self) -> Report:
         from autoaccel.script import Project
 
-        plan = Plan(settings(Path.cwd() if self._path.name == "<stdin>" else self._path.parent))
-        return inspection.inspect_text(self._text, self._path, plan, Project((self._path,)))
+        chosen = plan(self._path.parent)
+        return inspection.inspect_text(self._text, self._path, chosen, Project((self._path,)))
 
 
 def _line(said: object) -> str:
