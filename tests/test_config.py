@@ -24,7 +24,7 @@ RULES = [
 
 
 def codes(*layers: dict[str, tuple[str, ...]]) -> list[str]:
-    return [rule.code for rule in selected(RULES, [Selection(**layer) for layer in layers])]
+    return [rule.code for rule in selected(RULES, [Selection(**layer) for layer in layers])]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

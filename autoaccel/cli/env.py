@@ -64,7 +64,8 @@ def runtime_facts() -> dict[str, str]:
     """torch, the accelerator and the runtime's decisions under this Python, or one line on why they cannot be had."""
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _PROBE, str(_HOME)],
+            # -P: a torch.py in the working directory is not torch.
+            [sys.executable, "-P", "-c", _PROBE, str(_HOME)],
             capture_output=True,
             text=True,
             timeout=_PROBE_SECONDS,

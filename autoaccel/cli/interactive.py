@@ -26,6 +26,8 @@ class Chooser:
     def __init__(self, terminal: Terminal) -> None:
         self.terminal = terminal
         self.stopped = False
+        self.declined = 0
+        """How many findings the user did not want, those that were not shown any more included."""
 
     def choose(self, analysis: Analysis, name: Path) -> list[Finding]:
         """The findings that the user accepts. One that needs a declined one is not offered."""
@@ -36,9 +38,8 @@ class Chooser:
         text = analysis.places.text
         everything = False
         for finding in analysis.findings:
-            if self.stopped:
-                break
-            if any(need not in accepted for need in finding.needs):
+            if self.stopped or any(need not in accepted for need in finding.needs):
+                self.declined += 1
                 continue
             try:
                 after = apply(analysis, [*accepted, finding])
@@ -50,6 +51,7 @@ class Chooser:
                 everything = answer == "a"
                 self.stopped = answer == "q"
                 if answer in ("n", "q"):
+                    self.declined += 1
                     continue
             accepted.append(finding)
             text = after

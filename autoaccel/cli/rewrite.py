@@ -328,7 +328,9 @@ def _named(path: Path) -> Path:
 
 
 def _summarise(done: Sequence[Done], failures: int, run: Run) -> None:
-    for line in rewritten.summary([each.result for each in done], preview=run.mode.previews, failed=failures):
+    declined = run.chooser.declined if run.chooser else 0
+    results = [each.result for each in done]
+    for line in rewritten.summary(results, preview=run.mode.previews, failed=failures, declined=declined):
         run.terminal.say(line)
     if run.mode.output not in (None, STDIN) and done:
         run.terminal.say(f"Written to {run.mode.output}; the original is as it was.")

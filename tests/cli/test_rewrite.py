@@ -311,6 +311,23 @@ def test_interactive(run: Run, train: Path, answers: str, expected: str) -> None
     assert "-x = slow(1), slow(2), slow(3)\n" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        pytest.param("n\nn\nn\n", "3 changes declined.", id="each"),
+        pytest.param("q\n", "3 changes declined.", id="all that follow"),
+        pytest.param("y\nn\ny\n", "1 change declined.", id="one"),
+        pytest.param("a\n", "", id="none"),
+    ],
+)
+def test_interactive_tells_what_was_declined(run: Run, train: Path, answers: str, said: str) -> None:
+    train.write_text("import torch\nx = slow(1), slow(2), slow(3)\n")
+    result = run("rewrite", "-i", "train.py", input=answers)
+    assert (said or "1 file rewritten: 3 changes") in result.stderr
+    assert ("declined" in result.stderr) == bool(said)
+    assert "Nothing to rewrite" not in result.stderr
+
+
 def test_interactive_quit_ends_all_files(run: Run, folder: Path) -> None:
     for name in ("a.py", "b.py"):
         (folder / name).write_text(SLOW)
