@@ -71,7 +71,7 @@ def lint(
         if output_file is not None or statistics:
             raise click.UsageError("--add-ignore silences what is found; there is nothing left to report")
         return baseline.add(paths, add_ignore, plan, speaker, stdin_filename)
-    changes = output_format in WITH_CHANGES
+    changes = output_format in WITH_CHANGES and not statistics
     texts: dict[str, str] = {}
     problems: Sequence[str] = ()
     if inputs.is_excluded_stdin(stdin_filename, plan):

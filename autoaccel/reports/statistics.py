@@ -38,8 +38,8 @@ def render_json(reports: Sequence[Report]) -> str:
             {
                 "code": code,
                 "count": number,
-                "fixable": any(each.changes for each in _of(reports, code)),
-                "fixable_count": sum(bool(each.changes) for each in _of(reports, code)),
+                "fixable": any(each.fix for each in _of(reports, code)),
+                "fixable_count": sum(bool(each.fix) for each in _of(reports, code)),
                 "name": name,
                 "tiers": dict(sorted(Counter(each.tier for each in _of(reports, code)).items())),
             }
