@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from autoaccel.reports.formats import FOR_PEOPLE, WITH_STATISTICS, renderer
 
 if TYPE_CHECKING:
     from autoaccel.rewriting.record import Report
+
+_TEXT = re.compile("[^\udc80-\udcff]+")  # all but these, which stand for bytes
 
 
 def context(texts: Mapping[str, str], problems: Sequence[str] = ()) -> Context:
@@ -94,7 +97,9 @@ def _for_terminal(text: str) -> bytes:
     try:
         return text.encode(encoding, "surrogateescape")
     except UnicodeEncodeError:
-        return text.encode(encoding, "backslashreplace")
+        return _TEXT.sub(lambda match: match[0].encode(encoding, "backslashreplace").decode(encoding), text).encode(
+            encoding, "surrogateescape"
+        )
 
 
 def tell(reports: Sequence[Report], speaker: Terminal) -> bool:

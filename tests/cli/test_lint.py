@@ -1,0 +1,286 @@
+"""`autoaccel lint`: what it says on both streams, and where its report goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import Result
+
+from autoaccel.reports.formats import DEFAULT, FORMATS
+
+Run = Callable[..., Result]
+
+SLOW = "import torch\n\n\nx = slow(1)  # kept\n"
+CLEAN = "import torch\nx = 1\n"
+DECLINED = "import torch\nx = slow(*y)\n"
+BROKEN = "import torch\nx = slow(1\n"
+FULL = """\
+train.py:4:5: AA190 fast-call: slow() is fast() now [exact]
+  |
+4 | x = slow(1)  # kept
+  |     ^^^^^^^
+  = fix: `slow(1)` -> `fast(1)`
+"""
+SUMMARY = "Found 1 finding in 1 file (1 exact). Run `autoaccel rewrite` to apply it.\n"
+
+
+@pytest.fixture
+def train(folder: Path) -> Path:
+    path = folder / "train.py"
+    path.write_text(SLOW)
+    return path
+
+
+def test_full_is_the_default(run: Run, train: Path) -> None:
+    result = run("lint", "train.py")
+    assert DEFAULT == "full"
+    assert (result.exit_code, result.stdout, result.stderr) == (1, FULL, SUMMARY)
+    assert train.read_text() == SLOW
+
+
+def test_concise(run: Run, train: Path) -> None:
+    result = run("lint", "--output-format", "concise", "train.py")
+    assert result.stdout == "train.py:4:5: AA190 fast-call: slow() is fast() now [exact]\n"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_from_stdin(run: Run, name: str) -> None:
+    result = run("lint", "--output-format", name, "--stdin-filename", "new/train.py", "-", input=SLOW)
+    assert result.exit_code == 1
+    assert "new/train.py" in result.stdout
+    assert "AA190" in result.stdout
+    assert result.stderr == SUMMARY
+
+
+def test_summary_counts_what_there_is(run: Run, folder: Path) -> None:
+    (folder / "a.py").write_text(SLOW + "y = slow(2)\n")
+    (folder / "b.py").write_text(SLOW + "y = slow(2)  # autoaccel: ignore[AA190]\n")
+    (folder / "c.py").write_text(CLEAN)
+    (folder / "d.py").write_text(DECLINED)
+    assert run("lint", "-q", ".").stderr == ""
+    assert run("lint", ".").stderr == (
+        "Found 3 findings in 2 files (3 exact). Run `autoaccel rewrite` to apply them.\n"
+        "1 finding suppressed by comments.\n"
+    )
+    assert run("lint", "c.py", "d.py").stderr == "All clean: 2 files looked at.\n"
+
+
+def test_verbose_says_what_was_left_alone(run: Run, folder: Path) -> None:
+    (folder / "declined.py").write_text(DECLINED)
+    result = run("lint", "-v", "declined.py")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == (
+        "declined.py:2:5: AA190 fast-call: left alone: the arguments are not visible here\n"
+        "All clean: 1 file looked at.\n"
+        "1 opportunity left alone, for the reasons above.\n"
+    )
+
+
+def test_findings_are_sorted(run: Run, folder: Path) -> None:
+    (folder / "b.py").write_text("import torch\ny = timid(1), slow(1)\nslow(2)\n")
+    (folder / "a.py").write_text(SLOW)
+    result = run("lint", "--extend-select", "AA690", "--output-format", "concise", "b.py", "a.py")
+    assert [line.split(" ")[:2] for line in result.stdout.splitlines()] == [
+        ["a.py:4:5:", "AA190"],
+        ["b.py:2:5:", "AA690"],
+        ["b.py:2:15:", "AA190"],
+        ["b.py:3:1:", "AA190"],
+    ]
+
+
+# -- what could not be done
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_failures_are_always_on_stderr(run: Run, folder: Path, name: str) -> None:
+    (folder / "broken.py").write_text(BROKEN)
+    (folder / "train.py").write_text(SLOW)
+    result = run("lint", "-q", "--output-format", name, "broken.py", "train.py", "none.py")
+    assert result.exit_code == 2
+    assert "error: none.py: no such file or folder" in result.stderr
+    assert "error: broken.py:2: cannot parse: " in result.stderr
+    assert "AA190" in result.stdout
+    has_place = name not in ("full", "concise")
+    assert ("invalid-syntax" in result.stdout) == has_place
+    assert ("none.py" in result.stdout) == (name in ("github", "sarif", "junit"))
+
+
+def test_undecodable_stdin_is_reported_as_files_are(run: Run) -> None:
+    result = run("lint", "--output-format", "json", "-", input="torch = 'é'".encode("latin-1"))
+    assert result.exit_code == 2
+    (item,) = json.loads(result.stdout)
+    assert (item["code"], item["filename"]) == ("unreadable", "<stdin>")
+    assert "cannot decode" in item["message"]
+
+
+# -- paths
+
+
+def test_names_are_relative_to_the_repository(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    (folder / ".git").mkdir()
+    (folder / "sub").mkdir()
+    (folder / "sub/train.py").write_text(SLOW)
+    monkeypatch.chdir(folder / "sub")
+
+    def names() -> list[str]:
+        github = run("lint", "--output-format", "github", "train.py").stdout.split("file=")[1].split(",")[0]
+        gitlab = json.loads(run("lint", "--output-format", "gitlab", "train.py").stdout)[0]["location"]["path"]
+        junit = ElementTree.fromstring(run("lint", "--output-format", "junit", "train.py").stdout).find(".//testcase")
+        assert junit is not None
+        return [github, gitlab, str(junit.get("name"))]
+
+    assert names() == ["sub/train.py"] * 3
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(folder.parent))
+    assert names() == [f"{folder.name}/sub/train.py"] * 3
+    monkeypatch.setenv("GITHUB_WORKSPACE", "/somewhere/else")
+    assert names() == ["sub/train.py"] * 3
+    assert run("lint", "--output-format", "concise", "train.py").stdout.startswith("train.py:4:5:")
+
+
+def test_json_speaks_of_full_names(run: Run, train: Path) -> None:
+    (item,) = json.loads(run("lint", "--output-format", "json", "train.py").stdout)
+    assert item["filename"] == str(train)
+    assert item["fix"]["edits"] == [
+        {
+            "content": "x = fast(1)  # kept\n",
+            "location": {"row": 4, "column": 1},
+            "end_location": {"row": 5, "column": 1},
+        }
+    ]
+
+
+# -- to a file
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_output_file(run: Run, train: Path, folder: Path, name: str) -> None:
+    """The same bytes as on stdout, without colour, in a folder that is made."""
+    expected = run("lint", "--output-format", name, "train.py").stdout_bytes
+    result = run("lint", "--output-format", name, "--color", "always", "--output-file", "reports/of/lint", "train.py")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Found 1 finding" in result.stderr
+    assert (folder / "reports/of/lint").read_bytes() == expected
+
+
+def test_output_file_is_written_when_there_is_nothing_to_say(run: Run, folder: Path) -> None:
+    (folder / "clean.py").write_text(CLEAN)
+    (folder / "out.txt").write_text("of an earlier run\n")
+    assert run("lint", "--output-file", "out.txt", "clean.py").exit_code == 0
+    assert (folder / "out.txt").read_text() == ""
+
+
+def test_output_file_that_cannot_be_written(run: Run, train: Path, folder: Path) -> None:
+    (folder / "taken").write_text("a file\n")
+    (folder / "dir").mkdir()
+    for target in ("taken/report.txt", "dir"):
+        result = run("lint", "--output-file", target, "train.py")
+        assert result.exit_code == 2
+        assert f"error: {target}: cannot write: " in result.stderr
+        assert result.stdout == FULL, "nothing is lost"
+    assert (folder / "taken").read_text() == "a file\n"
+
+
+@pytest.mark.skipif(not Path("/dev/stderr").exists(), reason="no such devices here")
+def test_output_file_may_be_a_device(train: Path) -> None:
+    done = _process(["--output-file", "/dev/stderr", "-q", "train.py"], train.parent)
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", FULL)
+
+
+# -- statistics
+
+
+def test_statistics(run: Run, folder: Path) -> None:
+    (folder / "a.py").write_text(SLOW + "timid(1)\n" + "slow(2)\n" * 10)
+    result = run("lint", "--extend-select", "AA690", "--statistics", ".")
+    assert result.exit_code == 1
+    assert result.stdout == "11  AA190  fast-call   11 exact\n 1  AA690  brave-call  1 opt-in\n"
+    numbers = json.loads(run("lint", "--statistics", "--output-format", "json", ".").stdout)
+    assert numbers == [
+        {
+            "code": "AA190",
+            "count": 11,
+            "fixable": True,
+            "fixable_count": 11,
+            "name": "fast-call",
+            "tiers": {"exact": 11},
+        }
+    ]
+
+
+def test_statistics_of_nothing(run: Run, folder: Path) -> None:
+    (folder / "clean.py").write_text(CLEAN)
+    assert run("lint", "--statistics", ".").stdout == ""
+    assert json.loads(run("lint", "--statistics", "--output-format", "json", ".").stdout) == []
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name not in ("full", "concise", "json")])
+def test_statistics_in_a_format_that_has_none(run: Run, train: Path, name: str) -> None:
+    result = run("lint", "--statistics", "--output-format", name, "train.py")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"--statistics has no {name} format; concise, full, json do" in result.stderr
+
+
+# -- odd names, odd terminals
+
+
+def _process(
+    arguments: list[str], cwd: Path, *, stdout: IO[bytes] | int = subprocess.PIPE, **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    """A real process with the real rules: click's runner has streams of its own."""
+    root = Path(__file__).parent.parent.parent
+    path = os.pathsep.join([str(root), str(root / "codemods")])
+    program = (
+        "import sys; from tests.cli import conftest; from autoaccel.rewriting import registry; "
+        "registry.rules = lambda: (conftest.FAST, conftest.BRAVE); from autoaccel.cli.main import main; main()"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program, "lint", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+@pytest.mark.parametrize("name", FORMATS)
+def test_names_that_are_no_text(folder: Path, name: str) -> None:
+    raw = b"caf\xe9\nau lait.py"
+    (folder / os.fsdecode(raw)).write_text(SLOW + "y = '\N{SNOWMAN}', slow(2)\n")
+    done = _process(["--output-format", name, "."], folder, PYTHONIOENCODING="latin-1:strict")
+    assert done.returncode == 1, done.stderr
+    if name in ("full", "concise"):
+        assert b"caf\xe9\\nau lait.py:4:5: AA190" in done.stdout
+        assert b"\\u2603" in done.stdout or name == "concise"
+    else:
+        text = done.stdout.decode("utf-8")
+        assert "slow() is fast() now" in text
+    if name == "json":
+        assert os.fsencode(json.loads(done.stdout)[0]["filename"]) == os.fsencode(folder) + b"/" + raw
+
+
+def test_colour(run: Run, train: Path) -> None:
+    coloured = run("lint", "--color", "always", "train.py")
+    assert "\x1b[" in coloured.stdout
+    assert "\x1b[" in coloured.stderr
+    for name in set(FORMATS) - {"full", "concise"}:
+        assert "\x1b[" not in run("lint", "--color", "always", "--output-format", name, "train.py").stdout
+
+
+def test_reader_that_leaves(train: Path) -> None:
+    """`autoaccel lint | head`: there is nobody to tell anything."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as stream:
+        done = _process(["-q", "train.py"], train.parent, stdout=stream)
+    assert (done.returncode, done.stderr) == (141, b"")
