@@ -177,10 +177,11 @@ def tries_out(script: Script, function: ast.AST, forwards: tuple[ast.Call, ...])
         return False
     if any(part.attr == "load_state_dict" for part in script.in_scope(function, ast.Attribute)):
         return False
-    return all(_made_here(script, call.func, function) for call in forwards)
+    return all(made_here(script, call.func, function) for call in forwards)
 
 
-def _made_here(script: Script, model: ast.expr, function: ast.AST) -> bool:
+def made_here(script: Script, model: ast.expr, function: ast.AST) -> bool:
+    """Whether a model is made where it is called, in the scope of `function`."""
     if isinstance(model, ast.Call):
         return True
     definitions = script.definitions(model) if isinstance(model, ast.Name) else ()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.script.evaluation import EvaluationPass, forward_calls, is_module_method, tries_out
+from autoaccel.script.evaluation import EvaluationPass, forward_calls, is_module_method, made_here, tries_out
 from autoaccel.script.gradients import (
     asks_for_gradients,
     calls_training,
     gradients_off,
     trains,
 )
+from autoaccel.script.repetition import runs_once
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ _SHOWN_BY = frozenset("torchvision.utils.save_image torchvision.utils.make_grid 
 _SHOWN_BY_METHOD = frozenset("add_image add_images add_scalar add_histogram".split())
 _CARRIES_ON = (Kind.MODULE, Kind.LOSS_FUNCTION)
 _NOT_WHOLLY = ("__init__", "forward", "main")  # a single sample is a side line of these
+# Signs that a file has weights or data from somewhere.
+_HAS_WEIGHTS = re.compile(r"load|pretrained|weights|checkpoint|restore", re.IGNORECASE)
 _MOST_CALLERS = 3  # levels of callers that are looked at
 _WITHOUT_GRAPH = frozenset(
     "detach numpy item tolist argmax size dim numel eq ne gt lt ge le any all data shape dtype device".split()
@@ -79,6 +83,8 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
     home = script.function(call)
     if isinstance(home, ast.Lambda):
         return False  # whoever is handed it decides when and how it runs: a benchmark, a closure
+    if home is None and _is_tried_out(script, call):
+        return False
     if home is not None and (tries_out(script, home, (call,)) or is_module_method(script, home)):
         return False
     if gradients_off(script, call) or _within(script, call, known):
@@ -87,6 +93,14 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
         if script.kind(each.func) is Kind.MODULE and (_keeps_state(script, each) or not _is_shown(script, each)):
             return False
     return asks_for_gradients(script, statement) is None and not _before_training(script, statement)
+
+
+def _is_tried_out(script: Script, call: ast.Call) -> bool:
+    """Whether a module's own lines only call a fresh model once, to see that it runs: nothing in the file is trained
+    or read from somewhere."""
+    if _HAS_WEIGHTS.search(script.text) or script.training or not runs_once(script, call):
+        return False
+    return made_here(script, call.func, script.tree)
 
 
 def _within(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
