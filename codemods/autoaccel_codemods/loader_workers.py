@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from autoaccel.rewriting.finding import AddArguments, Code, Edit, Finding, Replace, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script, datasets
+from autoaccel.script.evaluation import forward_calls
 from autoaccel.script.loader_calls import (
     Iteration,
     LoaderCall,
@@ -93,7 +94,7 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
     elif without:
         first = _with_workers(script, made, sources)
         yield first
-    if "pin_memory" not in given and _has_accelerator(script, uses):
+    if "pin_memory" not in given and _has_accelerator(script, uses) and not _only_looked_at(made, uses):
         yield RULE.finding(
             made.call,
             "batches are not loaded into pinned memory",
@@ -229,6 +230,22 @@ def _has_accelerator(script: Script, uses: tuple[Iteration, ...]) -> bool:
     if any(_ACCELERATOR.search(each.text) for each in files):
         return True
     return not uses and ".backward(" not in script.text
+
+
+def _only_looked_at(made: LoaderCall, uses: tuple[Iteration, ...]) -> bool:
+    """Whether every batch stays on the host: plotted, counted, written to a file."""
+    return bool(uses) and not _moved(made, uses) and not any(_works(use) for use in uses)
+
+
+def _works(use: Iteration) -> bool:
+    """Whether a loop runs a model, moves anything, or calls functions that do."""
+    home, loop = use.script, use.node
+    if not isinstance(loop, ast.For) or any(True for _ in forward_calls(home, loop)):
+        return True
+    bodies = [(home, loop), *(callee for call in home.within(loop, ast.Call) for callee in home.callees(call))]
+    return any(
+        part.attr in ("to", "cuda", "type") for where, body in bodies for part in where.within(body, ast.Attribute)
+    )
 
 
 def _persists(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) -> bool:
