@@ -12,7 +12,15 @@ import click
 from autoaccel import inspection, sources
 from autoaccel.cli import baseline, inputs, reporting, showing
 from autoaccel.cli.inputs import STDIN, UNNAMED
-from autoaccel.cli.options import SourcePath, cache_options, file_options, jobs_option, output_options, rule_options
+from autoaccel.cli.options import (
+    SourcePath,
+    cache_options,
+    configuration_options,
+    file_options,
+    jobs_option,
+    output_options,
+    rule_options,
+)
 from autoaccel.cli.terminal import terminal
 from autoaccel.reports.formats import DEFAULT, FORMATS, WITH_CHANGES
 from autoaccel.reports.totals import in_order
@@ -36,6 +44,7 @@ CLEAN, FOUND, FAILED = 0, 1, 2
 @baseline.baseline_option
 @rule_options
 @file_options
+@configuration_options
 @jobs_option
 @cache_options
 @output_options

@@ -57,7 +57,7 @@ def rule_options(command: Command) -> Command:
 
 
 def file_options(command: Command) -> Command:
-    """Which files are looked at, and which configuration governs them."""
+    """Which files are looked at."""
     file = click.Path(path_type=Path)
     for option in reversed(
         [
@@ -70,10 +70,20 @@ def file_options(command: Command) -> Command:
             click.option("--force-exclude/--no-force-exclude", default=None,
                          help="Whether named files are left out, too, where a pattern matches. Default: no."),
             click.option("--stdin-filename", type=file, metavar="FILE", help="The name of what comes on stdin."),
+            click.option("--show-settings", is_flag=True, help="Show what governs the first file, and do nothing."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def configuration_options(command: Command) -> Command:
+    """Which configuration governs the files."""
+    for option in reversed(
+        [
             click.option("--config", multiple=True, metavar="FILE|TOML",
                          help="Use this configuration file, or put a setting over the file's: 'tier = \"exact\"'."),
             click.option("--isolated", is_flag=True, help="Use no configuration file."),
-            click.option("--show-settings", is_flag=True, help="Show what governs the first file, and do nothing."),
         ]
     ):  # fmt: skip
         command = option(command)
@@ -105,7 +115,8 @@ def cache_options(command: Command) -> Command:
     """Where answers of earlier runs are kept."""
     for option in reversed(
         [
-            click.option("--no-cache", is_flag=True, help="Neither use nor keep answers of earlier runs."),
+            click.option("--no-cache", is_flag=True, envvar="AUTOACCEL_NO_CACHE",
+                         help="Neither use nor keep answers of earlier runs."),
             click.option("--cache-dir", type=click.Path(path_type=Path), envvar="AUTOACCEL_CACHE_DIR", metavar="FOLDER",
                          show_envvar=True, help="Default: .autoaccel_cache in the project."),
         ]

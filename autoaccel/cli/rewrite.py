@@ -18,7 +18,14 @@ from autoaccel import conversion, sources
 from autoaccel.cli import inputs, showing, undo, vendoring
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.interactive import Chooser
-from autoaccel.cli.options import SourcePath, file_options, jobs_option, output_options, rule_options
+from autoaccel.cli.options import (
+    SourcePath,
+    configuration_options,
+    file_options,
+    jobs_option,
+    output_options,
+    rule_options,
+)
 from autoaccel.cli.terminal import Terminal, colour_diff, terminal
 from autoaccel.defects import describe
 from autoaccel.reports import diff as diffs
@@ -91,6 +98,7 @@ class Run:
 @click.option("--vendor", is_flag=True, help="Copy the runtime beside the script, which then needs no autoaccel.")
 @rule_options
 @file_options
+@configuration_options
 @jobs_option
 @output_options
 def rewrite(

@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from autoaccel.cli import inputs
-from autoaccel.cli.options import output_options, rule_options
+from autoaccel.cli.options import configuration_options, output_options, rule_options
 from autoaccel.cli.terminal import terminal
 from autoaccel.config import Plan
 
 # What follows the script is the script's own.
-_PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+_PASS_ON = {"allow_interspersed_args": False}
 
 
 @click.command(short_help="Run a script as if it had been rewritten.", context_settings=_PASS_ON)
@@ -23,8 +23,7 @@ _PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module, as with `python -m`.")
 @rule_options
-@click.option("--config", multiple=True, metavar="FILE|TOML", help="Use this configuration file, or this setting.")
-@click.option("--isolated", is_flag=True, help="Use no configuration file.")
+@configuration_options
 @output_options
 def run(
     script: str,
@@ -72,7 +71,7 @@ class InMemory:
 
         path = Path(os.path.abspath(path))
         result = engine.rewrite(
-            text, path, self.plan.rules_for(path), tier=self.plan.tier, project=Project([self.script])
+            text, path, self.plan.rules_for(path), tier=self.plan.tier_for(path), project=Project([self.script])
         )
         if result.errors:
             raise ValueError(result.errors[0])

@@ -30,6 +30,10 @@ OPTIONS = {
         "--respect-gitignore", "--select", "--show-settings", "--statistics", "--stdin-filename", "--tier", "--verbose",
         "-h", "-j", "-q", "-v",
     ],
+    "run": [
+        "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--quiet", "--select", "--tier",
+        "--verbose", "-h", "-m", "-q", "-v",
+    ],
     "rule": ["--help", "--output-format", "-h"],
     "rules": ["--help", "--output-format", "-h"],
     "env": ["--help", "--output-format", "-h"],

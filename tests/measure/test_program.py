@@ -179,6 +179,7 @@ def test_what_cannot_be_run(run: Run) -> None:
         (["-"], "needs a script on disk"),
         (["-m", "missing.module"], "no module named missing"),
         (["broken.py"], "broken.py:2: cannot parse"),
+        (["--slect", "AA1", "broken.py"], "No such option"),
     ]:
         result = run(*arguments)
         assert (result.returncode, result.stdout) == (2, "")
