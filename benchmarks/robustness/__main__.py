@@ -1,0 +1,38 @@
+"""`python -m benchmarks.robustness DIR... [--state FILE] [--limit N] …`; see README.md."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from pathlib import Path
+
+from benchmarks.robustness.reporting import Tally, text
+from benchmarks.robustness.running import Effort, collect, run
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
+    parser.add_argument("--state", type=Path, default=Path("robustness.jsonl"), help="verdicts, where a run goes on")
+    parser.add_argument("--all-rules", type=int, default=50, metavar="N", help="every N-th file under every rule")
+    parser.add_argument("--probes", type=int, default=5, metavar="N", help="every N-th file with probes")
+    parser.add_argument("--limit", type=int, help="so many files, drawn by chance")
+    parser.add_argument("--seconds", type=int, default=60, help="of CPU time for one file")
+    arguments = parser.parse_args()
+    items = list(collect(arguments.folders))
+    print(f"{len(items)} different files", file=sys.stderr)
+    if arguments.limit is not None and arguments.limit < len(items):
+        chosen = set(random.Random(0).sample(range(len(items)), arguments.limit))
+        items = [item for index, item in enumerate(items) if index in chosen]
+    result = Tally()
+    for verdict in run(items, arguments.state, Effort(arguments.all_rules, arguments.probes, arguments.seconds)):
+        for kind, said in verdict.problems:
+            print(f"{kind}: {verdict.path}: {said}", file=sys.stderr)
+        result.add(verdict)
+    print(text(result))
+    return 1 if result.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
