@@ -90,6 +90,7 @@ def lint(
     else:
         found = inputs.find(paths, plan, speaker)
         problems = found.problems
+        reporting.check_output(output_file, found.files)
         if not found.files:
             plan.rules  # noqa: B018 - what is wrong with the choice of rules is said even where there is nothing to do
         cache = None if no_cache else _cache(cache_dir or plan.settings.cache_dir, found.files, plan, changes=changes)

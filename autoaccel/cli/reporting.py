@@ -14,7 +14,7 @@ import click
 from autoaccel import sources
 from autoaccel.cli.terminal import Terminal
 from autoaccel.config import known_rules
-from autoaccel.reports import statistics, totals
+from autoaccel.reports import totals
 from autoaccel.reports.context import Context
 from autoaccel.reports.formats import FOR_PEOPLE, WITH_STATISTICS, renderer
 
@@ -53,8 +53,19 @@ def check_statistics(output_format: str) -> None:
         raise click.UsageError(f"--statistics has no {output_format} format; {', '.join(sorted(WITH_STATISTICS))} do")
 
 
+def check_output(output_file: Path | None, files: Sequence[Path]) -> None:
+    """`lint --output-file *.py` is a slip that must not cost anybody a script."""
+    if output_file is None or not output_file.is_file():
+        return
+    known = output_file.stat()
+    if any(os.path.samestat(known, each.stat()) for each in files if each.exists()):
+        raise click.UsageError(f"--output-file {output_file} would replace a script that is looked at")
+
+
 def rendered(reports: Sequence[Report], chosen: Context, output_format: str, *, numbers: bool) -> str:
     if numbers:
+        from autoaccel.reports import statistics
+
         return statistics.render_json(reports) if output_format == "json" else statistics.render(reports)
     return renderer(output_format)(reports, chosen)
 

@@ -41,7 +41,7 @@ class Context:
 
 
 def shown(text: str) -> str:
-    """The name of a file, or a piece of code, on one line and harmless; bytes that are no text stay for the terminal."""
+    """The name of a file, or code, on one line and harmless; bytes that are no text stay for the terminal."""
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 

@@ -46,7 +46,7 @@ def summary(reports: Sequence[Report], *, verbose: bool) -> Iterator[str]:
         files = counted(sum(bool(report.findings) for report in reports), "file")
         tiers = by_tier(each.tier for each in found)
         what = click.style(f"Found {counted(len(found), 'finding')} in {files} ({tiers}).", bold=True)
-        yield f"{what} Run `autoaccel rewrite` to apply {'it' if len(found) == 1 else 'them'}."
+        yield what + _advice(len(found), sum(bool(each.fix) for each in found))
     elif looked_at:
         yield f"All clean: {counted(looked_at, 'file')} looked at."
     if suppressed := sum(report.suppressed for report in reports):
@@ -56,3 +56,10 @@ def summary(reports: Sequence[Report], *, verbose: bool) -> Iterator[str]:
         yield f"{counted(skipped, 'opportunity', 'opportunities')} left alone, for the reasons above."
     if failed:
         yield click.style(f"{counted(failed, 'file')} could not be looked at.", fg="red")
+
+
+def _advice(found: int, fixable: int) -> str:
+    if not fixable:
+        return ""
+    those = str(fixable) + " of them" if fixable < found else "it" if found == 1 else "them"
+    return f" Run `autoaccel rewrite` to apply {those}."

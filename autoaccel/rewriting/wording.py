@@ -28,7 +28,7 @@ from autoaccel.rewriting.finding import (
 from autoaccel.rewriting.record import AMONG_IMPORTS
 
 if TYPE_CHECKING:
-    from autoaccel.rewriting.places import Places
+    from autoaccel.rewriting.places import Places, Position
 
 _LONG = 80  # characters of code that still read well in a line of words
 _MOST_PLACES = 6  # that are named one by one
@@ -179,17 +179,30 @@ class _Words:
         for child in sorted(self._nearest(node), key=self._places.start):
             parts.append(self._places.slice(position, self._places.start(child)))
             position = self._places.end(child)
-            if child in self._dropped:
+            if child not in self._dropped:
+                parts.append(self._text(child))
+            elif parts[-1].rstrip().endswith(","):
                 parts[-1] = parts[-1].rstrip().removesuffix(",")
             else:
-                parts.append(self._text(child))
+                position = self._past_comma(position, end)
         text = _one_line("".join([*parts, self._places.slice(position, end)]))
         return self._with_arguments(text, node) if node in self._added else text
 
+    def _past_comma(self, position: Position, end: Position) -> Position:
+        """Where the next argument begins, for one that goes from the front."""
+        rest = self._places.slice(position, end)
+        skipped = rest[: len(rest) - len(rest.lstrip(", \n\t"))]
+        lines = skipped.split("\n")
+        return position[0] + len(lines) - 1, len(lines[-1]) + (position[1] if len(lines) == 1 else 0)
+
     def _with_arguments(self, text: str, call: ast.AST) -> str:
         assert isinstance(call, ast.Call)
+        added = ", ".join(self._arguments(call))
+        for keyword in call.keywords:
+            if keyword.arg is None and (place := text.rfind(self._source(keyword))) >= 0:
+                return f"{text[:place]}{added}, {text[place:]}"
         head = text.removesuffix(")").rstrip().removesuffix(",")
-        return head + ("" if head.endswith("(") else ", ") + ", ".join(self._arguments(call)) + ")"
+        return head + ("" if head.endswith("(") else ", ") + added + ")"
 
     def _arguments(self, call: ast.Call) -> list[str]:
         return [f"{name}={self._code(code)}" for name, code in self._added[call]]

@@ -189,6 +189,15 @@ def test_output_file_that_cannot_be_written(run: Run, train: Path, folder: Path)
     assert (folder / "taken").read_text() == "a file\n"
 
 
+def test_output_file_is_no_script(run: Run, train: Path, folder: Path) -> None:
+    (folder / "link.py").symlink_to("train.py")
+    for target in ("train.py", "./train.py", "link.py"):
+        result = run("lint", "--output-file", target, "train.py")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert f"--output-file {Path(target)} would replace a script" in " ".join(result.stderr.split())
+    assert train.read_text() == SLOW
+
+
 @pytest.mark.skipif(not Path("/dev/stderr").exists(), reason="no such devices here")
 def test_output_file_may_be_a_device(train: Path) -> None:
     done = _process(["--output-file", "/dev/stderr", "-q", "train.py"], train.parent)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -49,3 +51,14 @@ def test_reports_end_in_a_line_end_and_differ_in_nothing_by_repetition(name: str
     assert first == second
     assert first.endswith("\n")
     assert not first.endswith("\n\n")
+
+
+def test_nothing_heavy_is_imported(repository: Path) -> None:
+    """A run that is answered by the cache renders without rules, analysis and LibCST."""
+    program = (
+        "import sys, importlib\n"
+        f"for name in {formats.FORMATS!r}: importlib.import_module('autoaccel.reports.' + name)\n"
+        "print([name for name in sys.modules if name.startswith(('libcst', 'autoaccel.script', 'autoaccel_codemods'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=repository, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
