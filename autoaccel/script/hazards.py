@@ -30,7 +30,10 @@ _LINEAR_ALGEBRA = re.compile(
     r"|triangular_solve|matrix_exp|matrix_power|stft|istft|complex|view_as_complex|polar)$"
 )
 _POLICY = re.compile(r"^(gym|gymnasium|procgen|dm_env|stable_baselines3|pettingzoo|minigrid|mujoco\w*)(\.|$)")
-_SPARSE = re.compile(r"^torch\.(sparse(\..*)?|sparse_\w+_tensor|spmm|smm|hspmm|sspaddmm)$|^torch_sparse(\..*)?$")
+_SPARSE = re.compile(
+    r"^torch\.(sparse(\..*)?|sparse_\w+_tensor|spmm|smm|hspmm|sspaddmm)$|^torch_sparse(\..*)?$"
+    r"|^torch_geometric\.(\w+\.)+(ToSparseTensor|SparseTensor|to_torch_\w+_tensor)$"
+)
 _OWN_WAYS = re.compile(
     r"^(opacus|higher|backpack|torchopt|learn2learn|asdl|kfac|curvlinops|MinkowskiEngine|torchsparse|spconv)(\.|$)"
 )

@@ -31,6 +31,9 @@ _FRAMEWORKS = {
     "transformers.Trainer": "the Transformers Trainer",
     "transformers.Seq2SeqTrainer": "the Transformers Trainer",
     "composer": "Composer",
+    "speechbrain": "SpeechBrain",
+    "mmengine": "MMEngine",
+    "catalyst": "Catalyst",
     "colossalai": "Colossal-AI",
 }
 
