@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 # What only tests import. `unittest.mock` also patches things in programs.
 _FRAMEWORKS = re.compile(r"(pytest|unittest|torch\.testing\._internal)(\.(?!mock\b)|$)")
+_A_SUITE = 3  # so many `test_…` functions in a file of that name are tests, also where the file calls them itself
 _FILE = re.compile(r"(test_\w+|\w+_test|conftest)\.py")
 
 
@@ -22,15 +23,15 @@ def in_unit_test(script: Script, node: ast.AST) -> bool:
 
 
 def is_unit_test_file(script: Script) -> bool:
-    """A file that imports a framework for tests, or that pytest would collect: named as one, with `test_…` functions
-    that nothing in it calls."""
+    """A file that imports a framework for tests, or that pytest would collect: named as one, with several
+    `test_…` functions or with some that nothing in it calls."""
     if any(_FRAMEWORKS.match(name) for name in imported(script)):
         return True
     if script.path is None or not _FILE.fullmatch(script.path.name):
         return False
     called = {call.func.id for call in script.find(ast.Call) if isinstance(call.func, ast.Name)}
     named = {each.name for each in script.find(ast.FunctionDef) if each.name.startswith("test_")}
-    return bool(named) and not named & called
+    return len(named) >= _A_SUITE or (bool(named) and not named & called)
 
 
 def _is_case(script: Script, node: ast.AST) -> bool:

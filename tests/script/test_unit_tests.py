@@ -10,6 +10,7 @@ import pytest
 from autoaccel.script import load
 from autoaccel.script.unit_tests import in_unit_test
 
+SUITE = "def test_a():\n    run()\n\n\ndef test_b():\n    pass\n\n\ndef test_c():\n    pass\n\n"
 COLLECTED = "def test_shape():\n    assert run() == 1\n"
 
 
@@ -28,6 +29,7 @@ COLLECTED = "def test_shape():\n    assert run() == 1\n"
         (COLLECTED, "model_test.py", True),
         (COLLECTED, "model.py", False),
         (f"{COLLECTED}\n\ntest_shape()\n", "test_model.py", False),
+        (f"{SUITE}\ntest_a()\n", "net_test.py", True),
         ("def test(model):\n    run()\n", "test_model.py", False),
         ("run()\n", "test.py", False),
         (
