@@ -63,14 +63,14 @@ class Cache:
             str, dict[str, str]
         ] = {}  # by choice and file: the digest of a content without opportunities
         self._answers: dict[str, dict[str, list[Any]]] = {}  # by choice and file: digest, name, facts, report
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        with contextlib.suppress(OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             stored = _load(self._file)
             self._facts = [(kind, name, seen) for kind, name, seen in stored["facts"]]
             self._numbers = {fact: number for number, fact in enumerate(self._facts)}
             self._lines, self._silent, self._answers = stored["lines"], stored["silent"], stored["answers"]
 
     def _name(self, path: str) -> str:
-        return path.removeprefix(self._root)
+        return path.removeprefix(self._root) if path.startswith(self._root) else os.path.relpath(path, self._root)
 
     def _full(self, name: str) -> str:
         return os.path.join(self._root, name)
@@ -324,10 +324,27 @@ def _load(file: Path) -> dict[str, Any]:
     if head != _head(body):
         raise ValueError("not what was written")
     document = json.loads(body)
-    for table in ("silent", "answers"):
-        if not all(isinstance(group, dict) for group in document[table].values()):
-            raise ValueError("not what is written")
+    if not _is_well_formed(document):
+        raise ValueError("not what is written")
     return dict(document)
+
+
+def _is_well_formed(document: Any) -> bool:
+    facts = len(document["facts"])
+    return (
+        all(_are(str, fact, 3) for fact in document["facts"])
+        and all(_are(str, pair, 2) for pair in document["lines"].values())
+        and all(_are(str, list(group.values())) for group in document["silent"].values())
+        and all(
+            _are(str, answer[:2], 2) and _are(int, answer[2]) and all(0 <= number < facts for number in answer[2])
+            for group in document["answers"].values()
+            for answer in group.values()
+        )
+    )
+
+
+def _are(kind: type, items: list[Any], length: int | None = None) -> bool:
+    return all(isinstance(each, kind) for each in items) and (length is None or len(items) == length)
 
 
 def _head(body: bytes) -> bytes:

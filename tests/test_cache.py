@@ -1,0 +1,423 @@
+"""The cache says what a run without it would say, whatever was edited in between, and whatever became of its file."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from autoaccel import cache as caches
+from autoaccel import inspection
+from autoaccel.cache import FOLDER, Cache
+from autoaccel.config import Plan, Settings
+from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
+from autoaccel.selection import Selection
+
+PLAN = Plan(Settings())
+
+STEPPING = """\
+import torch
+
+def step(net, samples, opt, device):
+    for x, y in samples:
+        x = x.to(device)
+        y = y.to(device)
+        opt.zero_grad()
+        loss = (net(x) - y).pow(2).mean()
+        loss.backward()
+        opt.step()
+"""
+
+MAIN = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from stepping import step
+from models import Net
+
+net = Net()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+step(net, DataLoader(range(10000)), opt, "cuda")
+noise = torch.zeros(3).to("cuda")
+"""
+
+MODELS = """\
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 1))
+
+    def forward(self, x):
+        return self.layers(x)
+"""
+
+CONTENTS = {
+    "stepping": (
+        STEPPING,
+        STEPPING,
+        STEPPING.replace("x.to(device)", "x.cuda()"),
+        STEPPING + "\n" + MAIN.split("\n\n")[1].replace("Net()", "torch.nn.Linear(3, 1)"),
+        "",
+    ),
+    "main": (
+        MAIN,
+        MAIN,
+        MAIN.replace("from stepping", "from package.stepping"),
+        MAIN.replace("from stepping", "from package"),
+        MAIN.replace("from models", "from package.models"),
+        MAIN.replace("SGD", "LBFGS"),
+        MAIN.replace("DataLoader(range(10000))", "[]"),
+        MAIN.replace("from stepping import step", "import stepping").replace("step(net", "stepping.step(net"),
+        MAIN + "    oh no\n",
+        "import torch\n",
+    ),
+    "models": (
+        MODELS,
+        MODELS.replace("class Net(nn.Module)", "class Net"),
+        MODELS.replace("return self", "print(x.item())\n        return self"),
+        "from package.models import Net\n",
+        "class (\n",
+    ),
+    "__init__": ("", "from .stepping import step\n", "from .stepping import *\nfrom .models import Net\n", STEPPING),
+    "pyproject": ("",),
+    "setup": ("",),
+}
+
+NAMES = (
+    "main.py", "models.py", "stepping.py", "pyproject.toml", "package/__init__.py", "package/main.py",
+    "package/models.py", "package/stepping.py", "scripts/main.py", "scripts/stepping.py", "setup.py",
+)  # fmt: skip
+
+
+def lint(folder: Path, *, cached: bool, plan: Plan = PLAN, names: Sequence[str] = NAMES) -> list[Report]:
+    files = [folder / name for name in names if name.endswith(".py") and (folder / name).exists()]
+    cache = Cache(folder / FOLDER, folder, files, changes=False) if cached else None
+    return inspection.inspect(files, plan, cache=cache, jobs=1)
+
+
+@pytest.fixture(autouse=True)
+def _no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are kept although the files were written a moment ago."""
+    monkeypatch.setattr(caches, "_TICK", 0)
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files whose answers came from the cache."""
+    found: list[Path] = []
+    ask = Cache.report
+
+    def asked(self: Cache, path: Path, choice: str) -> Report | None:
+        report = ask(self, path, choice)
+        if report is not None:
+            found.append(path)
+        return report
+
+    monkeypatch.setattr(Cache, "report", asked)
+    return found
+
+
+def write(folder: Path, name: str, content: str) -> None:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(content)
+
+
+def content(name: str, chance: random.Random) -> str:
+    return chance.choice(CONTENTS[Path(name).stem])
+
+
+def edit(folder: Path, chance: random.Random) -> None:
+    there = [name for name in NAMES if (folder / name).exists()]
+    match chance.choice(["write", "write", "write", "delete", "rename", "touch"]):
+        case "write":
+            name = chance.choice(NAMES)
+            write(folder, name, content(name, chance))
+        case "delete" if there:
+            (folder / chance.choice(there)).unlink()
+        case "rename" if there:
+            target = folder / chance.choice(NAMES)
+            target.parent.mkdir(exist_ok=True)
+            (folder / chance.choice(there)).replace(target)
+        case "touch" if there:
+            (folder / chance.choice(there)).touch()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_after_every_edit_it_says_what_a_run_without_it_says(tmp_path: Path, answers: list[Path], seed: int) -> None:
+    chance = random.Random(seed)
+    for name in NAMES:
+        write(tmp_path, name, content(name, chance))
+    for _ in range(25):
+        edit(tmp_path, chance)
+        # Sometimes only some of the files are asked about: the others lie beside them.
+        names = NAMES if chance.random() < 0.7 else chance.sample(NAMES, 4)
+        assert lint(tmp_path, cached=True, names=names) == lint(tmp_path, cached=False, names=names)
+    assert answers, "nothing was answered by the cache: this test could not fail"
+
+
+@pytest.mark.parametrize(
+    ("files", "asked", "name", "content"),
+    [
+        pytest.param(
+            {"stepping.py": STEPPING, "main.py": MAIN}, ["stepping.py"], "main.py", MAIN.replace("SGD", "LBFGS"),
+            id="text of a caller",
+        ),
+        pytest.param(
+            {"stepping.py": STEPPING, "main.py": "\n"}, ["stepping.py"], "main.py", MAIN, id="imports of a neighbour"
+        ),
+        pytest.param(
+            {"stepping.py": STEPPING, "main.py": "\n"}, ["main.py", "stepping.py"], "main.py", MAIN,
+            id="imports within the project",
+        ),
+        pytest.param({"stepping.py": STEPPING}, ["stepping.py"], "main.py", MAIN, id="a new neighbour"),
+        pytest.param(
+            {"stepping.py": STEPPING, "main.py": MAIN}, ["stepping.py"], "main.py", None, id="a neighbour is gone"
+        ),
+    ],
+)  # fmt: skip
+def test_what_an_answer_leans_on(
+    tmp_path: Path, answers: list[Path], files: dict[str, str], asked: list[str], name: str, content: str | None
+) -> None:
+    for each, text in files.items():
+        write(tmp_path, each, text)
+    before = lint(tmp_path, cached=True, names=asked)
+    assert lint(tmp_path, cached=True, names=asked) == before
+    assert len(answers) == sum(bool(files[each].strip()) for each in asked)
+    if content is None:
+        (tmp_path / name).unlink()
+    else:
+        write(tmp_path, name, content)
+    after = lint(tmp_path, cached=True, names=asked)
+    assert after == lint(tmp_path, cached=False, names=asked)
+    assert after != before, "the edit changes nothing: this test could not fail"
+
+
+def test_the_order_of_files_is_part_of_the_question(tmp_path: Path) -> None:
+    """Imports are also looked for where the first file of the project lies."""
+    write(tmp_path, "scripts/main.py", MAIN)
+    write(tmp_path, "stepping.py", STEPPING)
+    for names in (["scripts/main.py", "stepping.py"], ["stepping.py", "scripts/main.py"]) * 2:
+        assert lint(tmp_path, cached=True, names=names) == lint(tmp_path, cached=False, names=names)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder that was linted once, with findings, an empty file, and one that cannot be parsed."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for name, text in (("stepping.py", STEPPING), ("main.py", MAIN), ("models.py", "class Net(\n    .to(\n")):
+        write(folder, name, text)
+    write(folder, "package/__init__.py", "")
+    reports = lint(folder, cached=True)
+    assert any(report.findings for report in reports) and any(report.failures for report in reports)
+    return folder
+
+
+def stored(project: Path) -> Path:
+    (file,) = (project / FOLDER).glob("*.json")
+    return file
+
+
+def test_an_answer_is_what_was_said(project: Path, answers: list[Path]) -> None:
+    assert lint(project, cached=True) == lint(project, cached=False)
+    assert [path.name for path in answers] == ["main.py", "models.py", "stepping.py"]
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    place = chance.randrange(len(data))
+    match chance.choice(["flip", "cut", "drop", "insert", "empty", "swap"]):
+        case "flip":
+            return data[:place] + bytes([data[place] ^ (1 << chance.randrange(8))]) + data[place + 1 :]
+        case "cut":
+            return data[:place]
+        case "drop":
+            return data[place:]
+        case "insert":
+            return data[:place] + chance.randbytes(3) + data[place:]
+        case "swap":
+            return data[place:] + data[:place]
+        case _:
+            return b""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damage_is_no_answer(project: Path, answers: list[Path], seed: int) -> None:
+    chance = random.Random(seed)
+    expected = lint(project, cached=False)
+    file = stored(project)
+    data = file.read_bytes()
+    for _ in range(10):
+        worse = damaged(data, chance)
+        file.write_bytes(worse)
+        answers.clear()
+        assert lint(project, cached=True) == expected
+        assert not answers or worse == data
+        assert stored(project).read_bytes() == data, "a damaged cache is replaced"
+
+
+def signed(body: bytes) -> bytes:
+    return caches._head(body) + b"\n" + body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"null", b"[]", b"{}", b"7", b'"facts"', b"[" * 100_000,
+        b'{"facts":1,"lines":{},"silent":{},"answers":{}}', b'{"facts":[],"lines":[],"silent":[],"answers":[]}',
+        b'{"facts":[],"lines":{},"silent":{},"answers":{"x":{"main.py":["a","main.py",[7],[]]}}}',
+        b'{"facts":[],"lines":{},"silent":{},"answers":{"x":7}}',
+        b'{"facts":[],"lines":{},"silent":{"x":[]},"answers":{}}',
+    ],
+)  # fmt: skip
+def test_what_others_wrote_is_no_answer(project: Path, body: bytes) -> None:
+    stored(project).write_bytes(signed(body))
+    assert lint(project, cached=True) == lint(project, cached=False)
+
+
+def test_reports_of_another_shape_are_no_answers(project: Path, answers: list[Path]) -> None:
+    file = stored(project)
+    body = file.read_bytes().partition(b"\n")[2]
+    changed = body.replace(b'"exact"', b'"exact","more"')
+    assert changed != body
+    file.write_bytes(signed(changed))
+    assert lint(project, cached=True) == lint(project, cached=False)
+
+
+def a_folder(place: Path) -> None:
+    place.mkdir(parents=True)
+
+
+def a_file(place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("no folder")
+
+
+def a_link_to_nowhere(place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to("nowhere/at/all")
+
+
+def a_locked_folder(place: Path) -> None:
+    place.mkdir()
+    place.chmod(0o500)
+
+
+@pytest.mark.parametrize("obstacle", [a_file, a_link_to_nowhere, a_locked_folder])
+def test_a_folder_that_cannot_be_used(project: Path, obstacle: Callable[[Path], None]) -> None:
+    shutil.rmtree(project / FOLDER)
+    obstacle(project / FOLDER)
+    expected = lint(project, cached=False)
+    assert lint(project, cached=True) == expected
+    assert lint(project, cached=True) == expected
+
+
+def test_a_file_that_cannot_be_used(project: Path) -> None:
+    file = stored(project)
+    file.unlink()
+    a_folder(file)
+    assert lint(project, cached=True) == lint(project, cached=False)
+    assert not list((project / FOLDER).glob(".*.tmp"))
+
+
+def test_another_version_of_the_tool(project: Path, answers: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caches, "fingerprint", lambda: "another")
+    assert lint(project, cached=True) == lint(project, cached=False)
+    assert not answers
+
+
+def test_another_choice_of_rules(project: Path, answers: list[Path]) -> None:
+    few = Plan(Settings(selections=(Selection(select=("AA103",)),)))
+    reports = lint(project, cached=True, plan=few)
+    assert not answers
+    assert {record.code for report in reports for record in report.findings} == {"AA103"}
+    assert lint(project, cached=True, plan=few) == reports and answers
+    answers.clear()
+    assert lint(project, cached=True) == lint(project, cached=False)
+    assert answers, "the answers for the first choice are kept"
+
+
+def test_changes_are_kept_apart(project: Path) -> None:
+    files = [project / "stepping.py", project / "main.py"]
+    for _ in range(2):
+        cache = Cache(project / FOLDER, project, files, changes=True)
+        reports = inspection.inspect(files, PLAN, cache=cache, changes=True, jobs=1)
+        assert reports == inspection.inspect(files, PLAN, changes=True, jobs=1)
+    assert any(record.changes for report in reports for record in report.findings)
+    assert not any(record.changes for report in lint(project, cached=True) for record in report.findings)
+
+
+def test_a_project_that_moves_keeps_its_answers(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, answers: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a build server restores it: under another path, with everything written anew."""
+    write(project, "pyproject.toml", "")
+    monkeypatch.chdir(project)
+    files = [Path("main.py"), Path("stepping.py")]
+    here = Path.cwd()
+    inspection.inspect(files, PLAN, cache=Cache(here / FOLDER, here, files, changes=False), jobs=1)
+    target = tmp_path_factory.mktemp("elsewhere") / "project"
+    shutil.copytree(project, target)
+    monkeypatch.chdir(target)
+    here = Path.cwd()
+    inspection.inspect(files, PLAN, cache=Cache(here / FOLDER, here, files, changes=False), jobs=1)
+    assert answers == files
+
+
+def test_what_is_gone_is_forgotten(project: Path) -> None:
+    assert b'"stepping.py"' in stored(project).read_bytes()
+    (project / "stepping.py").unlink()
+    write(project, "main.py", MAIN + "\n")
+    lint(project, cached=True)
+    assert b'"stepping.py"' not in stored(project).read_bytes().partition(b'"answers"')[2]
+
+
+def test_what_is_not_asked_about_is_remembered(project: Path, answers: list[Path]) -> None:
+    write(project, "main.py", MAIN.replace("0.1", "0.2"))
+    lint(project, cached=True, names=["main.py"])
+    answers.clear()
+    lint(project, cached=True)
+    assert project / "models.py" in answers
+
+
+def test_what_was_touched_during_the_run_is_not_kept(
+    project: Path, answers: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows which text of a neighbour the analysis has seen."""
+    shutil.rmtree(project / FOLDER)
+    monkeypatch.setattr(caches, "_TICK", 60 * 10**9)
+    lint(project, cached=True)
+    lint(project, cached=True)
+    assert answers == [project / "models.py"], "which has no neighbours, because it cannot be parsed"
+
+
+def test_the_folder_is_left_alone_by_git_and_backups(project: Path) -> None:
+    assert (project / FOLDER / ".gitignore").read_text().splitlines()[-1] == "*"
+    assert (project / FOLDER / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55")
+
+
+def test_old_caches_make_room(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        monkeypatch.setattr(caches, "fingerprint", lambda number=number: f"version {number}")
+        lint(project, cached=True)
+    assert len(list((project / FOLDER).glob("*.json"))) == caches._MOST_CACHES
+
+
+def test_every_part_of_a_report_survives(tmp_path: Path) -> None:
+    """Fields that are added to reports have to be restored, too."""
+    where = Range(1, 2, 3, 4)
+    record = Record("AA101", "name", "exact", "message", where)
+    parts = {name: getattr(record, name) for name in Record.__slots__}
+    for name, value in parts.items():
+        if value == ():
+            parts[name] = {"fix": ("a", "b"), "edits": (where,), "changes": (TextEdit(where, "x"),)}[name]
+        elif value is None:
+            parts[name] = "text"
+    record = Record(**parts)
+    report = Report("a.py", (record,), (record, record), 3, (Failure("m", 1, 2, "", "c"),))
+    restored = caches._built(Report, __import__("json").loads(__import__("json").dumps(caches._plain(report))))
+    assert restored == report and hash(restored) == hash(report)
