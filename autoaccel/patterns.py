@@ -1,17 +1,16 @@
 """Patterns for paths, as .gitignore has them, and `{a,b}` for alternatives where they come from our own settings.
 
-Most patterns are names (`build/`), places (`/docs/out`) or endings (`*.pyc`): sets and one regular expression answer
-these in a microsecond, and pathspec, which costs a fifth of a warm run to import, is asked only for what is left.
+Nearly all are answered by a set of names and a regular expression in a microsecond, and as git would (a test asks it);
+pathspec, which costs a fifth of a warm run to import, is asked for what is left: exotic classes of characters.
 """
 
 from __future__ import annotations
 
-import fnmatch
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,59 +26,20 @@ class Matcher:
 
     def __init__(self, lines: Iterable[str]) -> None:
         """Raises `PatternError`."""
-        self._names: set[str] = set()
-        self._folder_names: set[str] = set()
-        self._places: set[str] = set()
-        self._folder_places: set[str] = set()
-        globs: list[str] = []
-        folder_globs: list[str] = []
-        self._rest: list[str] = []
         kept = [line for line in lines if line.strip() and not line.startswith("#")]
-        # A `!` takes back what patterns above it said: then the order counts.
-        if any(line.startswith("!") for line in kept):
-            self._rest = kept
-        else:
-            for line in kept:
-                self._sort(line, globs, folder_globs)
-        self._glob = _one_of(globs)
-        self._folder_glob = _one_of(folder_globs)
-        if self._rest:
-            self._spec  # noqa: B018 - what is wrong with the patterns is said before they are used
-
-    def _sort(self, line: str, globs: list[str], folder_globs: list[str]) -> None:
-        anywhere = line.startswith("**/")
-        body = line[3:] if anywhere else line
-        only_folders = body.endswith("/")
-        body = body.removesuffix("/")
-        anchored = "/" in body
-        if not anywhere:
-            body = body.removeprefix("/")
-        plain = _PLAIN.fullmatch(body)
-        if not (plain and not (anchored and anywhere)) and (anchored or not _GLOB.fullmatch(body)):
-            self._rest.append(line)
-        elif anchored:
-            (self._folder_places if only_folders else self._places).add(body)
-        elif plain:
-            (self._folder_names if only_folders else self._names).add(body)
-        else:
-            (folder_globs if only_folders else globs).append(body)
+        # A `!` takes back what patterns above it said; between two of them the order is of no account.
+        runs = itertools.groupby(kept, key=lambda line: line.startswith("!"))
+        self._groups = [(not back, _Group([_bare(line) for line in group])) for back, group in runs][::-1]
 
     def verdict(self, place: str, name: str, *, is_folder: bool) -> bool | None:
         """True where a pattern matches, False where one takes it back, None where none speaks.
 
         `place` is relative to the patterns' folder, with slashes; `name` is its last part.
         """
-        if name in self._names or place in self._places or (self._glob and self._glob(name)):
-            return True
-        if is_folder and (
-            name in self._folder_names
-            or place in self._folder_places
-            or (self._folder_glob and self._folder_glob(name))
-        ):
-            return True
-        if not self._rest:
-            return None
-        return self._spec.check_file(place + "/" if is_folder else place).include
+        for said, group in self._groups:
+            if group.matches(place, name, is_folder):
+                return said
+        return None
 
     def covers(self, place: str, *, is_folder: bool = False) -> bool:
         """Whether a path is matched, by itself or with a folder that it lies in."""
@@ -89,14 +49,40 @@ class Matcher:
                 return True
         return bool(self.verdict(place, parts[-1], is_folder=is_folder))
 
-    @cached_property
-    def _spec(self) -> GitIgnoreSpec:
-        from pathspec import GitIgnoreSpec
 
-        try:
-            return GitIgnoreSpec.from_lines(self._rest)
-        except ValueError as error:
-            raise PatternError(str(error)) from error
+class _Group:
+    """Patterns of which it is enough that one matches."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        """Raises `PatternError`."""
+        self._names: set[str] = set()
+        self._folder_names: set[str] = set()
+        globs: list[str] = []
+        folder_globs: list[str] = []
+        rest = [line for line in lines if not self._sort(line, globs, folder_globs)]
+        self._glob = _one_of(globs)
+        self._folder_glob = _one_of(folder_globs)
+        self._spec = _spec(rest)
+
+    def _sort(self, line: str, globs: list[str], folder_globs: list[str]) -> bool:
+        """Put a pattern where it can be answered quickly; False where there is no such place."""
+        body = line.removesuffix("/")
+        only_folders = body != line
+        if not all(_PART.fullmatch(part) for part in body.removeprefix("/").split("/")):
+            return False
+        name = body.removeprefix("**/")
+        if _NAME.fullmatch(name):
+            (self._folder_names if only_folders else self._names).add(name)
+        else:
+            (folder_globs if only_folders else globs).append(_regex(body))
+        return True
+
+    def matches(self, place: str, name: str, is_folder: bool) -> bool:
+        if name in self._names or (self._glob and self._glob(place)):
+            return True
+        if is_folder and (name in self._folder_names or (self._folder_glob and self._folder_glob(place))):
+            return True
+        return self._spec is not None and bool(self._spec.check_file(place + "/" if is_folder else place).include)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +128,64 @@ def spelled_out(lines: Iterable[str]) -> list[str]:
     return found
 
 
-# What means itself, and what means the same to fnmatch as to git: no escapes, no character classes but simple ones.
-_PLAIN = re.compile(r"(?!/)(?:[^*?\[\]\\!#\s/]|/(?!/|$))+")
-_GLOB = re.compile(r"(?:[^\[\]\\!#\s/]|\[[A-Za-z0-9_]+\])+")
+# One part of a path that is not in need of pathspec: all but exotic classes of characters.
+_WILD = re.compile(r"(\*+|\?|\[[!^]?\w+\]|\\.)")
+_PART = re.compile(rf"(?:{_WILD.pattern}|[^\[\]\\*?/])+")
+_NAME = re.compile(r"[^*?\[\\/]+")
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
-def _one_of(globs: Sequence[str]) -> Callable[[str], object] | None:
-    return re.compile("|".join(map(fnmatch.translate, globs))).match if globs else None
+def _regex(body: str) -> str:
+    """A pattern as a regular expression for places. Without a slash inside it speaks of every folder."""
+    parts = body.removeprefix("/").split("/")
+    if "/" not in body:
+        return "(?:.*/)?" + _part(body)
+    inner = "".join("(?:.*/)?" if part == "**" else _part(part) + "/" for part in parts[:-1])
+    return inner + (".+" if parts[-1] == "**" else _part(parts[-1]))
+
+
+def _part(glob: str) -> str:
+    return "".join(map(_piece, _WILD.split(glob)))
+
+
+def _piece(piece: str) -> str:
+    match piece[:1]:
+        case "*":
+            return "[^/]*"
+        case "?":
+            return "[^/]"
+        case "[":
+            return f"[^/{piece[2:]}" if piece[1] in "!^" else piece
+        case "\\":
+            return re.escape(piece[1:])
+        case _:
+            return re.escape(piece)
+
+
+def _one_of(regexes: Sequence[str]) -> Callable[[str], object] | None:
+    return re.compile("|".join(regexes), re.DOTALL).fullmatch if regexes else None
+
+
+def _bare(line: str) -> str:
+    """A pattern without the `!` before it and the blanks behind it. Raises `PatternError`."""
+    bare = line.removeprefix("!")
+    stripped = bare.rstrip(" ")
+    stripped += " " * (stripped.endswith("\\") and stripped != bare)
+    if not stripped:
+        raise PatternError(f"{line!r} takes back nothing")
+    return stripped
+
+
+def _spec(lines: Sequence[str]) -> GitIgnoreSpec | None:
+    """Raises `PatternError`."""
+    if not lines:
+        return None
+    from pathspec import GitIgnoreSpec
+
+    try:
+        return GitIgnoreSpec.from_lines("\\" + line if line[0] in "!#" else line for line in lines)
+    except ValueError as error:
+        raise PatternError(str(error)) from error
 
 
 def _is_pattern(line: str) -> bool:

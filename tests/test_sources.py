@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from autoaccel import sources
 
@@ -27,6 +30,27 @@ def test_decoding_is_faithful(data: bytes, text: str, encoding: str) -> None:
     source = sources.decode(data, "train.py")
     assert (source.text, source.encoding) == (text, encoding)
     assert source.encode(source.text) == data
+
+
+PIECES = st.sampled_from(
+    [
+        b"x = 1", b"\n", b"\n", b"\r\n", b"\r", b"\x0c", b" ", b"\t", b"#", b"# -*- coding: ", b"coding=", b"utf-8",
+        b"latin-1", b"utf-16", b"klingon", b"\xef\xbb\xbf", b"\xe9", "é€".encode(), "\U0001f600".encode(),
+        b"\x00", b"\xed\xa0\x80", b"'",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(PIECES | st.binary(max_size=3), max_size=9).map(b"".join))
+def test_the_short_cut_changes_nothing(data: bytes) -> None:
+    def attempt(decode: Callable[[bytes, str], sources.Source]) -> sources.Source | str:
+        try:
+            return decode(data, "train.py")
+        except sources.SourceError as error:
+            return str(error)
+
+    assert attempt(sources.decode) == attempt(sources._decode_declared)
 
 
 @pytest.mark.parametrize(
