@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def reachable(script: Script, expression: ast.AST, depth: int = 4) -> Iterator[t
         if root in seen:
             continue
         seen.add(root)
-        for node in ast.walk(root):
+        for node in breadth_first(root):
             yield home, node
             if left == 0 or not isinstance(node, ast.Name | ast.Attribute):
                 continue

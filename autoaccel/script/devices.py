@@ -79,17 +79,15 @@ def _bound_everywhere(script: Script, expression: ast.expr, home: ast.AST) -> bo
     if not definitions or any(each.scope.node is not script.tree or each.how != "assign" for each in definitions):
         return False
     return not any(
-        isinstance(part, ast.Name) and part.id == expression.id and isinstance(part.ctx, ast.Store)
-        for part in ast.walk(home)
-    ) and expression.id not in {part.arg for part in ast.walk(home) if isinstance(part, ast.arg)}
+        part.id == expression.id and isinstance(part.ctx, ast.Store) for part in script.within(home, ast.Name)
+    ) and expression.id not in {part.arg for part in script.within(home, ast.arg)}
 
 
 def _parameter(script: Script, home: ast.AST) -> str | None:
     if isinstance(home, ast.FunctionDef | ast.AsyncFunctionDef):
         for argument in (*home.args.args, *home.args.kwonlyargs):
             if argument.arg == "device" and not any(
-                isinstance(part, ast.Name) and part.id == "device" and isinstance(part.ctx, ast.Store)
-                for part in ast.walk(home)
+                part.id == "device" and isinstance(part.ctx, ast.Store) for part in script.within(home, ast.Name)
             ):
                 scope = script.flow.scopes.get(home)
                 definitions = scope.definitions.get("device", []) if scope is not None else []

@@ -68,10 +68,13 @@ def calls_in(script: Script, scope: ast.AST) -> tuple[ast.Call, ...]:
 
 def effects(script: Script, node: ast.AST) -> Effect:
     """What a statement, expression or function does; bodies of functions defined inside it do not count."""
-    known = script.project.effects.get(node)
+    project = script.project
+    known = project.effects.get(node)
     if known is None:
-        script.project.effects[node] = Effect.NONE  # for recursion
-        known = script.project.effects[node] = _effects(script, node)
+        project.effects[node] = Effect.NONE  # for recursion
+        project.open_effects += 1
+        known = project.effects[node] = _effects(script, node)
+        project.open_effects -= 1
     return known
 
 
@@ -100,6 +103,16 @@ def _effects(script: Script, node: ast.AST) -> Effect:
 
 def call_effects(script: Script, call: ast.Call) -> Effect:
     """What one call does, its arguments aside."""
+    project = script.project
+    known = project.call_effects.get(call)
+    if known is None:
+        known = _call_effects(script, call)
+        if not project.open_effects:  # else a function that is still looked at may count as doing nothing
+            project.call_effects[call] = known
+    return known
+
+
+def _call_effects(script: Script, call: ast.Call) -> Effect:
     found = Effect.NONE
     qualified = script.qualname(call.func)
     if is_backward(script, call):

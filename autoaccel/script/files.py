@@ -54,6 +54,9 @@ class Files:
         self.texts = {Path(os.path.abspath(path)): text for path, text in (texts or {}).items()}
         self._members = frozenset(self.paths)
         self._parsed: dict[Path, Parsed | None] = {}
+        self._read: dict[Path, str | None] = {}
+        self._read_size = 0
+        self._imports: dict[Path, tuple[_ImportLine, ...]] = {}
         self._words: dict[Path, frozenset[str]] = {}
         self._mentions: dict[str, list[Path]] | None = None
         self._listings: dict[str, frozenset[str]] = {}
@@ -75,7 +78,15 @@ class Files:
     def text(self, path: Path) -> str | None:
         """The text of a file; None for what cannot be read, is no file, or is too large to be a script."""
         text = self.texts.get(path)
-        return _read(path) if text is None else text
+        if text is not None:
+            return text
+        if path not in self._read:
+            text = _read(path)
+            self._read_size += len(text or "")
+            if self._read_size > _MOST_KEPT:
+                self._read, self._read_size = {}, len(text or "")
+            self._read[path] = text
+        return self._read[path]
 
     def parse(self, text: str, path: Path | None) -> Parsed:
         """The tree of a text. Raises `SyntaxError` and whatever else the parser raises."""
@@ -131,19 +142,32 @@ class Files:
 
     def imports(self, path: Path, word: str) -> list[Imported] | None:
         """The names up to `word` that the import statements of a file mention; None where a line is hard to read."""
+        lines = self._imports.get(path)
+        if lines is None:
+            lines = self._imports[path] = tuple(_ImportLine(each) for each in import_lines(self.text(path) or ""))
         found: list[Imported] = []
-        for line in import_lines(self.text(path) or ""):
-            if word not in _WORD.findall(line):
-                continue
-            try:
-                statements = ast.parse(textwrap.dedent(line)).body
-            except (SyntaxError, ValueError):
-                if line.rstrip().endswith("\\") or "(" in line:
+        for line in lines:
+            if word in line.words:
+                if line.statements is None:
                     return None
-                continue  # a sentence of a docstring
-            for statement in statements:
-                found.extend(_mentioned(statement, word))
+                found.extend(each for statement in line.statements for each in _mentioned(statement, word))
         return found
+
+
+class _ImportLine:
+    """A line that begins like an import statement, parsed when it is asked for."""
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+        self.words = frozenset(_WORD.findall(line))
+
+    @cached_property
+    def statements(self) -> list[ast.stmt] | None:
+        """The import statements; none for a sentence of a docstring, None where the line is hard to read."""
+        try:
+            return ast.parse(textwrap.dedent(self.line)).body
+        except (SyntaxError, ValueError):
+            return None if self.line.rstrip().endswith("\\") or "(" in self.line else []
 
 
 def _mentioned(statement: ast.stmt, word: str) -> Iterator[Imported]:

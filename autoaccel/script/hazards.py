@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, reads_gradient
@@ -62,20 +63,9 @@ def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
         qualified = script.qualname(node)
         if qualified is None or not isinstance(node.ctx, ast.Load):
             continue
-        if _PRECISION.match(qualified):
-            yield node, "it uses mixed precision already"
-            break
-        if _SHARDED.match(qualified):
-            yield node, "the model is sharded or remote"
-            break
-        if _SPARSE.match(qualified):
-            yield node, "sparse matrices have no low-precision products everywhere"
-            break
-        if qualified in _CAPTURED:
-            yield node, "the step is captured in a graph"
-            break
-        if qualified == "torch.autograd.detect_anomaly":
-            yield node, "anomaly detection would report scaled gradients"
+        reason = _name_reason(qualified)
+        if reason is not None:
+            yield node, reason
             break
     if any("fsdp" in name.lower() for name in script.used_names):
         yield place, "the model is sharded or remote"
@@ -91,6 +81,19 @@ def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
         if reason is not None:
             yield call, reason
             break
+
+
+@lru_cache(maxsize=10_000)
+def _name_reason(qualified: str) -> str | None:
+    if _PRECISION.match(qualified):
+        return "it uses mixed precision already"
+    if _SHARDED.match(qualified):
+        return "the model is sharded or remote"
+    if _SPARSE.match(qualified):
+        return "sparse matrices have no low-precision products everywhere"
+    if qualified in _CAPTURED:
+        return "the step is captured in a graph"
+    return "anomaly detection would report scaled gradients" if qualified == "torch.autograd.detect_anomaly" else None
 
 
 def _imported(script: Script) -> Iterator[str]:

@@ -73,6 +73,10 @@ class Inference:
     def kind(self, expression: ast.expr) -> Kind | None:
         return kind_of(self.values(expression))
 
+    def knows(self, expression: ast.expr) -> bool:
+        """Whether the values of an expression are settled for good."""
+        return expression in self._known
+
     def _guarded(self, key: object, compute: object) -> Values:
         """Memoise unless the result leans on an evaluation that is still open further up."""
         project = self.script.project
@@ -105,6 +109,9 @@ class Inference:
 
     def possible(self, expression: ast.expr) -> Values:
         """`values`, asked from within an evaluation: empty while a value goes round in a circle."""
+        known = self._known.get(expression)
+        if known is not None:
+            return known
         return self._guarded(expression, lambda: self._evaluate(expression))
 
     # -- expressions

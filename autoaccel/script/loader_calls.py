@@ -155,7 +155,8 @@ def dataset_changes(script: Script, made: LoaderCall) -> Iterator[tuple[Script, 
     for home in script.project.related(script):
         for owner, node in _writes(home):
             if any(_is_dataset(home, part, wanted, made.call) for part in _prefixes(owner)):
-                yield home, node
+                if not isinstance(node, ast.Call) or _changes(home, node):
+                    yield home, node
     for value in wanted:
         if value.cls is not None:
             yield from _changed_globals(value.cls.script, value.cls)
@@ -172,7 +173,7 @@ def _changed_globals(script: Script, cls: ClassRef) -> Iterator[tuple[Script, as
 
 
 def _writes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
-    """Objects that statements write to: the `x.y` of `x.y.z = …`, of `x.y.z[i] += …` and of `x.y.reset()`."""
+    """Objects that statements may write to: the `x.y` of `x.y.z = …`, of `x.y.z[i] += …` and of `x.y.reset()`."""
     for attribute in script.find(ast.Attribute):
         if isinstance(attribute.ctx, ast.Store):
             yield attribute.value, attribute
@@ -180,11 +181,7 @@ def _writes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
         if isinstance(item.ctx, ast.Store) and isinstance(item.value, ast.Attribute):
             yield item.value.value, item
     for call in script.find(ast.Call):
-        if (
-            isinstance(call.func, ast.Attribute)
-            and isinstance(script.parent(call), ast.Expr)
-            and _changes(script, call)
-        ):
+        if isinstance(call.func, ast.Attribute) and isinstance(script.parent(call), ast.Expr):
             yield call.func.value, call
 
 

@@ -280,16 +280,16 @@ def _runs_models(script: Script, statement: ast.stmt) -> bool:
 
 def _prepares(script: Script, statement: ast.stmt, target: str) -> bool:
     """Whether a statement moves, loads, initialises or extends the model."""
-    for part in script.in_scope(statement, ast.AST):
-        match part:
-            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _PREPARES:
-                if script.source(owner) == target:
-                    return True
-            case ast.Attribute(ctx=ast.Store()) if script.source(part).startswith(target + "."):
+    for call in script.in_scope(statement, ast.Call):
+        function = call.func
+        if isinstance(function, ast.Attribute) and function.attr in _PREPARES:
+            if script.source(function.value) == target:
                 return True
-            case ast.Name(id=name, ctx=ast.Store()) if name == target:
-                return True
-    return False
+    stored = (part for part in script.in_scope(statement, ast.Attribute) if isinstance(part.ctx, ast.Store))
+    if any(script.source(part).startswith(target + ".") for part in stored):
+        return True
+    names = script.in_scope(statement, ast.Name)
+    return any(name.id == target and isinstance(name.ctx, ast.Store) for name in names)
 
 
 def _terminal(target: ast.expr) -> str | None:

@@ -72,10 +72,13 @@ class Project:
         self.training: dict[ast.AST, bool] = {}
         self.gradient_asks: dict[ast.AST, ast.AST | None] = {}
         self.effects: dict[ast.AST, Effect] = {}
+        self.open_effects = 0
+        self.call_effects: dict[ast.Call, Effect] = {}
         self.calls: dict[ast.AST, tuple[ast.Call, ...]] = {}
         self.reads: dict[ast.AST, frozenset[str]] = {}
         self.changes: dict[ast.AST, frozenset[str]] = {}
         self._scripts: dict[Path, Script | None] = {}
+        self._search_paths: dict[Path, tuple[Path, ...]] = {}
         self._stored: tuple[int, set[str]] = (0, set())
         self._definers: dict[tuple[ast.ClassDef, str], ast.ClassDef] = {}
         self._located: dict[tuple[Path, str, int], tuple[Path, tuple[str, ...]] | None] = {}
@@ -192,6 +195,8 @@ class Project:
         if not level and parts[:1] in (["autoaccel"], ["autoaccel_runtime"]):
             return None  # the runtime is a library, also where a copy of it stands beside the script
         for root in self._roots(home, level):
+            if parts and not level and {f"{parts[0]}.py", f"{parts[0]}/"}.isdisjoint(self._listing(root)):
+                continue  # most imports are of libraries
             for cut in range(len(parts), -1, -1):
                 if cut == 0 and not level:
                     continue
@@ -239,13 +244,19 @@ class Project:
                 self._opened_stars.discard(source)
         return None
 
-    def _roots(self, home: Path, level: int) -> Iterator[Path]:
+    def _roots(self, home: Path, level: int) -> tuple[Path, ...]:
         folder = home.parent
         if level:
             for _ in range(level - 1):
                 folder = folder.parent
-            yield folder
-            return
+            return (folder,)
+        known = self._search_paths.get(folder)
+        if known is None:
+            known = self._search_paths[folder] = tuple(self._search_path(folder))
+        return known
+
+    def _search_path(self, folder: Path) -> Iterator[Path]:
+        """Where the imports of a folder's scripts may lead."""
         yield folder
         while self._is_package(folder):
             folder = folder.parent

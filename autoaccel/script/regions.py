@@ -135,12 +135,12 @@ class _Planner:
         found = effects(self.script, statement)
         if found & (_NEVER | Effect.SENSITIVE):
             return True
-        return any(part in self.loader_loops for part in walk_scope(statement))
+        return any(loop in self.loader_loops for loop in self.script.in_scope(statement, ast.For))
 
     def _barrier(self, statement: ast.stmt) -> bool:
         if isinstance(statement, _NEVER_INSIDE) or effects(self.script, statement) & _NEVER:
             return True
-        if any(part in self.loader_loops for part in walk_scope(statement)):
+        if any(loop in self.loader_loops for loop in self.script.in_scope(statement, ast.For)):
             return True
         return any(_draws(self.script, part) for part in walk_scope(statement))
 

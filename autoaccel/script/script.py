@@ -50,6 +50,7 @@ class Script:
         self.tree_index = self.parsed.tree
         self.tree = self.tree_index.module
         self.inference = Inference(self)
+        self._callees: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
         self._class_refs: dict[ast.ClassDef, ClassRef] = {}
         self._aliases: dict[tuple[str, ...], frozenset[str]] = {}
 
@@ -341,6 +342,14 @@ class Script:
 
     def callees(self, call: ast.Call) -> tuple[tuple[Script, ast.FunctionDef], ...]:
         """The project functions that a call may enter; for a module, its `forward`; for a class, its `__init__`."""
+        known = self._callees.get(call)
+        if known is None:
+            known = self._find_callees(call)
+            if self.inference.knows(call.func):
+                self._callees[call] = known
+        return known
+
+    def _find_callees(self, call: ast.Call) -> tuple[tuple[Script, ast.FunctionDef], ...]:
         found: list[tuple[Script, ast.FunctionDef]] = []
         for value in self.values(call.func):
             if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:

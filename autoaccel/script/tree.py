@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar
@@ -303,6 +304,15 @@ def _split_lines(text: str) -> list[bytes]:
     for piece in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         lines.append(piece.encode("utf-8") + b"\n")
     return lines
+
+
+def breadth_first(node: ast.AST) -> Iterator[ast.AST]:
+    """`node` and its descendants as `ast.walk` gives them, without contexts and operators."""
+    pending = deque([node])
+    while pending:
+        current = pending.popleft()
+        yield current
+        pending.extend(children(current))
 
 
 def walk_scope(node: ast.AST) -> Iterator[ast.AST]:
