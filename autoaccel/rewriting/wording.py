@@ -139,12 +139,9 @@ class _Words:
 
     def _shown(self) -> list[ast.expr]:
         """The expressions to show before and after: each edited one, with enough around it to be recognised."""
-        roots = [self._context(node) for node in self._edited if isinstance(node, ast.expr)]
-        return [
-            root
-            for root in dict.fromkeys(roots)
-            if not any(ancestor in roots for ancestor in self._places.ancestors(root))
-        ]
+        roots = {self._context(node) for node in self._edited if isinstance(node, ast.expr)}
+        outermost = [root for root in roots if not any(each in roots for each in self._places.ancestors(root))]
+        return sorted(outermost, key=self._places.start)
 
     def _context(self, node: ast.expr) -> ast.expr:
         """A name alone says little: the call in which it stands says more."""

@@ -172,6 +172,13 @@ def test_equal_edits_are_said_once() -> None:
     )
 
 
+def test_words_follow_the_text() -> None:
+    """Whatever the order in which a rule thought of its edits, and wherever nodes lie in memory."""
+    subject = Subject("f(x), g(x), h(x)\n")
+    edits = [AddArguments(subject.call(text), (("k", Code("1")),)) for text in ("h(x)", "f(x)", "g(x)")]
+    assert [line.split("`")[1] for line in words(subject, *edits)] == ["f(x)", "g(x)", "h(x)"]
+
+
 def test_the_line_of_the_finding_is_not_repeated() -> None:
     subject = Subject("f(x)\nf(y)\n")
     assert words(subject, AddArguments(subject.call("f(x)"), (("k", Code("1")),))) == ("`f(x)` -> `f(x, k=1)`",)
