@@ -188,7 +188,7 @@ def _rewrite(
     applied: list[Record] = []
     taken: tuple[Finding, ...] = ()
     for_humans = [Skipped(each.rule, each.node, each.message) for each in first.findings if not each.edits]
-    waiting = list(records((*first.waiting, *for_humans), first.places, 1))
+    waiting = list(records(first.waiting, first.places, 1))
     for number in range(1, _MOST_ROUNDS + 3):
         chosen = [each for each in analysis.findings if accept is None or accept(each)]
         if accept is None:
@@ -208,7 +208,8 @@ def _rewrite(
             break
         analysis = analyse(current, path, rules, tier=tier, project=_renewed(project, path, current))
     settled = {record.code for record in applied if record.round > 1}
-    skipped = [*records(first.skipped, first.places, 1), *(each for each in waiting if each.code not in settled)]
+    declined = records((*first.skipped, *for_humans), first.places, 1)
+    skipped = [*declined, *(each for each in waiting if each.code not in settled)]
     suppressed = [record(finding, first.places, 1) for finding, _ in first.suppressed]
     return Result(path, text, current, tuple(applied), tuple(in_order(skipped)), tuple(suppressed), findings=taken)
 

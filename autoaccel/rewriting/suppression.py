@@ -255,15 +255,27 @@ def _lines_of(said: Finding | Skipped, places: Places) -> Iterator[tuple[int, in
     for node in touched(said) if isinstance(said, Finding) else (said.node,):
         statement = places.statement(node)
         if statement is not None:
-            yield places.first_line(statement), places.header_end(statement)
+            yield places.first_line(statement), _code_end(statement, places)
             if node is not statement and isinstance(node, ast.expr) and node.end_lineno is not None:
                 yield node.lineno, node.end_lineno
+
+
+def _code_end(statement: ast.stmt, places: Places) -> int:
+    """The last line of a statement without its blocks, and without the comments above the first of them."""
+    line = places.header_end(statement)
+    while line > statement.lineno and _is_no_code(places.lines[line - 1]):
+        line -= 1
+    return line
+
+
+def _is_no_code(line: str) -> bool:
+    text = line.strip()
+    return not text or text.startswith("#")
 
 
 def _statement_below(places: Places, line: int) -> int:
     """The line of the statement below a comment; comments and blank lines may come between."""
     for number in range(line + 1, len(places.lines) + 1):
-        text = places.lines[number - 1].strip()
-        if text and not text.startswith("#"):
+        if not _is_no_code(places.lines[number - 1]):
             return number
     return line

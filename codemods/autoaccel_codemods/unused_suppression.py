@@ -21,12 +21,12 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.config import did_you_mean
-from autoaccel.rewriting.finding import EditComment, Finding, Skipped, Tier
+from autoaccel.rewriting.finding import Comment, EditComment, Finding, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel.rewriting.suppression import NOQA, ON, Selector, Suppression, without
 
@@ -57,23 +57,33 @@ def check(account: Account) -> Iterator[Finding | Skipped]:
     gone = {(each, selector) for each, verdict in verdicts.items() for selector in verdict.gone}
     whole = {each for each, verdict in verdicts.items() if verdict.whole}
     # An `on` goes with the last `off` that it ends.
-    ended = {each.closed_by: each for each in account.suppressions if each.closed_by and each not in whole}
-    closing = {each.closed_by: each for each in whole if each.closed_by and each.closed_by not in ended}
-    whole |= set(closing)
-    for comment in dict.fromkeys(each.comment for each in account.suppressions):
-        here = [each for each in account.suppressions if each.comment is comment]
-        for each in here:
-            for unknown in _unknown(each, account):
-                yield RULE.finding(each.place, unknown)
-        unused = [each for each in here if verdicts[each].reasons]
-        if unused:
-            edited = [
-                comment,
-                *(on.comment for on, off in closing.items() if off in here and on.comment is not comment),
-            ]
-            edits = [EditComment(each, without(each, gone, whole, account.suppressions)) for each in edited]
-            reasons = [reason for each in unused for reason in verdicts[each].reasons]
-            yield RULE.finding(unused[0].place, "; ".join(reasons), *edits)
+    needed = {each.closed_by for each in account.suppressions if each not in whole}
+    ends = {
+        each.closed_by: each
+        for each in account.suppressions
+        if each in whole and each.closed_by is not None and each.closed_by not in needed
+    }
+    whole |= set(ends)
+    told: set[Comment] = set()
+    for each in account.suppressions:
+        for unknown in _unknown(each, account):
+            yield RULE.finding(each.place, unknown)
+        if each.comment in told or not verdicts[each].reasons:
+            continue
+        comments = _together(each.comment, ends)
+        told.update(comments)
+        unused = [other for other in account.suppressions if other.comment in comments]
+        reasons = [reason for other in unused for reason in verdicts[other].reasons]
+        edits = [EditComment(one, without(one, gone, whole, account.suppressions)) for one in comments]
+        yield RULE.finding(each.place, "; ".join(reasons), *edits)
+
+
+def _together(comment: Comment, ends: Mapping[Suppression, Suppression]) -> list[Comment]:
+    """A comment, and those in which an `on` goes with an `off` in it."""
+    comments = [comment]
+    for each in comments:
+        comments += [on.comment for on, off in ends.items() if off.comment is each and on.comment not in comments]
+    return comments
 
 
 def _verdict(each: Suppression, account: Account) -> _Verdict:

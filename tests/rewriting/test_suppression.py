@@ -81,6 +81,7 @@ from tests.rewriting.subject import Subject, toy
         pytest.param("if f(a):\n    pass\nelse:  # autoaccel: ignore\n    pass\n", False, id="behind else"),
         pytest.param("try:\n    pass\nexcept f(a):  # autoaccel: ignore\n    pass\n", True, id="behind except"),
         pytest.param("for x in f(a):\n    # autoaccel: ignore\n    y = 1\n", False, id="above the first in a block"),
+        pytest.param("for x in f(a):\n    # autoaccel: off\n    y = 1\n", False, id="off in the block"),
         pytest.param("# autoaccel: off[AA2]\n# autoaccel: off[AA1]\nx = f(a)\n", True, id="off twice"),
         pytest.param(
             "# autoaccel: off[AA2]\n# autoaccel: off[AA1]\n# autoaccel: on[AA1]\nx = f(a)\n", True, id="one on"
@@ -289,6 +290,16 @@ def test_a_finding_without_edits_is_left_to_humans() -> None:
     result = rewrite("x = 1  # autoaccel: ignore[AA999]\n")
     assert not result.applied
     assert [record.message for record in result.skipped] == ["unknown rule 'AA999'; did you mean 'AA901'?"]
+    result = rewrite("f()  # autoaccel: ignore[AA999]\nx = 1  # noqa: AA101\n")
+    assert [record.message for record in result.skipped] == ["unknown rule 'AA999'; did you mean 'AA901'?"]
+
+
+@pytest.mark.usefixtures("known")
+def test_two_findings_about_one_comment() -> None:
+    """The `on` goes with its `off`; what else stands in the comment is judged by itself."""
+    result = rewrite("# autoaccel: off[AA1]\nx = 1\n# autoaccel: on  # autoaccel: file-ignore[AA2]\n")
+    assert result.after == "x = 1\n"
+    assert not result.skipped
 
 
 @pytest.mark.parametrize(
