@@ -1,7 +1,7 @@
 """Which files are looked at: folders are walked, and what git ignores or the configuration excludes is left out."""
 
 # Strings, not paths: thousands of files pass through here, and a Path for each step would be most of the time.
-# ruff: noqa: PTH110, PTH111, PTH118, PTH119, PTH120
+# ruff: noqa: PTH110, PTH111, PTH114, PTH118, PTH119, PTH120
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def find(paths: Sequence[Path], scope_of: Callable[[str], Scope] = lambda _: Sco
         except OSError as error:  # a folder above may not be entered, a name may be too long
             problems.append(_unreadable(path, error))
             continue
-        if exists and is_forced_out(path, scope_of):
+        if exists and walk.is_forced_out(path):
             continue
         if is_folder:
             before = len(problems)
@@ -62,7 +62,7 @@ def find(paths: Sequence[Path], scope_of: Callable[[str], Scope] = lambda _: Sco
         elif path.suffix == ".ipynb":
             problems.append(f"{path}: notebooks are not supported")
         elif is_file:
-            files.setdefault(os.path.realpath(path), path)
+            files.setdefault(walk.itself(os.path.abspath(path)), path)
         elif exists:
             problems.append(f"{path}: not a regular file; `-` reads stdin")
         else:
@@ -72,12 +72,7 @@ def find(paths: Sequence[Path], scope_of: Callable[[str], Scope] = lambda _: Sco
 
 def is_forced_out(path: Path, scope_of: Callable[[str], Scope]) -> bool:
     """Whether `path` is left out even though it is named. Raises `PatternError`."""
-    full = os.path.abspath(path)
-    scope = scope_of(os.path.dirname(full))
-    return scope.force_exclude and any(
-        patterns.matcher().covers(place_in(patterns.folder, full) or path.name, is_folder=path.is_dir())
-        for patterns in scope.exclude
-    )
+    return _Walk(scope_of, []).is_forced_out(path)
 
 
 class _Rule(NamedTuple):
@@ -97,6 +92,24 @@ class _Walk:
     def __init__(self, scope_of: Callable[[str], Scope], problems: list[str]) -> None:
         self.scope_of = scope_of
         self.problems = problems
+        self._matchers: dict[Patterns, Matcher] = {}
+        self._folders: dict[str, str] = {}
+
+    def is_forced_out(self, path: Path) -> bool:
+        full = os.path.abspath(path)
+        scope = self.scope_of(os.path.dirname(full))
+        return scope.force_exclude and any(
+            self._matcher(patterns).covers(place_in(patterns.folder, full) or path.name, is_folder=path.is_dir())
+            for patterns in scope.exclude
+        )
+
+    def itself(self, path: str) -> str:
+        """The name that a file has without links."""
+        folder, name = os.path.split(path)
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder)
+        real = os.path.join(self._folders[folder], name)
+        return os.path.realpath(real) if os.path.islink(real) else real
 
     def files(self, folder: Path) -> list[tuple[str, Path]]:
         """The Python files below a folder, each with the name that it has without links."""
@@ -104,13 +117,13 @@ class _Walk:
         scope = self.scope_of(base)
         ignoring = _inherited(base) if scope.respect_gitignore else ()
         shown = "" if str(folder) == "." else str(folder)
-        stack = [(base, os.path.realpath(base), shown, scope, _excluding(scope, base), ignoring)]
+        stack = [(base, os.path.realpath(base), shown, scope, self._excluding(scope, base), ignoring)]
         found = []
         while stack:
             path, real, shown, scope, excluding, ignoring = stack.pop()
             own = self.scope_of(path)
             if own is not scope:
-                scope, excluding = own, _excluding(own, base)
+                scope, excluding = own, self._excluding(own, base)
             try:
                 with os.scandir(path) as listing:
                     entries = sorted(listing, key=_name)
@@ -136,6 +149,24 @@ class _Walk:
             stack += reversed(folders)
         return found
 
+    def _excluding(self, scope: Scope, base: str) -> tuple[_Rule, ...]:
+        """What is left out below `base`, which was asked for: where it is left out itself, its inside is meant."""
+        rules = []
+        for patterns in scope.exclude:
+            matcher = self._matcher(patterns)
+            place = place_in(patterns.folder, base)
+            inside = place_in(base, patterns.folder) is not None or patterns.folder == base
+            if not inside and (place is None or matcher.covers(place, is_folder=True)):
+                rules.append(_Rule(base, matcher))
+            else:
+                rules.append(_Rule(patterns.folder, matcher))
+        return tuple(rules)
+
+    def _matcher(self, patterns: Patterns) -> Matcher:
+        if patterns not in self._matchers:
+            self._matchers[patterns] = patterns.matcher()
+        return self._matchers[patterns]
+
 
 def _name(entry: os.DirEntry[str]) -> str:
     return entry.name
@@ -146,20 +177,6 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
         return entry.is_file()
     except OSError:  # a link that leads to itself
         return False
-
-
-def _excluding(scope: Scope, base: str) -> tuple[_Rule, ...]:
-    """What is left out below `base`, which itself was asked for: where it is left out, patterns speak of its inside."""
-    rules = []
-    for patterns in scope.exclude:
-        matcher = patterns.matcher()
-        place = place_in(patterns.folder, base)
-        inside = place_in(base, patterns.folder) is not None or patterns.folder == base
-        if not inside and (place is None or matcher.covers(place, is_folder=True)):
-            rules.append(_Rule(base, matcher))
-        else:
-            rules.append(_Rule(patterns.folder, matcher))
-    return tuple(rules)
 
 
 def _ignored(path: str, name: str, is_folder: bool, rules: Sequence[_Rule]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -100,6 +99,8 @@ def rule_named(rules: Sequence[Rule], word: str) -> Rule:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
+    import difflib
+
     names = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.6)
     return f"; did you mean {names[close[0]]!r}?" if close else ""

@@ -6,9 +6,6 @@ import codecs
 import contextlib
 import os
 import stat
-import string
-import tempfile
-import tokenize
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -16,7 +13,7 @@ from pathlib import Path
 _BOM = codecs.BOM_UTF8.decode("utf-8")
 
 # Patches and what is inserted are made of these: an encoding that spells them otherwise (UTF-7, UTF-16) is of no use.
-_ASCII = string.printable
+_ASCII = "\t\n\r\x0b\x0c" + "".join(map(chr, range(ord(" "), ord("~") + 1)))
 
 
 class SourceError(ValueError):
@@ -55,6 +52,8 @@ def _first_two_lines(data: bytes) -> bytes:
 
 def _decode_declared(data: bytes, name: Path | str) -> Source:
     """`decode` without its short cut."""
+    import tokenize
+
     try:
         encoding, _ = tokenize.detect_encoding(BytesIO(data).readline)
         mark = _BOM if encoding == "utf-8-sig" else ""
@@ -92,6 +91,8 @@ def write(path: Path, source: Source, text: str) -> None:
 
     Raises `SourceError`, and then nothing was written.
     """
+    import tempfile
+
     target = Path(os.path.realpath(path))  # the file that a link points to, not the link
     temporary: Path | None = None
     try:
