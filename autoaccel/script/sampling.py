@@ -26,7 +26,7 @@ _SHOWN_BY_METHOD = frozenset("add_image add_images add_scalar add_histogram".spl
 _CARRIES_ON = (Kind.MODULE, Kind.LOSS_FUNCTION)
 _NOT_WHOLLY = ("__init__", "forward", "main")  # a single sample is a side line of these
 # Signs that a file has weights or data from somewhere.
-_HAS_WEIGHTS = re.compile(r"load|pretrained|weights|checkpoint|restore", re.IGNORECASE)
+_HAS_WEIGHTS = re.compile(r"(\b|_)load|loader|pretrained|\bweights=|checkpoint|restore", re.IGNORECASE)
 _MOST_CALLERS = 3  # levels of callers that are looked at
 _WITHOUT_GRAPH = frozenset(
     "detach numpy item tolist argmax size dim numel eq ne gt lt ge le any all data shape dtype device".split()
@@ -78,7 +78,9 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
     if not isinstance(script.parent(call), ast.expr | ast.Assign):
         return False
     statement = script.statement(call)
-    if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr) or script.kind(call.func) is not Kind.MODULE:
+    if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
+        return False
+    if not _is_shown(script, call, surely=False) or script.kind(call.func) is not Kind.MODULE:
         return False
     home = script.function(call)
     if isinstance(home, ast.Lambda):
@@ -122,8 +124,8 @@ def _covered_by(script: Script, found: EvaluationPass) -> Iterator[ast.AST]:
         yield from block[block.index(found.first) : block.index(found.last) + 1]
 
 
-def _is_shown(script: Script, call: ast.Call) -> bool:
-    """Whether every use of a result loses its graph, and there is a use."""
+def _is_shown(script: Script, call: ast.Call, *, surely: bool = True) -> bool:
+    """Whether every use of a result loses its graph, and there is a use; else whether it may, whatever is called."""
     pending: list[ast.expr] = [call]
     seen: set[ast.AST] = set()
     while pending:
@@ -131,14 +133,14 @@ def _is_shown(script: Script, call: ast.Call) -> bool:
         if node in seen:
             continue
         seen.add(node)
-        following = _uses(script, node)
+        following = _uses(script, node, surely)
         if following is None:
             return False
         pending.extend(following)
     return True
 
 
-def _uses(script: Script, node: ast.expr) -> list[ast.expr] | None:
+def _uses(script: Script, node: ast.expr, surely: bool) -> list[ast.expr] | None:
     """The names that hand a value on; none where its graph ends, None where it may live on."""
     child: ast.AST = node
     for ancestor in script.ancestors(node):
@@ -149,7 +151,9 @@ def _uses(script: Script, node: ast.expr) -> list[ast.expr] | None:
                 return []
             case ast.Call(func=function) if child is not function and _shows(script, function):
                 return []
-            case ast.Call(func=function) if child is not function and script.kind(function) not in _CARRIES_ON:
+            case ast.Call(func=function) if (
+                child is not function and surely and script.kind(function) not in _CARRIES_ON
+            ):
                 return None
             case ast.Attribute() | ast.Subscript() | ast.BinOp() | ast.UnaryOp() | ast.Call():
                 pass
