@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SHARD = 16  # files: neighbours share what is parsed, and a slow folder must not keep one process busy to the end
 _ENOUGH = 24  # files to analyse before a second process is worth its start
 
-DIED = "not looked at, the process that worked on it died (out of memory, or a crash of the interpreter)"
+DIED = "left alone, the process that worked on it died (out of memory, or a crash of the interpreter)"
 
 
 @dataclass(frozen=True, slots=True)
