@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -355,9 +356,18 @@ def _inline(text: str) -> dict[str, object]:
 def _file_in(folder: Path) -> Path | None:
     for name in FILE_NAMES:
         candidate = folder / name
-        if candidate.is_file() and _table(candidate) is not None:
+        if os.path.isfile(candidate) and _speaks_of_us(candidate):  # noqa: PTH113 - False where it may not be asked
             return candidate
     return None
+
+
+def _speaks_of_us(path: Path) -> bool:
+    """Whether a file configures this tool. Raises `ConfigError`: but what is wrong with others' files is not said."""
+    if path.name == "pyproject.toml":
+        with contextlib.suppress(OSError):
+            if b"autoaccel" not in path.read_bytes():
+                return False
+    return _table(path) is not None
 
 
 def _table(path: Path) -> dict[str, object] | None:

@@ -170,6 +170,24 @@ def test_nearest_file_that_speaks_of_autoaccel(tmp_path: Path) -> None:
     assert nearest(inner / "train.py") == inner / "autoaccel.toml"
 
 
+def test_broken_files_that_do_not_speak_of_autoaccel_are_not_our_concern(tmp_path: Path) -> None:
+    """Trees hold fixtures of other tools."""
+    (tmp_path / "pyproject.toml").write_bytes(b"[tool.black\n\xe9")
+    assert settings(tmp_path) == Settings()
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        settings(tmp_path, config=tmp_path / "pyproject.toml")
+    (tmp_path / "pyproject.toml").write_text("[tool.autoaccel\n")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        settings(tmp_path)
+
+
+@pytest.mark.parametrize("toml", ["[tool]\nautoaccel = 1\n", '[tool]\nautoaccel = ["AA1"]\n'])
+def test_what_is_no_table(tmp_path: Path, toml: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(toml)
+    with pytest.raises(ConfigError, match=r"tool\.autoaccel must be a table"):
+        settings(tmp_path)
+
+
 def test_isolated_looks_at_no_file(tmp_path: Path) -> None:
     (tmp_path / "autoaccel.toml").write_text("selct = 1")
     assert settings(tmp_path, isolated=True) == Settings()
