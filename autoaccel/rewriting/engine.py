@@ -112,14 +112,15 @@ def analyse(
         found.extend(each for each in said if isinstance(each, Finding))
         skipped.extend(each for each in said if isinstance(each, Skipped))
     found, untouched = _outside_tests(script, found)
-    allowed, too_inexact = _by_tier(found, tier, deterministic=script.deterministic)
-    marks = suppression.suppressions(places)
+    deterministic = bool(found) and script.deterministic
+    allowed, too_inexact = _by_tier(found, tier, deterministic=deterministic)
+    marks = suppression.suppressions(places) if found or any(rule.comment_function for rule in looking) else ()
     silenced = [(each, mark) for each in allowed if (mark := suppression.suppressing(each, marks, places)) is not None]
     silent = {each for each, _ in silenced}
     about: list[Finding] = []
     judges = [rule for rule in looking if rule.comment_function]
     if marks and judges:
-        could, never = _by_tier(found, Tier.NUMERICS, deterministic=script.deterministic)
+        could, never = _by_tier(found, Tier.NUMERICS, deterministic=deterministic)
         account = suppression.account(marks, places, could, (*skipped, *untouched, *never), _ran(rules, tier))
         said = [each for rule in judges for each in _said(rule, partial(rule.run_on_comments, account), name)]
         remarks, _ = _by_tier([each for each in said if isinstance(each, Finding)], tier, deterministic=False)

@@ -113,7 +113,9 @@ def _eval_calls(script: Script, outer: ast.AST) -> list[ast.Call]:
 
 def _switches_to_eval(script: Script, call: ast.Call) -> bool:
     function = call.func
-    if not isinstance(function, ast.Attribute) or script.qualname(function) is not None:
+    if not isinstance(function, ast.Attribute) or function.attr not in ("eval", "train"):
+        return False
+    if script.qualname(function) is not None:
         return False
     if function.attr == "eval" and not call.args:
         return script.kind(function.value) in (Kind.MODULE, None)

@@ -85,6 +85,7 @@ class Project:
         self._classes: dict[ast.ClassDef, ClassInfo] = {}
         self._callers: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
         self._importers: dict[Path, tuple[Path, ...]] = {}
+        self._texts: dict[Path, str | None] = {}
         self._libraries: dict[Path, tuple[str, ...]] = {}
         self._neighbours: dict[Path, tuple[Script, ...]] = {}
         self._opened: dict[ast.AST, int] = {}
@@ -348,8 +349,10 @@ class Project:
         own = self._scripts.get(path)
         if own is not None:
             return own.text
-        self.consulted.texts.add(path)
-        return self.disk.text(path)
+        if path not in self._texts:
+            self.consulted.texts.add(path)
+            self._texts[path] = self.disk.text(path)
+        return self._texts[path]
 
     def _loaded(self, script: Script, paths: Iterable[Path]) -> Iterator[Script]:
         for path in paths:

@@ -39,6 +39,7 @@ RULE = Rule(
     name="as-tensor",
     tier=Tier.EXACT,
     needles=(b"tensor(",),
+    pattern="torch",
     references=(
         "https://docs.pytorch.org/docs/stable/generated/torch.as_tensor.html",
         "https://docs.pytorch.org/docs/stable/generated/torch.tensor.html",

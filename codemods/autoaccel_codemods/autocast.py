@@ -56,6 +56,7 @@ RULE = Rule(
     name="autocast",
     tier=Tier.NUMERICS,
     needles=(b"backward",),
+    pattern=r"torch|\.backward\(",
     references=(
         "https://docs.pytorch.org/docs/stable/amp.html",
         "https://docs.pytorch.org/docs/stable/notes/amp_examples.html",

@@ -38,6 +38,7 @@ RULE = Rule(
     name="compile",
     tier=Tier.NUMERICS,
     needles=(b"optim", b".backward(", b"train(", b"Trainer("),
+    pattern=r"torch|\.(?:backward|zero_grad|step)\(",
     references=(
         "https://docs.pytorch.org/docs/stable/torch.compiler.html",
         "https://docs.pytorch.org/docs/stable/generated/torch.compile.html",

@@ -43,6 +43,7 @@ RULE = Rule(
     name="create-on-device",
     tier=Tier.EXACT,
     needles=(b".to(", b".cuda(", b".type_as(", b"Tensor"),
+    pattern="torch",
     references=(
         "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device",
         "https://docs.pytorch.org/docs/stable/notes/randomness.html",

@@ -52,6 +52,7 @@ RULE = Rule(
     name="no-grad-eval",
     tier=Tier.EXACT,
     needles=(b"eval", b"valid", b"test", b"predict", b"infer", b".backward(", b"torch.load"),
+    pattern=r"torch|\.(?:backward|train|zero_grad|(?:load_)?state_dict|parameters)\(|\.eval\(\)|\b(?:model|net)\w*\(",
     references=("https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",),
 )
 # In evaluation mode these take another path when no gradient is recorded: rounding and padded positions differ.

@@ -35,6 +35,7 @@ RULE = Rule(
     name="stacked-arrays",
     tier=Tier.EXACT,
     needles=(b"tensor(", b"Tensor("),
+    pattern="torch",
     references=("https://github.com/pytorch/pytorch/issues/13918",),
 )
 _OWN_MEMORY = frozenset({"requires_grad", "pin_memory", "device"})
