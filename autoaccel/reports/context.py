@@ -39,6 +39,14 @@ class Context:
         full = Path(self.absolute(path))
         return (full.relative_to(self.root) if full.is_relative_to(self.root) else full).as_posix()
 
+    def local(self, path: str) -> str:
+        """The name of a file as seen from the working directory, with forward slashes."""
+        full = self.absolute(path)
+        try:
+            return full if _unnamed(path) else Path(os.path.relpath(full, self.here)).as_posix()
+        except ValueError:  # another drive
+            return Path(full).as_posix()
+
 
 def shown(text: str) -> str:
     """The name of a file, or code, on one line and harmless; bytes that are no text stay for the terminal."""

@@ -30,7 +30,7 @@ def render(reports: Sequence[Report], context: Context) -> str:
 
 
 def _diagnostics(report: Report, context: Context) -> Iterator[dict[str, Any]]:
-    path = context.name(report.path)
+    path = context.local(report.path)  # reviewdog puts its own folder in front
     for failure, reason in reasons(report):
         start = {"column": failure.column, "line": failure.line}
         location = {"path": path, "range": {"start": start}}
