@@ -164,13 +164,15 @@ def processes_of(group: int) -> list[int]:
 @pytest.mark.parametrize("command", ["lint", "rewrite"])
 def test_interrupted(project: Path, command: str, everybody: bool, jobs: str) -> None:
     before = {path: path.read_bytes() for path in project.rglob("*.py")}
-    body = "pathlib.Path('begun').touch(); time.sleep(60)"
+    # One process is at work, the other one waits for more.
+    body = "script.path.name == 'step0.py' and (pathlib.Path('begun').touch(), time.sleep(60))"
     process = subprocess.Popen(
         [*odd(body), command, "-j", jobs, "."], cwd=project, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         wait_until((project / "begun").exists)
+        time.sleep(1)
         if everybody:
             os.killpg(process.pid, signal.SIGINT)
         else:
