@@ -21,6 +21,7 @@ from autoaccel.cli.options import (
     output_options,
     rule_options,
 )
+from autoaccel.cli.progress import Progress
 from autoaccel.cli.terminal import terminal
 from autoaccel.reports.formats import DEFAULT, FORMATS, WITH_CHANGES
 from autoaccel.reports.totals import in_order
@@ -94,7 +95,8 @@ def lint(
         if not found.files:
             plan.rules  # noqa: B018 - what is wrong with the choice of rules is said even where there is nothing to do
         cache = None if no_cache else _cache(cache_dir or plan.settings.cache_dir, found.files, plan, changes=changes)
-        reports = inspection.inspect(found.files, plan, changes=changes, jobs=jobs, cache=cache)
+        with Progress(len(found.files), speaker) as progress:
+            reports = inspection.inspect(found.files, plan, changes=changes, jobs=jobs, cache=cache, progress=progress)
     reports = in_order(reports)
     context = reporting.context(texts, problems)
     text = reporting.rendered(reports, context, output_format, numbers=statistics)

@@ -26,6 +26,7 @@ from autoaccel.cli.options import (
     output_options,
     rule_options,
 )
+from autoaccel.cli.progress import Progress
 from autoaccel.cli.terminal import Terminal, colour_diff, terminal
 from autoaccel.defects import describe
 from autoaccel.reports import diff as diffs
@@ -231,7 +232,8 @@ def _rewrite_stdin(name: Path | None, run: Run) -> int:
 def _outcomes(files: Sequence[Path], jobs: int | None, run: Run) -> Iterable[conversion.Outcome]:
     if run.chooser is None:
         texts = run.mode.vendor or run.mode.output is not None
-        return conversion.rewrite_files(files, run.plan, texts=texts, jobs=jobs)
+        with Progress(len(files), run.terminal) as progress:
+            return conversion.rewrite_files(files, run.plan, texts=texts, jobs=jobs, progress=progress)
     from autoaccel.script import Project
 
     project = Project(files)
