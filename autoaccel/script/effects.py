@@ -129,6 +129,8 @@ def _call_effects(script: Script, call: ast.Call) -> Effect:
         isinstance(call.func, ast.Attribute) and call.func.attr in ("clip_grad_norm_", "clip_grad_norm")
     ):
         found |= Effect.GRADIENTS
+    if qualified is None and Effect.STEP not in found and _is_handed_optimizer(script, call):
+        found |= Effect.GRADIENTS
     if qualified in _DOUBLE:
         found |= Effect.DOUBLE
     if qualified in _SAVES:
@@ -139,6 +141,19 @@ def _call_effects(script: Script, call: ast.Call) -> Effect:
             inner &= ~Effect.FORWARD  # a constructor builds modules and may try them out
         found |= inner
     return found
+
+
+def _is_handed_optimizer(script: Script, call: ast.Call) -> bool:
+    """A method of an unknown object that is given an optimizer may clip or mask gradients: a pruning schedule."""
+    if not isinstance(call.func, ast.Attribute) or script.callees(call):
+        return False
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    given = any(
+        isinstance(each, ast.Name | ast.Attribute) and script.kind(each) is Kind.OPTIMIZER for each in arguments
+    )
+    return given and not any(
+        value.kind in (Kind.SCALER, Kind.SCHEDULER, Kind.MODULE) for value in script.values(call.func.value)
+    )
 
 
 def _is_false(node: ast.expr) -> bool:
