@@ -82,7 +82,8 @@ def _together(comment: Comment, ends: Mapping[Suppression, Suppression]) -> list
     """A comment, and those in which an `on` goes with an `off` in it."""
     comments = [comment]
     for each in comments:
-        comments += [on.comment for on, off in ends.items() if off.comment is each and on.comment not in comments]
+        further = dict.fromkeys(on.comment for on, off in ends.items() if off.comment is each)
+        comments += [other for other in further if other not in comments]
     return comments
 
 

@@ -42,7 +42,8 @@ def _calls(script: Script) -> Iterator[Finding | Skipped]:
 @DEFINITIONS.check
 def _definitions(script: Script) -> Iterator[Finding | Skipped]:
     for function in script.find(ast.FunctionDef):
-        yield DEFINITIONS.finding(function, "not compiled", AddDecorator(function, Code("fx")))
+        if not any(isinstance(each, ast.Name) and each.id == "fx" for each in function.decorator_list):
+            yield DEFINITIONS.finding(function, "not compiled", AddDecorator(function, Code("fx")))
 
 
 def taken_out(text: str) -> str:
