@@ -31,6 +31,8 @@ _WRAPPERS = {
     "torch.distributed.fsdp.FullyShardedDataParallel": "the model is sharded",
 }
 _DDP = "torch.nn.parallel.DistributedDataParallel"
+_DETECTION = "torchvision.models.detection."
+_DETECTS = "its shapes depend on what it detects"
 _SYNC = "torch.nn.SyncBatchNorm.convert_sync_batchnorm"
 _RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
 _LAYERS = frozenset(
@@ -102,6 +104,8 @@ def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast
     ready, wrapped, problem = _set_up(script, anchor, script.source(target))
     if problem is None and script.loops(made):
         problem = "a new model is made in every turn of a loop"
+    if problem is None and _detects(script, made.value):
+        problem = _DETECTS
     return TrainedModel(made, target, ready, wrapped, values, problem)
 
 
@@ -307,12 +311,12 @@ def unfit(model: TrainedModel) -> str | None:
     """Why a model must not, or need not, be compiled; None when nothing speaks against it."""
     for value in model.values:
         if value.name is not None:
+            if value.name.startswith(_DETECTION):
+                return _DETECTS
             if value.name in _RECURRENT:
                 return "recurrent layers are fused already"
             if value.name in _LAYERS:
                 return "a single layer has nothing to fuse"
-            if value.name.startswith("torchvision.models.detection."):
-                return "its shapes depend on what it detects"
             if value.name.startswith("torch.nn.Lazy"):
                 return "its parameters are made at the first call"
         if value.cls is None:
@@ -322,6 +326,13 @@ def unfit(model: TrainedModel) -> str | None:
             if reason is not None:
                 return reason
     return None
+
+
+def _detects(script: Script, made: ast.AST | None) -> bool:
+    """Whether a constructor call names torchvision's detection models: also `detection.__dict__[name](…)`."""
+    parts = ast.walk(made.func) if isinstance(made, ast.Call) else ()
+    names = (script.qualname(part) or "" for part in parts if isinstance(part, ast.Name | ast.Attribute))
+    return any(f"{name}.".startswith(_DETECTION) for name in names)
 
 
 def _model_classes(outer: ClassRef) -> Iterator[ClassRef]:
