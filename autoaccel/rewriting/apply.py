@@ -50,6 +50,7 @@ class Concrete:
 
     def __init__(self, places: Places) -> None:
         self._places = places
+        self._texts: dict[cst.CSTNode, str] = {}
         for dress in (disguise.light, disguise.full):
             self._dressed = dress(places.text)
             self._module = _parse(self._dressed.text)
@@ -63,7 +64,21 @@ class Concrete:
     def edited(self, findings: Sequence[Finding]) -> str:
         """`apply`, for this text."""
         transformer = _Transformer(self._places, self._module, self._nodes, findings, self._dressed.shifts)
-        return self._dressed.reveal(transformer.result().code)
+        return self._dressed.reveal(self._code(transformer.result()))
+
+    def _code(self, module: cst.Module) -> str:
+        """`module.code`, where the top-level statements that no edit touches are generated once for all edits."""
+        if not module.has_trailing_newline:
+            return module.code
+        nodes = (*module.header, *module.body, *module.footer)
+        return "".join(map(self._code_of, nodes)) if nodes else module.code
+
+    def _code_of(self, node: cst.CSTNode) -> str:
+        if node not in self._nodes.ranges:
+            return self._module.code_for_node(node)
+        if node not in self._texts:
+            self._texts[node] = self._module.code_for_node(node)
+        return self._texts[node]
 
 
 def _parse(text: str) -> cst.Module:
