@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoaccel import __version__
 from autoaccel.discovery import Scope
-from autoaccel.patterns import Matcher, PatternError, Patterns, place_in
+from autoaccel.patterns import Matcher, PatternError, Patterns
 from autoaccel.selection import Choice, Selection, rules_of, tier_of
 from autoaccel.selection import ConfigError as ConfigError
 from autoaccel.selection import did_you_mean as did_you_mean
@@ -137,6 +137,7 @@ class _Governed:
     def __init__(self, chosen: Settings) -> None:
         self.settings = chosen
         self._choices: dict[tuple[str, ...], Choice] = {}
+        self._matchers: dict[Patterns, Matcher] = {}
 
     @cached_property
     def scope(self) -> Scope:
@@ -155,14 +156,12 @@ class _Governed:
         return self._choices[without]
 
     def _without(self, path: str) -> Iterable[str]:
-        for each, matcher in self._ignores:
-            place = place_in(each.patterns.folder, path) or os.path.basename(path)  # noqa: PTH119 - for each file
-            if matcher.covers(place) is not each.others:
+        for each in self.settings.ignores:
+            seen, place = each.patterns.seen_from(path)
+            if seen not in self._matchers:
+                self._matchers[seen] = seen.matcher()
+            if self._matchers[seen].covers(place) is not each.others:
                 yield from each.selectors
-
-    @cached_property
-    def _ignores(self) -> Sequence[tuple[PerFile, Matcher]]:
-        return [(each, each.patterns.matcher()) for each in self.settings.ignores]
 
 
 def plan(

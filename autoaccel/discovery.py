@@ -98,10 +98,11 @@ class _Walk:
     def is_forced_out(self, path: Path) -> bool:
         full = os.path.abspath(path)
         scope = self.scope_of(os.path.dirname(full))
-        return scope.force_exclude and any(
-            self._matcher(patterns).covers(place_in(patterns.folder, full) or path.name, is_folder=path.is_dir())
-            for patterns in scope.exclude
-        )
+        return scope.force_exclude and any(self._covers(patterns, full, path.is_dir()) for patterns in scope.exclude)
+
+    def _covers(self, patterns: Patterns, path: str, is_folder: bool) -> bool:
+        seen, place = patterns.seen_from(path)
+        return self._matcher(seen).covers(place, is_folder=is_folder)
 
     def itself(self, path: str) -> str:
         """The name that a file has without links."""
@@ -153,13 +154,14 @@ class _Walk:
         """What is left out below `base`, which was asked for: where it is left out itself, its inside is meant."""
         rules = []
         for patterns in scope.exclude:
-            matcher = self._matcher(patterns)
-            place = place_in(patterns.folder, base)
-            inside = place_in(base, patterns.folder) is not None or patterns.folder == base
-            if not inside and (place is None or matcher.covers(place, is_folder=True)):
-                rules.append(_Rule(base, matcher))
-            else:
-                rules.append(_Rule(patterns.folder, matcher))
+            if place_in(base, patterns.folder) is not None:
+                # Said from within, as by `autoaccel lint ..`.
+                rules.append(_Rule(base, self._matcher(patterns.elsewhere(base))))
+            elif patterns.folder != base and place_in(patterns.folder, base) is None:
+                patterns = patterns.elsewhere(base)
+            elif patterns.folder != base and self._covers(patterns, base, is_folder=True):
+                patterns = Patterns(patterns.lines, base)
+            rules.append(_Rule(patterns.folder, self._matcher(patterns)))
         return tuple(rules)
 
     def _matcher(self, patterns: Patterns) -> Matcher:

@@ -96,6 +96,21 @@ class Patterns:
         """Raises `PatternError`."""
         return Matcher(spelled_out(self.lines))
 
+    def elsewhere(self, folder: str) -> Patterns:
+        """What they say of another folder: those without a place, which mean a name wherever it stands."""
+        return Patterns(tuple(line for line in self.lines if not _ANCHORED.match(line)), folder)
+
+    def seen_from(self, path: str) -> tuple[Patterns, str]:
+        """What they say of a path, which may lie outside of their folder, and the place that it has for them."""
+        place = place_in(self.folder, path)
+        if place is not None:
+            return self, place
+        try:
+            top = os.path.commonpath([self.folder, path])
+        except ValueError:  # different drives
+            top = os.path.splitdrive(path)[0] + os.sep
+        return self.elsewhere(top), place_in(top, path) or ""
+
 
 def forgiving(lines: Sequence[str]) -> Matcher:
     """The patterns of a .gitignore: like git, which takes no offence at what is no pattern."""
@@ -132,6 +147,7 @@ def spelled_out(lines: Iterable[str]) -> list[str]:
 _WILD = re.compile(r"(\*+|\?|\[[!^]?\w+\]|\\.)")
 _PART = re.compile(rf"(?:{_WILD.pattern}|[^\[\]\\*?/])+")
 _NAME = re.compile(r"[^*?\[\\/]+")
+_ANCHORED = re.compile(r"!?(?!\*\*/[^/]+/?$)[^/]*/.")
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 

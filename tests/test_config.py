@@ -238,6 +238,18 @@ def test_per_file_ignores(tmp_path: Path, patterns: dict[str, list[str]], expect
     assert {name: words for name, words in without.items() if words} == expected
 
 
+def test_per_file_ignores_of_the_command_line_hold_for_files_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "src").mkdir()
+    monkeypatch.chdir(tmp_path / "src")
+    chosen = plan(tmp_path, inline=['per-file-ignores = {"tests/" = ["AA1"], "/top/" = ["AA2"]}'])
+    assert chosen.choice_for(tmp_path / "src/tests/a.py").without == ("AA1",)
+    assert chosen.choice_for(tmp_path / "tests/deep/a.py").without == ("AA1",)
+    assert chosen.choice_for(tmp_path / "top/a.py").without == ()
+    assert chosen.choice_for(Path("top/a.py")).without == ("AA2",)
+
+
 def test_rules_for_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "rules", lambda: tuple(RULES))
     path = tmp_path / "autoaccel.toml"

@@ -118,6 +118,21 @@ def test_what_is_named_can_be_forced_out(tmp_path: Path) -> None:
     assert (result.barren, result.problems) == ((), ())
 
 
+def test_names_are_excluded_wherever_one_stands(tmp_path: Path) -> None:
+    """`cd src; autoaccel lint .. ../lib`: what is said of names holds there, what is said of places does not."""
+    tree(tmp_path, "src/venv/a.py", "src/top/b.py", "venv/c.py", "top/d.py", "lib/venv/e.py", "lib/top/f.py")
+    scope = Scope((Patterns(("venv/", "/top/"), str(tmp_path / "src")),))
+
+    def names(*paths: Path, scope: Scope = scope) -> list[str]:
+        return [path.relative_to(tmp_path).as_posix() for path in find(paths, lambda _: scope).files]
+
+    assert names(tmp_path) == ["lib/top/f.py", "top/d.py"]
+    assert names(tmp_path / "lib") == ["lib/top/f.py"]
+    assert names(tmp_path / "venv") == ["venv/c.py"]
+    forced = Scope(scope.exclude, force_exclude=True)
+    assert names(tmp_path / "venv/c.py", tmp_path / "lib/venv", tmp_path / "top/d.py", scope=forced) == ["top/d.py"]
+
+
 def test_each_folder_has_its_own_scope(tmp_path: Path) -> None:
     tree(tmp_path, "a/x.py", "a/gen/y.py", "b/x.py", "b/gen/y.py", "b/old/z.py", "b/deep/old/z.py")
     outer = Scope((Patterns(("/b/x.py", "gen/"), str(tmp_path)),))

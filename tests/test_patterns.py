@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoaccel.patterns import Matcher, PatternError, forgiving, place_in, spelled_out
+from autoaccel.patterns import Matcher, PatternError, Patterns, forgiving, place_in, spelled_out
 
 NAMES = st.sampled_from(["a", "b", "ab", "a.py", "build", ".env", "é", "a b", "x!#", "*"])
 PLACES = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
@@ -85,6 +85,11 @@ def test_files_that_patterns_cover(pattern: str, place: str, expected: bool) -> 
 def test_braces_are_alternatives() -> None:
     assert spelled_out(["{a,b}/{c,d}.py", "{x}", "y"]) == ["a/c.py", "a/d.py", "b/c.py", "b/d.py", "{x}", "y"]
     assert set(spelled_out(["{c,d{1,2}}"])) == {"c", "d1", "d2"}
+
+
+def test_patterns_without_a_place_hold_elsewhere() -> None:
+    lines = ("build/", "!keep.py", "**/gen/", "**/a", "/top", "a/b", "!/c", "docs/**", "*.py", "**/a/b")
+    assert Patterns(lines, "/x").elsewhere("/y") == Patterns(("build/", "!keep.py", "**/gen/", "**/a", "*.py"), "/y")
 
 
 def test_what_is_no_pattern() -> None:
