@@ -206,11 +206,13 @@ class _Words:
 
     def _nearest(self, node: ast.AST) -> Iterator[ast.expr | ast.keyword]:
         """What is edited in a node, the outermost of it."""
-        for child in ast.iter_child_nodes(node):
+        waiting = list(ast.iter_child_nodes(node))  # not recursive: a sum of a thousand terms is a thousand levels deep
+        while waiting:
+            child = waiting.pop()
             if isinstance(child, ast.expr | ast.keyword) and (child in self._edited or child in self._dropped):
                 yield child
             else:
-                yield from self._nearest(child)
+                waiting.extend(ast.iter_child_nodes(child))
 
     def _code(self, code: Code) -> str:
         # What the finding itself puts in the place of a hole is not in it.
@@ -230,6 +232,8 @@ def _same(one: str, other: str) -> bool:
         return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
     except SyntaxError:
         return True  # a header, which holds its expressions apart by itself
+    except (ValueError, RecursionError, MemoryError):
+        return False
 
 
 def _one_line(text: str) -> str:

@@ -197,6 +197,15 @@ def test_very_long_code_is_shortened(subject: Subject) -> None:
     assert " … " in line
 
 
+def test_deep_expressions() -> None:
+    deep = " + ".join(["x"] * 2500)
+    subject = Subject(f"f({deep})\n")
+    (call,) = (each for each in ast.walk(subject.places.tree) if isinstance(each, ast.Call))
+    (line,) = words(subject, Replace(call, Code("{0}.g()", (call.args[0],))))
+    assert line.startswith("`f(x + x + ")
+    assert line.split(" -> ")[1].startswith("`(x + x + ")
+
+
 @pytest.mark.parametrize("path", sorted(FIXTURES.glob("scripts/*.py")), ids=lambda path: path.stem)
 def test_real_findings_are_said_in_single_lines(path: Path) -> None:
     text = path.read_bytes().decode("utf-8-sig")
