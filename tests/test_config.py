@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from autoaccel import __version__
-from autoaccel.config import EXCLUDE, ConfigError, PerFile, Plan, Settings, nearest, plan, read, settings
+from autoaccel.config import ConfigError, Plan, plan, settings
 from autoaccel.patterns import Patterns
 from autoaccel.rewriting import registry
 from autoaccel.rewriting.finding import Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel.selection import Selection, rule_named, selected
+from autoaccel.settings import EXCLUDE, PerFile, Settings, read
 
 RULES = [
     Rule("AA101", "create-on-device", Tier.EXACT, ()),
@@ -164,10 +165,9 @@ def test_nearest_file_that_speaks_of_autoaccel(tmp_path: Path) -> None:
     inner.mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text("[tool.autoaccel]\n")
     (tmp_path / "a" / "pyproject.toml").write_text("[tool.other]\n")
-    assert nearest(inner) == tmp_path / "pyproject.toml"
+    assert settings(inner).origin == tmp_path / "pyproject.toml"
     (inner / "autoaccel.toml").write_text("")
-    assert nearest(inner) == inner / "autoaccel.toml"
-    assert nearest(inner / "train.py") == inner / "autoaccel.toml"
+    assert settings(inner).origin == inner / "autoaccel.toml"
 
 
 def test_broken_files_that_do_not_speak_of_autoaccel_are_not_our_concern(tmp_path: Path) -> None:
