@@ -37,7 +37,7 @@ RULE = Rule(
     code="AA901",
     name="unused-suppression",
     tier=Tier.EXACT,
-    needles=(b"utoaccel", b"utoAccel", b"UTOACCEL", b"noqa", b"NOQA", b"NoQA"),
+    needles=(b"utoaccel", b"utoAccel", b"noqa", b"NOQA"),
     pattern=r"(?i)#\s*(?:autoaccel\s*:\s*(?:file-ignore|ignore|off|on)\b|noqa\s*:[^#\n]*\bAA\d)",
 )
 
