@@ -91,11 +91,11 @@ def _verdict(each: Suppression, account: Account) -> _Verdict:
     if each.kind == ON:
         # With words behind it, it may be prose.
         stray = all(each is not off.closed_by for off in account.suppressions) and _is_bare(each)
-        return _whole("silences nothing: nothing is switched off here" if stray else None)
+        return _whole("this comment ends no `off`" if stray else None)
     if each.blanket:
-        return _whole(_why((each, None), account, "silences nothing: no rule has anything to say here"))
+        return _whole(_why((each, None), account, "this comment silences nothing: no rule has anything to say here"))
     if not each.selectors:
-        return _whole("silences nothing: it names no rule")
+        return _whole("this comment silences nothing: it names no rule")
     reasons = {selector: _why((each, selector), account, "") for selector in each.selectors}
     lost = frozenset(selector for selector, reason in reasons.items() if reason is not None)
     silent = [selector for selector in each.selectors if reasons[selector] == ""]
@@ -113,7 +113,7 @@ def _why(mention: Mention, account: Account, nothing: str) -> str | None:
     if mention in account.used or not account.did_run(mention):
         return None
     declined = account.declined.get(mention)
-    return f"{declined.rule.code} is left alone here anyway: {declined.reason}" if declined else nothing
+    return f"`{declined.rule.code}` is left alone here anyway: {declined.reason}" if declined else nothing
 
 
 def _is_bare(each: Suppression) -> bool:
@@ -127,9 +127,9 @@ def _unknown(each: Suppression, account: Account) -> Iterator[str]:
     names = [name for rule in account.known for name in (rule.code, rule.name)]
     for selector in each.selectors:
         if selector.word.upper() != "ALL" and not any(selector.means(rule) for rule in account.known):
-            yield f"unknown rule {selector.word!r}{did_you_mean(selector.word, names)}"
+            yield f"unknown rule `{selector.word}`{did_you_mean(selector.word, names)}"
 
 
 def _listed(selectors: Sequence[Selector]) -> str:
-    *first, last = (each.word for each in selectors)
+    *first, last = (f"`{each.word}`" for each in selectors)
     return f"{', '.join(first)} and {last}" if first else last

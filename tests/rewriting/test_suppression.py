@@ -212,16 +212,16 @@ def test_unused(before: str, after: str | None, end: str) -> None:
 @pytest.mark.parametrize(
     ("text", "messages"),
     [
-        ("x = 1  # autoaccel: ignore[AA101]\n", ["AA101 silences nothing here"]),
-        ("x = 1  # autoaccel: ignore[AA101, aa2]\n", ["AA101 and aa2 silence nothing here"]),
-        ("x = 1  # autoaccel: ignore\n", ["silences nothing: no rule has anything to say here"]),
-        ("x = 1  # autoaccel: ignore[]\n", ["silences nothing: it names no rule"]),
-        ("x = 1  # autoaccel: on\n", ["silences nothing: nothing is switched off here"]),
-        ("f(*a)  # autoaccel: ignore[AA101]\n", ["AA101 is left alone here anyway: nobody knows what it gets"]),
-        ("x = 1  # autoaccel: ignore[AA1O1]\n", ["unknown rule 'AA1O1'; did you mean 'AA101'?"]),
+        ("x = 1  # autoaccel: ignore[AA101]\n", ["`AA101` silences nothing here"]),
+        ("x = 1  # autoaccel: ignore[AA101, aa2]\n", ["`AA101` and `aa2` silence nothing here"]),
+        ("x = 1  # autoaccel: ignore\n", ["this comment silences nothing: no rule has anything to say here"]),
+        ("x = 1  # autoaccel: ignore[]\n", ["this comment silences nothing: it names no rule"]),
+        ("x = 1  # autoaccel: on\n", ["this comment ends no `off`"]),
+        ("f(*a)  # autoaccel: ignore[AA101]\n", ["`AA101` is left alone here anyway: nobody knows what it gets"]),
+        ("x = 1  # autoaccel: ignore[AA1O1]\n", ["unknown rule `AA1O1`; did you mean 'AA101'?"]),
         (
             "x = 1  # autoaccel: ignore[AA101, elsewhere]\n",
-            ["AA101 silences nothing here", "unknown rule 'elsewhere'"],
+            ["`AA101` silences nothing here", "unknown rule `elsewhere`"],
         ),
     ],
 )
@@ -289,9 +289,9 @@ def test_code_and_comments_together() -> None:
 def test_a_finding_without_edits_is_left_to_humans() -> None:
     result = rewrite("x = 1  # autoaccel: ignore[AA999]\n")
     assert not result.applied
-    assert [record.message for record in result.skipped] == ["unknown rule 'AA999'; did you mean 'AA901'?"]
+    assert [record.message for record in result.skipped] == ["unknown rule `AA999`; did you mean 'AA901'?"]
     result = rewrite("f()  # autoaccel: ignore[AA999]\nx = 1  # noqa: AA101\n")
-    assert [record.message for record in result.skipped] == ["unknown rule 'AA999'; did you mean 'AA901'?"]
+    assert [record.message for record in result.skipped] == ["unknown rule `AA999`; did you mean 'AA901'?"]
 
 
 @pytest.mark.usefixtures("known")
