@@ -122,8 +122,7 @@ def _origins(script: Script) -> Iterator[Origin]:
 def _training_forwards(script: Script) -> Iterator[ast.Call]:
     """Calls of models in scopes with a backward pass, and in what these scopes call; not the calls inside models."""
     pending: list[tuple[Script, ast.AST]] = []
-    for step in script.training:
-        pending.extend((script, home) for home in step.homes)
+    pending.extend((script, home) for home in script.training_homes)
     seen: set[ast.AST] = set()
     while pending:
         other, home = pending.pop()

@@ -90,7 +90,7 @@ def _only_called(script: Script, function: ast.FunctionDef) -> bool:
 
 
 def _called_in_training(script: Script, function: ast.FunctionDef) -> bool:
-    homes = {home for each in script.project.related(script) for step in each.training for home in step.homes}
+    homes = {home for each in script.project.related(script) for home in each.training_homes}
     for other, call in script.callers(function):
         if (other.function(call) or other.tree) in homes and other.loops(call):
             return True

@@ -100,7 +100,7 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
 def _is_tried_out(script: Script, call: ast.Call) -> bool:
     """Whether a module's own lines only call a fresh model once, to see that it runs: nothing in the file is trained
     or read from somewhere."""
-    if _HAS_WEIGHTS.search(script.text) or script.training or not runs_once(script, call):
+    if _HAS_WEIGHTS.search(script.text) or script.training_homes or not runs_once(script, call):
         return False
     return made_here(script, call.func, script.tree)
 

@@ -400,6 +400,11 @@ class Script:
         alone."""
         return training.find(self)
 
+    @cached_property
+    def training_homes(self) -> tuple[ast.AST, ...]:
+        """The functions (or the module) that hold a part of a training step."""
+        return training.homes(self)
+
     # -- the whole file
 
     @cached_property

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autoaccel.script import hazards
@@ -54,21 +55,45 @@ class OptimizerStep:
     each: tuple[ast.expr, ast.expr] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class TrainingStep:
-    """One component.
+    """One component; `converted` says that it uses the runtime already. Without slots, for what is cached."""
 
-    `problems` say, with their places, why it must be left as it is; `converted` that it uses the runtime already.
-    """
-
+    script: Script
     backwards: tuple[Backward, ...]
     steps: tuple[OptimizerStep, ...]
     homes: tuple[Home, ...]
-    clips: tuple[ast.Call, ...]
-    zero_grads: tuple[ast.Call, ...]
-    forwards: tuple[ast.Call, ...]
-    problems: tuple[Problem, ...]
+    crossings: dict[Home, str]
     converted: bool
+
+    @cached_property
+    def problem(self) -> Problem | None:
+        """The first of the reasons, with its place, why it must be left as it is: one is enough, and they are dear."""
+        return next(_problems(self), None)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """All of them."""
+        return tuple(_problems(self))
+
+    @property
+    def zero_grads(self) -> tuple[ast.Call, ...]:
+        return tuple(
+            call for call in self._calls() if isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad"
+        )
+
+    @property
+    def forwards(self) -> tuple[ast.Call, ...]:
+        return tuple(call for call in self._calls() if Effect.FORWARD in call_effects(self.script, call))
+
+    def _calls(self) -> Iterator[ast.Call]:
+        return (call for home in self.homes for call in calls_in(self.script, home))
+
+
+def homes(script: Script) -> tuple[Home, ...]:
+    """The functions of a file that hold a part of a training step."""
+    calls = (call for call in script.find(ast.Call) if is_backward(script, call) or is_step(script, call))
+    return tuple(dict.fromkeys(_home(script, call) for call in calls))
 
 
 def find(script: Script) -> tuple[TrainingStep, ...]:
@@ -205,7 +230,7 @@ class _Groups:
 
 
 def _connect(script: Script, groups: _Groups, steps: list[OptimizerStep]) -> dict[Home, str]:
-    """Join what belongs together; returns the homes whose step goes on in another file, with that file's name."""
+    """Join what belongs together; returns the homes that another file calls to do a part, with that file's name."""
     crossings: dict[Home, str] = {}
     homes = list(groups.members)
     by_class: dict[ast.AST, Home] = {}
@@ -221,9 +246,6 @@ def _connect(script: Script, groups: _Groups, steps: list[OptimizerStep]) -> dic
                 crossings[home] = other.path.name if other.path is not None else "another file"
             else:
                 groups.join(home, caller)
-        foreign = _foreign(script, home)
-        if foreign is not None:
-            crossings[home] = foreign
     for step in steps:
         for part in (inner for argument in step.call.args for inner in ast.walk(argument)):
             if isinstance(part, ast.Name):
@@ -281,18 +303,8 @@ def _component(
     steps: list[OptimizerStep],
     crossings: dict[Home, str],
 ) -> TrainingStep:
-    calls = [call for home in sorted(homes, key=_line) for call in calls_in(script, home)]
     converted = any(each.scaled and _by_runtime(script, each) for each in backwards) or _has_region(script, homes)
-    return TrainingStep(
-        tuple(backwards),
-        tuple(steps),
-        tuple(sorted(homes, key=_line)),
-        tuple(call for call in calls if Effect.GRADIENTS in call_effects(script, call)),
-        tuple(call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad"),
-        tuple(call for call in calls if Effect.FORWARD in call_effects(script, call)),
-        tuple(_problems(script, homes, backwards, steps, crossings)),
-        converted,
-    )
+    return TrainingStep(script, tuple(backwards), tuple(steps), tuple(sorted(homes, key=_line)), crossings, converted)
 
 
 def _line(home: Home) -> int:
@@ -326,19 +338,16 @@ def _by_runtime(script: Script, backward: Backward) -> bool:
             return False
 
 
-def _problems(
-    script: Script,
-    homes: frozenset[Home],
-    backwards: list[Backward],
-    steps: list[OptimizerStep],
-    crossings: dict[Home, str],
-) -> Iterator[Problem]:
+def _problems(found: TrainingStep) -> Iterator[Problem]:
+    script, backwards, steps = found.script, found.backwards, found.steps
+    homes = found.homes
     place = [*(each.call for each in backwards), *(each.call for each in steps)][0]
     for label in sorted(script.frameworks):
         yield place, f"{label} runs the training step"
     for home in homes:
-        if home in crossings:
-            yield place, f"a part of the training step is in {crossings[home]}"
+        elsewhere = _foreign(script, home) or found.crossings.get(home)
+        if elsewhere is not None:
+            yield place, f"a part of the training step is in {elsewhere}"
     if not steps:
         outside = [each for home in homes for each in _calling_wrapped(script, home)]
         reason = (

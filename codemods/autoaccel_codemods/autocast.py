@@ -70,7 +70,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     for step in script.training:
         if step.converted:
             continue
-        problem = next(iter((*step.problems, *_single(script, step))), None)
+        problem = step.problem or next(_single(script, step), None)
         if problem is None:
             found = regions.plan(script, step)
             # Where float16 is out of the question no gradient needs a scaler.
