@@ -4,3 +4,5 @@ Nothing heavy is imported here: rewritten scripts import `autoaccel.runtime`, an
 """
 
 __version__ = "0.1.0"
+
+HOME = "https://github.com/autoaccel/autoaccel"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from autoaccel import HOME
 from autoaccel.reports.context import reasons
 from autoaccel.reports.json import dumped
 from autoaccel.rewriting.places import split_lines
@@ -16,15 +17,13 @@ if TYPE_CHECKING:
     from autoaccel.reports.context import Context
     from autoaccel.rewriting.record import Range, Record, Report
 
-_HOME = "https://github.com/autoaccel/autoaccel"
-
 
 def render(reports: Sequence[Report], context: Context) -> str:
     return dumped(
         {
             "diagnostics": [item for report in reports for item in _diagnostics(report, context)],
             "severity": "WARNING",
-            "source": {"name": "autoaccel", "url": _HOME},
+            "source": {"name": "autoaccel", "url": HOME},
         }
     )
 

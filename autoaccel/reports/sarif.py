@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_from_bytes
 
-from autoaccel import __version__
+from autoaccel import HOME, __version__
 from autoaccel.reports.context import reasons
 from autoaccel.reports.fingerprints import fingerprints
 from autoaccel.reports.json import dumped
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from autoaccel.rewriting.rule import Rule
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_HOME = "https://github.com/autoaccel/autoaccel"
 _ROOT = "%SRCROOT%"
 
 
@@ -30,7 +29,7 @@ def render(reports: Sequence[Report], context: Context) -> str:
     found = {each.code: each for report in reports for each in report.findings}
     order = sorted(found)
     driver = {
-        "informationUri": _HOME,
+        "informationUri": HOME,
         "name": "autoaccel",
         "rules": _rules([found[code] for code in order], context),
         "semanticVersion": __version__,

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from autoaccel import HOME
 from autoaccel.rewriting.finding import Edit, Finding, Skipped, Tier
 
 if TYPE_CHECKING:
     from autoaccel.rewriting.suppression import Account
     from autoaccel.script import Script
 
-_PAGES = "https://github.com/autoaccel/autoaccel/blob/main/docs/rules"
+_PAGES = f"{HOME}/blob/main/docs/rules"
 _BUILT_IN = "autoaccel_codemods."
 
 Check = Callable[["Script"], Iterator[Finding | Skipped]]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 import types
+from pathlib import Path
 
 import pytest
 
+from autoaccel import HOME
 from autoaccel.reports.rules import explanation_markdown, explanation_text, table_markdown
 from autoaccel.rewriting.finding import Tier
 from autoaccel.rewriting.rule import Rule
@@ -64,3 +67,8 @@ def test_rules_of_others_have_no_page_of_ours(rule: Rule) -> None:
     urls.append(rule.url)
     page = "https://github.com/autoaccel/autoaccel/blob/main/docs/rules/faster.md"
     assert urls == ["https://pytorch.org/docs", None, page]
+
+
+def test_home_is_the_one_of_the_package(repository: Path) -> None:
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    assert project["urls"]["Homepage"] == HOME
