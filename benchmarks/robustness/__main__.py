@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import tempfile
 from pathlib import Path
 
+from benchmarks.robustness.commands import problems, sample
 from benchmarks.robustness.reporting import Tally, text
-from benchmarks.robustness.running import Effort, collect, run
+from benchmarks.robustness.running import Effort, collect, known, run
 
 
 def main() -> int:
@@ -19,6 +21,7 @@ def main() -> int:
     parser.add_argument("--probes", type=int, default=5, metavar="N", help="every N-th file with probes")
     parser.add_argument("--limit", type=int, help="so many files, drawn by chance")
     parser.add_argument("--seconds", type=int, default=60, help="of CPU time for one file")
+    parser.add_argument("--commands", type=int, default=0, metavar="N", help="afterwards the commands, on 2 N files")
     arguments = parser.parse_args()
     items = list(collect(arguments.folders))
     print(f"{len(items)} different files", file=sys.stderr)
@@ -31,7 +34,13 @@ def main() -> int:
             print(f"{kind}: {verdict.path}: {said}", file=sys.stderr)
         result.add(verdict)
     print(text(result))
-    return 1 if result.problems else 0
+    wrong = []
+    if arguments.commands:
+        files = sample(list(known(arguments.state).values()), arguments.commands)
+        with tempfile.TemporaryDirectory() as place:
+            wrong = list(problems(files, Path(place)))
+        print(f"\ncommands on {len(files)} files: {len(wrong)} problems", *wrong, sep="\n  ")
+    return 1 if result.problems or wrong else 0
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from autoaccel.rewriting import check
 from autoaccel.rewriting.finding import Code, Finding, InsertBefore, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Project, Script
-from benchmarks.robustness import judging, probing, running
+from benchmarks.robustness import commands, judging, probing, running
 from benchmarks.robustness.judging import Depth, Verdict, judge
 from benchmarks.robustness.reporting import tally, text
 from benchmarks.robustness.running import Effort, Item, collect, known, run
@@ -170,3 +171,32 @@ def test_the_report_counts_kinds() -> None:
     assert "       2 files" in said
     assert "crash: 1\n  b.py: boom" in said
     assert "       1 cannot decode: x" in said
+
+
+def test_commands_on_a_sample(script: Path, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    (script.parent / "crlf.py").write_bytes(SCRIPT.replace("\n", "\r\n").rstrip().encode())
+    (script.parent / "broken.py").write_text("for\n", encoding="utf-8")
+    verdicts = [
+        Verdict(str(script), 1, True, changed=True),
+        Verdict(str(script.parent / "crlf.py"), 1, True, changed=True),
+    ]
+    files = commands.sample([*verdicts, Verdict(str(script.parent / "broken.py"), 1, False)], 5)
+    assert sorted(path.name for path in files) == ["broken.py", "crlf.py", "train.py"]
+    assert list(commands.problems(files, place)) == []
+    # Left behind is what `rewrite` wrote.
+    assert [b"device=device" in path.read_bytes() for path in sorted(place.glob("*/*.py"))].count(True) == 2
+
+
+def test_commands_that_go_wrong_are_seen(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git = commands._git
+
+    def broken(place: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        done = git(place, *arguments)
+        for path in place.glob("*/train.py"):
+            path.write_text("from torch import nn\n", encoding="utf-8")
+        return done
+
+    monkeypatch.setattr(commands, "_git", broken)
+    found = list(commands.problems([script], tmp_path / "place"))
+    assert "lint changed a file" in found
