@@ -48,6 +48,7 @@ def test_rules_bring_their_help() -> None:
     for rule in registry.rules():
         path = next(iter(sorted((FIXTURES / rule.name).glob("*.in.py"))))
         reports.append(lint(path.read_text(), path, registry.rules(), changes=True))
+    assert not [report.failures for report in reports if report.failures]
     texts = {report.path: Path(report.path).read_text() for report in reports}
     run = run_of(reports, text=texts.__getitem__, rules=registry.rules, root=FIXTURES.parent, problems=())
     found = {each["ruleId"] for each in run["results"]}
