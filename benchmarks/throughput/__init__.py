@@ -1,0 +1,1 @@
+"""Files per CPU-second of `autoaccel lint` and of TorchFix on the same trees, in one run."""
