@@ -30,6 +30,8 @@ class Effect(enum.Flag):
     YIELDS = enum.auto()
 
 
+# Methods that are named after a phase of the step, or after gradients.
+_PHASE = re.compile(r"(^|_)(before|after|pre|post|on|grads?|gradients?|mask)(_|$)")
 _CLIPS = frozenset(
     """torch.nn.utils.clip_grad_norm_ torch.nn.utils.clip_grad_norm torch.nn.utils.clip_grad_value_
     torch.nn.utils.clip_grad_value torch.nn.utils.get_total_norm torch.nn.utils.clip_grads_with_norm_""".split()
@@ -145,7 +147,7 @@ def _call_effects(script: Script, call: ast.Call) -> Effect:
 
 def _is_handed_optimizer(script: Script, call: ast.Call) -> bool:
     """A method of an unknown object that is given an optimizer may clip or mask gradients: a pruning schedule."""
-    if not isinstance(call.func, ast.Attribute) or script.callees(call):
+    if not isinstance(call.func, ast.Attribute) or not _PHASE.search(call.func.attr) or script.callees(call):
         return False
     arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
     given = any(

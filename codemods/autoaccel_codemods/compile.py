@@ -117,6 +117,8 @@ def _whole_file(script: Script) -> str | None:
     """What the file does that forbids compiling any of its models."""
     if script.frameworks:
         return f"{', '.join(sorted(script.frameworks))} compiles models in its own way"
+    if any(_hooks(each, call) for each in script.project.related(script) for call in each.find(ast.Call)):
+        return "hooks do not run inside compiled code"
     for call in script.find(ast.Call):
         name = script.qualname(call.func)
         if name in _WHOLE_FILE:
@@ -124,10 +126,13 @@ def _whole_file(script: Script) -> str | None:
         if name is not None and name.startswith(_ELSEWHERE):
             return "the model is sharded, remote or quantized"
         if isinstance(call.func, ast.Attribute) and name is None:
-            if call.func.attr in _HOOKS:
-                return "hooks do not run inside compiled code"
             if call.func.attr == "compile":
                 return "the script compiles already"
             if call.func.attr == "share_memory":
                 return "several processes train it, and each would compile it"
     return None
+
+
+def _hooks(script: Script, call: ast.Call) -> bool:
+    """`layer.register_forward_hook(…)` on whatever this or a related file is handed: it may be the model."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _HOOKS and script.qualname(call.func) is None
