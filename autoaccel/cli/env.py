@@ -52,7 +52,7 @@ def tool_facts() -> dict[str, str]:
         "platform": platform.platform(),
         "processors": str(os.cpu_count()),
     }
-    for package in ("click", "libcst", "pathspec"):
+    for package in ("click", "libcst"):
         try:
             facts[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

@@ -45,7 +45,6 @@ HEAVY = {
     "importlib.metadata",
     "libcst",
     "multiprocessing",
-    "pathspec",
     "tempfile",
     "torch",
 }
