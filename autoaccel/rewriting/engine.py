@@ -258,12 +258,12 @@ def _culprits(analysis: Analysis, findings: Sequence[Finding]) -> str:
 
 
 def _outside_tests(script: Script, findings: Sequence[Finding]) -> tuple[list[Finding], list[Skipped]]:
-    """Tests check what code does in a moment: no rule has anything to gain there."""
-    from autoaccel.script.unit_tests import in_unit_test
+    """Tests and benchmarks are about the code as it stands: no rule has anything to gain there."""
+    from autoaccel.script.unit_tests import reason_to_keep
 
-    kept = [each for each in findings if not in_unit_test(script, each.node)]
-    reason = "a unit test has no time to gain"
-    return kept, [Skipped(each.rule, each.node, reason) for each in findings if each not in kept]
+    reasons = {each: reason_to_keep(script, each.node) for each in findings}
+    kept = [each for each, reason in reasons.items() if reason is None]
+    return kept, [Skipped(each.rule, each.node, reason) for each, reason in reasons.items() if reason is not None]
 
 
 def _by_tier(findings: Sequence[Finding], tier: Tier, *, deterministic: bool) -> tuple[list[Finding], list[Skipped]]:

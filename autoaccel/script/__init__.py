@@ -43,7 +43,7 @@ Models and evaluation:
     pure            tensor functions worth compiling
     evaluation      passes that only evaluate
     sampling        forwards amid training that are only looked at
-    unit_tests      places that belong to tests
+    unit_tests      places that belong to tests and benchmarks
     repetition      places that run a single time
     imports         dotted names that a file imports
 """

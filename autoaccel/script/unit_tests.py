@@ -1,4 +1,4 @@
-"""Code that tests other code: it runs once, on a few numbers, and checks what it was written for."""
+"""Code that tests or measures other code: it runs once, on a few numbers, and is about what stands there."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 _FRAMEWORKS = re.compile(r"(pytest|unittest|torch\.testing\._internal)(\.(?!mock\b)|$)")
 _A_SUITE = 3  # so many `test_…` functions in a file of that name are tests, also where the file calls them itself
 _FILE = re.compile(r"(test_\w+|\w+_test|conftest)\.py")
+
+
+def reason_to_keep(script: Script, node: ast.AST) -> str | None:
+    """Why a place is left as it is whatever could be gained there; None for most."""
+    if any(name.startswith("torch.utils.benchmark") for name in imported(script)):
+        return "a benchmark measures what is written"
+    return "a unit test has no time to gain" if in_unit_test(script, node) else None
 
 
 def in_unit_test(script: Script, node: ast.AST) -> bool:
