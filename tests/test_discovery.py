@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -79,6 +81,38 @@ def test_gitignore(tmp_path: Path) -> None:
     assert found(tmp_path, "src") == ["src/b.py", "src/gen/keep.py"]
     assert found(tmp_path, "out") == ["out/a.py"]
     assert len(found(tmp_path, gitignore=False)) == 5
+
+
+IGNORED = (
+    "x.py", "*.py", "!keep.py", "gen/", "/gen", "a/*", "!a/b/", "**/build/", "b/**", "!b/a", "a/**/y.py",
+    "/*/x.py", "!*.py",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_files_that_git_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Patterns at all levels of a random tree, from its root and from the folders in it."""
+    chance = random.Random(seed)
+    for name, value in {"GIT_CONFIG_GLOBAL": os.devnull, "HOME": "/none", "XDG_CONFIG_HOME": "/none"}.items():
+        monkeypatch.setenv(name, value)
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    for _ in range(25):
+        place = "/".join(chance.choices(["a", "b", "gen", "build"], k=chance.randint(0, 3)))
+        tree(tmp_path, f"{place or '.'}/{chance.choice(['x.py', 'y.py', 'keep.py'])}")
+    folders = sorted({path.parent for path in tmp_path.rglob("*.py")} | {tmp_path})
+    for folder in chance.sample(folders, min(4, len(folders))):
+        (folder / ".gitignore").write_text("\n".join(chance.choices(IGNORED, k=chance.randint(1, 4))))
+    (tmp_path / ".git/info/exclude").write_text(chance.choice(IGNORED))
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+
+    seen = git("ls-files", "-o", "--exclude-standard", "*.py").splitlines()
+    assert sorted(found(tmp_path)) == sorted(seen)
+    for folder in folders[1:]:
+        place = folder.relative_to(tmp_path).as_posix() + "/"
+        if not git("check-ignore", place):  # else it is looked into because it is named
+            assert sorted(found(tmp_path, place)) == sorted(name for name in seen if name.startswith(place))
 
 
 def test_gitignore_as_forgiving_as_git(tmp_path: Path) -> None:
