@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from functools import cache
-from importlib import metadata
+from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from autoaccel.rewriting.rule import Rule
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "autoaccel.codemods"
 
@@ -22,7 +27,7 @@ def rules() -> tuple[Rule, ...]:
     import autoaccel_codemods
 
     found = [_rule(importlib.import_module(f"autoaccel_codemods.{name}")) for name in autoaccel_codemods.MODULES]
-    for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+    for entry in _packs():
         found.extend(_pack(entry))
     known: dict[str, Rule] = {}
     for rule in found:
@@ -33,7 +38,24 @@ def rules() -> tuple[Rule, ...]:
     return tuple(found)
 
 
-def _pack(entry: metadata.EntryPoint) -> list[Rule]:
+def _packs() -> list[EntryPoint]:
+    """The entry points of packs. Few environments have one, and importing the library that finds them takes long."""
+    if not any(_announces(Path(folder)) for folder in sys.path):
+        return []
+    from importlib import metadata
+
+    return sorted(metadata.entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
+
+
+def _announces(folder: Path) -> bool:
+    """Whether a distribution in a folder, or whatever else is on the path, may announce a pack."""
+    if folder.is_file():  # a zip
+        return True
+    found = (*folder.glob("*.dist-info/entry_points.txt"), *folder.glob("*.egg-info/entry_points.txt"))
+    return any(GROUP.encode() in file.read_bytes() for file in found)
+
+
+def _pack(entry: EntryPoint) -> list[Rule]:
     """The rules of an entry point: a module with `RULE`, or a package whose `MODULES` names such modules."""
     try:
         loaded = entry.load()
