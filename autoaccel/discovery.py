@@ -227,7 +227,8 @@ _EXCLUDES_FILE = re.compile(r"^\s*excludesfile\s*=\s*\"?([^\"\n]+?)\"?\s*$", re.
 
 def _ignore_file(folder: str, file: str) -> tuple[_Rule, ...]:
     try:
-        lines = Path(file).read_text(encoding="utf-8-sig", errors="replace").splitlines()
+        # Not splitlines: to git only a newline ends a line.
+        lines = Path(file).read_bytes().decode("utf-8-sig", "replace").replace("\r\n", "\n").split("\n")
     except OSError:
         return ()
     return (_Rule(folder, forgiving(lines)),)
