@@ -1,0 +1,99 @@
+"""What is said of files does not depend on who looks at them, in which company, and after what."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from autoaccel import conversion, inspection
+from autoaccel.config import Plan, Settings
+
+PLAN = Plan(Settings())
+
+
+@pytest.fixture
+def files(tmp_path: Path, repository: Path) -> list[Path]:
+    """Scripts of several files, and some of one."""
+    for folder in sorted((repository / "fixtures").glob("*/*/")):
+        if list(folder.glob("*.py")) and folder.parent.name != "unused-suppression":
+            shutil.copytree(folder, tmp_path / folder.parent.name / folder.name)
+    for script in sorted((repository / "fixtures" / "scripts").glob("m*.py")):
+        shutil.copy(script, tmp_path / script.name)
+    found = sorted(tmp_path.rglob("*.py"))
+    assert len(found) > 40
+    return found
+
+
+def partition(files: Sequence[Path], chance: random.Random) -> list[list[Path]]:
+    """All files in some order, in parts of some size."""
+    rest = chance.sample(list(files), len(files))
+    parts = []
+    while rest:
+        size = chance.randint(1, 9)
+        parts.append(rest[:size])
+        rest = rest[size:]
+    return parts
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_order_and_company(files: list[Path], monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    expected = inspection.inspect(files, PLAN, jobs=1)
+    assert [report.path for report in expected] == [str(path) for path in files]
+    assert sum(len(report.findings) for report in expected) > 20 and any(report.skipped for report in expected)
+    chance = random.Random(seed)
+    monkeypatch.setattr(inspection, "shards", lambda concerned: partition(concerned, chance))
+    assert inspection.inspect(files, PLAN, jobs=1) == expected
+
+
+def test_each_file_on_its_own_in_several_processes(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = inspection.inspect(files, PLAN, jobs=1, changes=True)
+    monkeypatch.setattr(inspection, "_SHARD", 1)
+    assert inspection.inspect(files, PLAN, jobs=3, changes=True) == expected
+
+
+@pytest.mark.parametrize("texts", [True, False])
+def test_rewriting(files: list[Path], monkeypatch: pytest.MonkeyPatch, texts: bool) -> None:
+    expected = conversion.rewrite_files(files, PLAN, texts=texts, jobs=1)
+    assert [outcome.path for outcome in expected] == files
+    monkeypatch.setattr(inspection, "_SHARD", 2)
+    assert conversion.rewrite_files(files, PLAN, texts=texts, jobs=2) == expected
+
+
+def test_progress_counts_every_file_once(files: list[Path]) -> None:
+    for run in (inspection.inspect, lambda *rest, **more: conversion.rewrite_files(*rest, texts=False, **more)):
+        counts: list[int] = []
+        run(files, PLAN, jobs=1, progress=counts.append)
+        assert sum(counts) == len(files)
+
+
+def test_a_file_that_is_gone_is_a_failure(tmp_path: Path) -> None:
+    (report,) = inspection.inspect([tmp_path / "gone.py"], PLAN)
+    assert [failure.code for failure in report.failures] == ["unreadable"]
+    (outcome,) = conversion.rewrite_files([tmp_path / "gone.py"], PLAN, texts=False)
+    assert isinstance(outcome, conversion.Refused)
+
+
+def test_a_defect_concerns_its_file_alone(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    from autoaccel.rewriting import linting
+
+    whole = linting.lint
+    bad = next(path for path in files if path.name == "mnist.py")
+
+    def fails(text: str, path: Path, *rest: object, **more: object) -> object:
+        if path == bad:
+            raise ZeroDivisionError("by accident")
+        return whole(text, path, *rest, **more)  # type: ignore[arg-type]
+
+    expected = {report.path: report for report in inspection.inspect(files, PLAN, jobs=1)}
+    monkeypatch.setattr(linting, "lint", fails)
+    for report in inspection.inspect(files, PLAN, jobs=1):
+        if report.path == str(bad):
+            (failure,) = report.failures
+            assert failure.message == f"{bad}: internal error, the file is left alone: ZeroDivisionError: by accident"
+            assert "raise ZeroDivisionError" in failure.traceback
+        else:
+            assert report == expected[report.path]
