@@ -78,6 +78,20 @@ def test_a_warm_run_imports_neither_rules_nor_parsers(project: Path, output_form
     assert set(warm.stderr.split()) & HEAVY == set()
 
 
+def test_runs_at_the_same_time(project: Path) -> None:
+    arguments = ("lint", "--output-format", "concise", ".")
+    expected = execute(*arguments, "--no-cache", folder=project)
+    runs = [
+        subprocess.Popen([*COMMAND, *arguments], cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    for run in runs:
+        stdout, stderr = run.communicate(timeout=120)
+        assert (run.returncode, stdout, stderr) == (1, expected.stdout, expected.stderr)
+    assert len(list((project / ".autoaccel_cache").glob("lint-*.json"))) == 1
+    assert not list((project / ".autoaccel_cache").glob(".*.tmp"))
+
+
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 @pytest.mark.parametrize("command", ["lint", "rewrite --diff"])
 def test_however_many_share_the_work_they_say_the_same(project: Path, method: str, command: str) -> None:
