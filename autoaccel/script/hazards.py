@@ -271,6 +271,8 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
                 and not node.args
             ):
                 return f"the model converts with .{node.func.attr}()"
+            if _is_running_statistic(node.func):
+                return "the model keeps running averages by hand, which low precision would not keep"
             if _log_of_complement(script, node):
                 return "log(1 - p) of rounded probabilities is infinite"
             if (
@@ -285,6 +287,15 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
                 if script.kind(target.value) not in (Kind.SEQUENCE, Kind.MAPPING, Kind.NUMBER):
                     return "a tensor is written by index, which needs one precision for both sides"
     return None
+
+
+def _is_running_statistic(function: ast.expr) -> bool:
+    """`self.cluster_size.data.mul_(…)`: a buffer that a forward pass averages into."""
+    match function:
+        case ast.Attribute(value=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr="data"), attr=name):
+            return name.endswith("_")
+        case _:
+            return False
 
 
 def _leaves_torch(script: Script, node: ast.AST) -> ast.expr | None:

@@ -98,9 +98,12 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
 
 
 def _is_tried_out(script: Script, call: ast.Call) -> bool:
-    """Whether a module's own lines only call a fresh model once, to see that it runs: nothing in the file is trained
-    or read from somewhere."""
-    if _HAS_WEIGHTS.search(script.text) or script.training_homes or not runs_once(script, call):
+    """Whether a module's own lines only call a fresh model once, to see that it runs: no optimizer steps in the
+    file, and nothing is read from somewhere."""
+    if _HAS_WEIGHTS.search(script.text) or not runs_once(script, call):
+        return False
+    steps = script.training if script.training_homes else ()
+    if any(step.steps or not all(runs_once(script, each.call) for each in step.backwards) for step in steps):
         return False
     return made_here(script, call.func, script.tree)
 
