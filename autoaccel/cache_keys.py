@@ -9,14 +9,14 @@ from hashlib import blake2b
 from importlib.machinery import PathFinder
 
 from autoaccel import __version__
-
-_GROUP = "autoaccel.codemods"
+from autoaccel.packs import GROUP, announced
 
 
 def fingerprint() -> str:
     """Another text whenever the same file might be judged otherwise."""
     own = (f"{name} {_sources(name)}" for name in ("autoaccel", "autoaccel_codemods"))
-    return "\n".join((__version__, sys.implementation.name, sys.version, *own, *sorted(_packs())))
+    packs = (f"{name} {text} {' '.join(map(_sources, _packages(text)))}" for name, text in announced())
+    return "\n".join((__version__, sys.implementation.name, sys.version, *own, *sorted(packs)))
 
 
 def _sources(package: str) -> str:
@@ -47,26 +47,8 @@ def _files(path: str, name: str) -> Iterator[tuple[str, os.stat_result]]:
                 yield from _files(entry.path, f"{name}/{entry.name}")
 
 
-def _packs() -> Iterator[str]:
-    """The distributions that announce rules, found as `importlib.metadata` does, whose import alone takes longer."""
-    for place in dict.fromkeys(sys.path):
-        try:
-            with os.scandir(place or ".") as entries:
-                found = [entry for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
-        except OSError:
-            continue
-        for entry in found:
-            try:
-                with open(os.path.join(entry.path, "entry_points.txt"), encoding="utf-8") as file:
-                    text = file.read()
-            except (OSError, ValueError):
-                continue
-            if _GROUP in text:
-                yield f"{entry.name} {text} {' '.join(map(_sources, _packages(text)))}"
-
-
 def _packages(entry_points: str) -> list[str]:
     """The packages that the rules of a distribution lie in."""
-    section = entry_points.partition(f"[{_GROUP}]")[2].partition("\n[")[0]
+    section = entry_points.partition(f"[{GROUP}]")[2].partition("\n[")[0]
     values = [line.partition("=")[2].strip() for line in section.splitlines() if "=" in line]
     return [value.partition(":")[0].partition(".")[0] for value in values]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from autoaccel.selection import Choice
 
 _SHARD = 16  # files: neighbours share what is parsed, and a slow folder must not keep one process busy to the end
-_MANY = 100_000  # objects, about 10 MB
 _ENOUGH = 24  # files to analyse before a second process is worth its start
 
 DIED = "left alone, the process that worked on it died (out of memory, or a crash of the interpreter)"
@@ -135,10 +133,6 @@ def _inspector(files: Iterable[Path], changes: bool) -> Callable[[tuple[Path, Ch
     from autoaccel.script.files import Files
     from autoaccel.selection import rules_of
 
-    # Trees are many objects that live long: the collector would look through them every 700 of them, for a third of
-    # the time.
-    gc.freeze()
-    gc.set_threshold(_MANY, 50, 100)
     return partial(_inspect_file, files=Files(files), rules_of=functools.cache(rules_of), changes=changes)
 
 

@@ -14,6 +14,8 @@ R = TypeVar("R")
 
 Prepare = Callable[[], Callable[[T], R]]
 
+_MANY = 100_000  # objects, about 10 MB
+
 
 def usable_cpus() -> int:
     """The processors that this process may use."""
@@ -57,10 +59,11 @@ def run(
 
 @contextlib.contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Analyses make a million objects that die by themselves; the search for cycles among them costs a third more."""
+    """Trees are many objects that live long: the collector would look through them again and again, for a third of the
+    time."""
     before = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(_MANY, 50, 100)
     try:
         yield
     finally:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from autoaccel import packs
+from autoaccel.packs import GROUP
 from autoaccel.rewriting.rule import Rule
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-GROUP = "autoaccel.codemods"
 
 
 class PackError(ValueError):
@@ -40,19 +38,11 @@ def rules() -> tuple[Rule, ...]:
 
 def _packs() -> list[EntryPoint]:
     """The entry points of packs. Few environments have one, and importing the library that finds them takes long."""
-    if not any(_announces(Path(folder)) for folder in sys.path):
+    if not any(packs.announced()):
         return []
     from importlib import metadata
 
     return sorted(metadata.entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
-
-
-def _announces(folder: Path) -> bool:
-    """Whether a distribution in a folder, or whatever else is on the path, may announce a pack."""
-    if folder.is_file():  # a zip
-        return True
-    found = (*folder.glob("*.dist-info/entry_points.txt"), *folder.glob("*.egg-info/entry_points.txt"))
-    return any(GROUP.encode() in file.read_bytes() for file in found)
 
 
 def _pack(entry: EntryPoint) -> list[Rule]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 
+from autoaccel import packs
 from autoaccel.rewriting import registry
 from tests.rewriting.subject import toy
 
@@ -35,8 +35,8 @@ class Entry:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, loaded: object) -> None:
-    monkeypatch.setattr(metadata, "entry_points", lambda group: [Entry(loaded)] if group == registry.GROUP else [])
-    monkeypatch.setattr(registry, "_announces", lambda folder: True)
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [Entry(loaded)] if group == packs.GROUP else [])
+    monkeypatch.setattr(packs, "announced", lambda: iter([("pack-1.0.dist-info", packs.GROUP)]))
 
 
 def pack(code: str) -> types.ModuleType:
@@ -52,15 +52,6 @@ def test_every_built_in_rule_is_complete() -> None:
         assert rule.module.rpartition(".")[2] == rule.name.replace("-", "_"), "a rule's module is named as the rule"
         assert "Before:" in rule.explanation
         assert "After:" in rule.explanation
-
-
-@pytest.mark.parametrize(("text", "expected"), [(registry.GROUP, True), ("console_scripts", False)])
-def test_an_installed_pack_is_noticed(tmp_path: Path, text: str, expected: bool) -> None:
-    assert not registry._announces(tmp_path / "missing")
-    distribution = tmp_path / "pack-1.0.dist-info"
-    distribution.mkdir()
-    (distribution / "entry_points.txt").write_text(f"[{text}]\npack = pack.rules\n")
-    assert registry._announces(tmp_path) is expected
 
 
 def test_a_pack_adds_its_rules_after_the_built_in_ones(monkeypatch: pytest.MonkeyPatch) -> None:
