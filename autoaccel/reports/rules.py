@@ -26,7 +26,11 @@ def explanation_text(rule: Rule) -> str:
 def explanation_markdown(rule: Rule) -> str:
     """One rule as a Markdown page; the examples become code blocks."""
     tier = rule.tier.label
-    heading = f"# {rule.code} {rule.name}\n\nTier: `{tier}` ({_MEANINGS[tier]}); torch {rule.min_torch} or newer\n\n"
+    heading = f"# {rule.code} {rule.name}\n\nTier: `{tier}` ({_MEANINGS[tier]})"
+    if rule.comment_function is not None:
+        # No code is changed, no torch is needed, and by itself the rule has nothing to judge.
+        return f"{heading}\n\n{_fenced(rule.explanation)}\n{_references(rule, '- ')}"
+    heading += f"; torch {rule.min_torch} or newer\n\n"
     return f"{heading}{_fenced(rule.explanation)}\n{_usage(rule)}{_references(rule, '- ')}"
 
 
