@@ -87,6 +87,23 @@ def test_files_that_patterns_cover(pattern: str, place: str, expected: bool) -> 
     assert Matcher(spelled_out([pattern])).covers(place) == expected
 
 
+@pytest.mark.parametrize(
+    ("lines", "place", "expected"),
+    [
+        (["*.py", "!a.py"], "x/a.py", False),
+        (["*.py", "!a.py"], "x/b.py", True),
+        (["!a.py", "*.py"], "a.py", True),
+        (["x/**", "!x/a.py"], "x/a.py", False),
+        (["x/**", "!x/a.py"], "x/b.py", True),
+        (["x/", "!x/a.py"], "x/a.py", True),  # what lies in a folder that is left out cannot be taken back
+        (["*", "!*/", "!*.py"], "x/a.py", False),
+        (["*", "!*/", "!*.py"], "x/a.txt", True),
+    ],
+)
+def test_what_is_taken_back(lines: list[str], place: str, expected: bool) -> None:
+    assert Matcher(lines).covers(place) == expected
+
+
 def test_braces_are_alternatives() -> None:
     assert spelled_out(["{a,b}/{c,d}.py", "{x}", "y"]) == ["a/c.py", "a/d.py", "b/c.py", "b/d.py", "{x}", "y"]
     assert set(spelled_out(["{c,d{1,2}}"])) == {"c", "d1", "d2"}
