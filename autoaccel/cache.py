@@ -47,8 +47,7 @@ class Cache:
     def __init__(self, folder: Path, root: Path, files: Sequence[Path], *, changes: bool) -> None:
         self._started = time.time_ns() - _TICK
         self._root = os.path.join(os.path.abspath(root), "")
-        here = self._root if os.path.join(os.path.abspath(folder), "") != os.path.join(self._root, FOLDER, "") else ""
-        key = digest(f"{fingerprint()}\0{here}".encode(errors="surrogateescape"))
+        key = digest(f"{fingerprint()}\0{self._home(folder)}".encode(errors="surrogateescape"))
         self._file = folder / f"{'fixes' if changes else 'lint'}-{key[:16]}.json"
         self._names = {path: self._name(os.path.abspath(path)) for path in files}
         self._paths = {name: path for path, name in self._names.items()}
@@ -68,6 +67,13 @@ class Cache:
             self._facts = [(kind, name, seen) for kind, name, seen in stored["facts"]]
             self._numbers = {fact: number for number, fact in enumerate(self._facts)}
             self._lines, self._silent, self._answers = stored["lines"], stored["silent"], stored["answers"]
+
+    def _home(self, folder: Path) -> str:
+        """What must be the same of the root: all of its name where several projects share a cache, or where it is part
+        of a package, whose name may mean something; else the last part."""
+        own = os.path.join(os.path.abspath(folder), "") == os.path.join(self._root, FOLDER, "")
+        whole = not own or os.path.exists(os.path.join(self._root, "__init__.py"))
+        return self._root if whole else os.path.basename(os.path.dirname(self._root))
 
     def _name(self, path: str) -> str:
         return path.removeprefix(self._root) if path.startswith(self._root) else os.path.relpath(path, self._root)
