@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.robustness.commands import problems, sample
-from benchmarks.robustness.reporting import Tally, text
+from benchmarks.robustness.reporting import Tally, page, tally, text
 from benchmarks.robustness.running import Effort, collect, known, run
 
 
@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--limit", type=int, help="so many files, drawn by chance")
     parser.add_argument("--seconds", type=int, default=60, help="of CPU time for one file")
     parser.add_argument("--commands", type=int, default=0, metavar="N", help="afterwards the commands, on 2 N files")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="the counts of all verdicts so far, in Markdown")
     arguments = parser.parse_args()
     items = list(collect(arguments.folders))
     print(f"{len(items)} different files", file=sys.stderr)
@@ -34,6 +35,8 @@ def main() -> int:
             print(f"{kind}: {verdict.path}: {said}", file=sys.stderr)
         result.add(verdict)
     print(text(result))
+    if arguments.report:
+        arguments.report.write_text(page(tally(known(arguments.state).values())), encoding="utf-8")
     wrong = []
     if arguments.commands:
         files = sample(list(known(arguments.state).values()), arguments.commands)

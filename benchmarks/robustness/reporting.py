@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from benchmarks.robustness.judging import Verdict
 
-# What the tool promises never to do; the other kinds are shortcomings that it owns up to.
-BROKEN = ("crash", "unparsable", "elsewhere", "second run", "needle")
+# In the order of the page; what the rows mean is said in README.md.
+_LABELS = {
+    "files": "different texts",
+    "parsable": "that Python parses",
+    "with a rule's words": "with a rule's words, so analysed",
+    "all rules run": "analysed by at least one rule, words or not",
+    "with findings": "with findings",
+    "changed": "rewritten",
+    "probed": "edited at random places",
+}
+KINDS = ("crash", "timeout", "error", "unread", "unparsable", "second run", "elsewhere", "needle")
 
 
 @dataclass(slots=True)
@@ -64,5 +73,13 @@ def text(result: Tally, most: int = 20) -> str:
     return "\n".join(lines)
 
 
-def broken(result: Tally) -> Sequence[str]:
-    return [kind for kind in result.problems if kind.removeprefix("probe: ").split(":")[0] in BROKEN]
+def page(result: Tally) -> str:
+    """The counts in Markdown."""
+    lines = ["| files | |", "|---|---|"]
+    lines += [f"| {_LABELS.get(name, name)} | {count:,} |" for name, count in result.files.items()]
+    lines += ["", "| what must not happen | files |", "|---|---|"]
+    probes = sorted(kind for kind in result.problems if kind not in KINDS)
+    lines += [f"| {kind} | {result.problems[kind]} |" for kind in (*KINDS, *probes)]
+    if not probes:
+        lines.append("| anything of these after probes | 0 |")
+    return "\n".join(lines) + "\n"

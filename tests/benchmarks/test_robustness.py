@@ -18,7 +18,7 @@ from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Project, Script
 from benchmarks.robustness import commands, judging, probing, running
 from benchmarks.robustness.judging import Depth, Verdict, judge
-from benchmarks.robustness.reporting import tally, text
+from benchmarks.robustness.reporting import page, tally, text
 from benchmarks.robustness.running import Effort, Item, collect, known, run
 
 SCRIPT = """\
@@ -171,6 +171,8 @@ def test_the_report_counts_kinds() -> None:
     assert "       2 files" in said
     assert "crash: 1\n  b.py: boom" in said
     assert "       1 cannot decode: x" in said
+    assert "| different texts | 2 |" in page(tally([good, bad]))
+    assert "| crash | 1 |" in page(tally([good, bad]))
 
 
 def test_commands_on_a_sample(script: Path, tmp_path: Path) -> None:
