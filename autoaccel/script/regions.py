@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from autoaccel.script.script import Script
     from autoaccel.script.training import Backward, Problem, TrainingStep
 
+_BY_CLASS = frozenset(f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "MultiMarginLoss"))
 _NEVER = Effect.BACKWARD | Effect.STEP | Effect.SAVES | Effect.YIELDS
 _NEVER_INSIDE = (
     ast.FunctionDef
@@ -305,6 +306,9 @@ class _Planner:
                 (statement, "binary cross-entropy is computed in a place that cannot be kept out of autocast")
             )
             return None
+        if any(isinstance(part, ast.Call) and _takes_classes(script, part) for part in walk_scope(statement)):
+            self.found.problems.append((statement, "the loss is binary cross-entropy or one that takes class numbers"))
+            return None
         hoists: list[Hoist] = []
         for part in walk_scope(statement):
             if not isinstance(part, ast.Call) or Effect.FORWARD not in call_effects(script, part):
@@ -455,3 +459,8 @@ def _draws(script: Script, node: ast.AST) -> bool:
 
 
 __all__ = ["Hoist", "Region", "Regions", "plan"]
+
+
+def _takes_classes(script: Script, call: ast.Call) -> bool:
+    """Whether a loss object may be one whose targets are whole numbers, which must not become floats."""
+    return any(value.kind is Kind.LOSS_FUNCTION and value.name in _BY_CLASS for value in script.values(call.func))
