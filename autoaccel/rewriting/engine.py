@@ -103,7 +103,15 @@ def analyse(
         raise RewriteError(f"{name}:{line}: cannot parse: {error.msg}", line, error.offset or 1) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise RewriteError(f"{name}: cannot parse: {error}") from error
-    places = Places(text, script.tree, script.parent)
+    places = Places(text, script.tree, script.tree_index.parent)
+    try:
+        return _judged(script, path, places, rules, tier)
+    finally:
+        script.release()
+
+
+def _judged(script: Script, path: Path | None, places: Places, rules: Sequence[Rule], tier: Tier) -> Analysis:
+    text, name = places.text, path or "<text>"
     looking = concerned(text, rules)
     found: list[Finding] = []
     skipped: list[Skipped] = []

@@ -42,25 +42,27 @@ def plan(findings: Sequence[Finding], places: Places) -> Plan:
     board = _Board(places)
     verdicts: dict[Finding, str | None] = {}
     known = set(findings)
-
-    def decide(finding: Finding) -> str | None:
-        if finding in verdicts:
-            return verdicts[finding]
-        verdicts[finding] = "it needs itself"  # what a circle of needs will read
-        reason = None
-        for need in finding.needs:
-            if need not in known:
-                reason = f"needs {_name(need)}, which is not to be applied"
-            elif decide(need) is not None:
-                reason = f"needs {_name(need)}, which is not applied"
-        verdicts[finding] = reason or obstacle(finding, places) or board.accept(finding)
-        return verdicts[finding]
-
     for finding in findings:
-        decide(finding)
+        _decide(finding, known, verdicts, board, places)
     accepted = tuple(finding for finding in findings if verdicts[finding] is None)
     lost = ((finding, verdicts[finding]) for finding in findings)
     return Plan(accepted, tuple(Skipped(finding.rule, finding.node, reason) for finding, reason in lost if reason))
+
+
+def _decide(
+    finding: Finding, known: set[Finding], verdicts: dict[Finding, str | None], board: _Board, places: Places
+) -> str | None:
+    if finding in verdicts:
+        return verdicts[finding]
+    verdicts[finding] = "it needs itself"  # what a circle of needs will read
+    reason = None
+    for need in finding.needs:
+        if need not in known:
+            reason = f"needs {_name(need)}, which is not to be applied"
+        elif _decide(need, known, verdicts, board, places) is not None:
+            reason = f"needs {_name(need)}, which is not applied"
+    verdicts[finding] = reason or obstacle(finding, places) or board.accept(finding)
+    return verdicts[finding]
 
 
 def codes(edit: Edit) -> tuple[Code, ...]:

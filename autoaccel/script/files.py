@@ -22,7 +22,7 @@ from autoaccel.script.flow import Flow
 from autoaccel.script.tree import Tree
 
 _MOST_BYTES = 400_000
-_MOST_KEPT = 2_000_000  # characters whose trees are kept; a tree takes about a hundred times its text
+_MOST_KEPT = 600_000  # characters whose trees are kept; a tree takes about a hundred times its text
 _WORD = re.compile(r"\w+")
 
 
@@ -36,6 +36,12 @@ class Parsed:
     @cached_property
     def flow(self) -> Flow:
         return Flow(self.tree)
+
+    def __del__(self) -> None:
+        # Scopes and their definitions hold one another, and a whole tree with them.
+        for scope in self.flow.scopes.values() if "flow" in vars(self) else ():
+            scope.definitions.clear()
+            scope.entry.clear()
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,13 @@ class Project:
         if script.path is not None:
             self._scripts[script.path] = script
 
+    def release(self) -> None:
+        """The end: see `Script.release`."""
+        scripts = [each for each in self._scripts.values() if each is not None]
+        vars(self).clear()
+        for each in scripts:
+            vars(each).clear()
+
     def script(self, path: Path) -> Script | None:
         """The script at a path; None when it cannot be read or parsed."""
         from autoaccel.script.script import Script

@@ -57,6 +57,14 @@ class Script:
     def __repr__(self) -> str:
         return f"Script({str(self.path) if self.path else '<text>'})"
 
+    def release(self) -> None:
+        """Let go of all that is known, of this script and of those loaded for its sake, once everything was asked.
+
+        They hold one another in circles, in which they would stay until Python looks for garbage.
+        """
+        self.project.release()
+        vars(self).clear()
+
     # -- tree
 
     def find(self, *types: type[Node]) -> Iterator[Node]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import itertools
 from pathlib import Path
 
@@ -153,3 +154,18 @@ def test_what_an_analysis_leans_on_is_noted(tmp_path: Path) -> None:
     assert tmp_path / "main.py" in noted.texts
     assert noted.imports == {tmp_path / "beside.py"}
     assert tmp_path in noted.folders
+
+
+def test_nothing_of_an_analysis_waits_for_the_garbage_collector(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in SHOP]
+    for path in paths:
+        path.write_text(SHOP[path.name])
+    said(Project(paths), paths[0])  # what is made a single time
+    gc.collect()
+    gc.disable()
+    try:
+        for path in paths:
+            said(Project(paths), path)
+        assert gc.collect() < 100  # their trees have some thousand objects
+    finally:
+        gc.enable()
