@@ -26,6 +26,14 @@ _NAMED = re.compile(
 )
 
 
+_WITHOUT_PARAMETERS = frozenset(
+    f"torch.nn.{name}"
+    for name in """AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d AvgPool1d AvgPool2d CosineSimilarity Dropout
+    Dropout2d Flatten Fold GELU Identity LogSoftmax MaxPool1d MaxPool2d PairwiseDistance PixelShuffle ReLU
+    ReflectionPad2d Sigmoid Softmax Softplus Tanh Unflatten Unfold Upsample ZeroPad2d""".split()
+)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EvaluationPass:
     """Code that runs a model without training it.
@@ -78,7 +86,7 @@ def is_forward(script: Script, call: ast.Call) -> bool:
 
 def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
     if script.kind(call.func) is Kind.MODULE:
-        return True
+        return not is_function_module(script, call.func)
     if isinstance(call.func, ast.Attribute):
         owner = script.kind(call.func.value)
         if owner is Kind.MODULE and call.func.attr in ("forward", "encode", "decode", "sample", "generate"):
@@ -90,6 +98,11 @@ def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
         if any(_is_forward(other, each, seen) for each in other.in_scope(function, ast.Call)):
             return True
     return False
+
+
+def is_function_module(script: Script, model: ast.expr) -> bool:
+    """Whether a module is a function of its inputs in the form of an object: without parameters it records nothing."""
+    return all(value.name in _WITHOUT_PARAMETERS for value in script.values(model))
 
 
 def _records(script: Script, call: ast.Call, within: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:

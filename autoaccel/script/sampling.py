@@ -7,7 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.script.evaluation import EvaluationPass, forward_calls, is_module_method, made_here, tries_out
+from autoaccel.script.evaluation import (
+    EvaluationPass,
+    forward_calls,
+    is_function_module,
+    is_module_method,
+    made_here,
+    tries_out,
+)
 from autoaccel.script.gradients import (
     asks_for_gradients,
     calls_training,
@@ -76,6 +83,8 @@ def _whole_functions(
 
 def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
     if not isinstance(script.parent(call), ast.expr | ast.Assign):
+        return False
+    if is_function_module(script, call.func):
         return False
     statement = script.statement(call)
     if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
