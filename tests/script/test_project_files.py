@@ -166,6 +166,6 @@ def test_nothing_of_an_analysis_waits_for_the_garbage_collector(tmp_path: Path) 
     try:
         for path in paths:
             said(Project(paths), path)
-        assert gc.collect() < 100  # their trees have some thousand objects
+        assert gc.collect() < 500  # the trees have thousands of objects
     finally:
         gc.enable()
