@@ -27,7 +27,7 @@ FOLDER = ".autoaccel_cache"
 _MAGIC = b"autoaccel cache 1"
 _MOST_BYTES = 1 << 26
 _MOST_FILES = 60_000  # whose answers are kept
-_MOST_CHOICES = 8  # of rules, the most recently used ones
+_MOST_CHOICES = 8  # of rules beside those of the run, the most recently used ones
 _MOST_CACHES = 8  # of versions, in one folder
 
 # File systems stamp with a clock that lags behind by up to a tick.
@@ -55,6 +55,7 @@ class Cache:
         self._current: dict[tuple[str, str], str] = {}
         self._true: dict[int, bool] = {}
         self._numbers: dict[Fact, int] = {}
+        self._used: dict[str, None] = {}  # choices of this run
         self._changed = False
         self._facts: list[Fact] = []
         self._lines: dict[str, list[str]] = {}  # by file: the digests of its content and of its import lines
@@ -89,6 +90,7 @@ class Cache:
 
     def is_silent(self, path: Path, choice: str) -> bool:
         """Whether no rule of a choice has anything to say about the content of a file."""
+        self._used[choice] = None
         name = self._names[path]
         return self._silent.get(choice, {}).get(name) == self._digests.get(name, "")
 
@@ -161,7 +163,8 @@ class Cache:
     def _store(self) -> None:
         here = self._names.values()
         kept = _Kept({name for name in self._digests if name in self._paths}, self._full)
-        choices = list(dict.fromkeys((*self._answers, *self._silent)))[-_MOST_CHOICES:]
+        others = [choice for choice in dict.fromkeys((*self._answers, *self._silent)) if choice not in self._used]
+        choices = (*others[-_MOST_CHOICES:], *self._used)
         answers = {choice: kept.among(self._answers.get(choice, {})) for choice in choices}
         silent = {choice: kept.among(self._silent.get(choice, {})) for choice in choices}
         used = sorted({number for group in answers.values() for answer in group.values() for number in answer[2]})

@@ -344,6 +344,17 @@ def test_another_choice_of_rules(project: Path, answers: list[Path]) -> None:
     assert answers, "the answers for the first choice are kept"
 
 
+def test_choices_of_earlier_runs_make_room(project: Path, answers: list[Path]) -> None:
+    codes = [f"AA{number}" for number in (101, 102, 103, 104, 201, 202, 301, 302, 401, 501)]
+    plans = [Plan(Settings(selections=(Selection(select=("AA103", code)),))) for code in codes]
+    for plan in plans:
+        lint(project, cached=True, plan=plan)
+    for plan, kept in ((plans[-1], True), (plans[1], True), (plans[0], False)):
+        answers.clear()
+        lint(project, cached=True, plan=plan)
+        assert bool(answers) is kept
+
+
 def test_changes_are_kept_apart(project: Path) -> None:
     files = [project / "stepping.py", project / "main.py"]
     for _ in range(2):
