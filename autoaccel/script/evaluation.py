@@ -102,7 +102,8 @@ def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
 
 def is_function_module(script: Script, model: ast.expr) -> bool:
     """Whether a module is a function of its inputs in the form of an object: without parameters it records nothing."""
-    return all(value.name in _WITHOUT_PARAMETERS for value in script.values(model))
+    values = script.values(model)
+    return bool(values) and all(value.name in _WITHOUT_PARAMETERS for value in values)
 
 
 def _records(script: Script, call: ast.Call, within: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
