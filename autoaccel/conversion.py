@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from autoaccel.rewriting.engine import Result
     from autoaccel.rewriting.finding import Finding
     from autoaccel.script import Project
+    from autoaccel.script.files import Files
 
 Accept = Callable[["Finding"], bool]
 
@@ -70,21 +71,22 @@ def rewrite_files(
     progress(len(outcomes))
     work = inspection.shards(concerned)
     jobs = jobs or inspection.worthwhile_jobs(len(concerned))
-    for _, done in pool.run(work, partial(_rewriter, tuple(files), plan, texts), _lost, jobs=jobs):
+    prepare = partial(_rewriter, inspection.project_files(files, jobs), plan, texts)
+    for _, done in pool.run(work, prepare, _lost, jobs=jobs):
         outcomes.update({outcome.path: outcome for outcome in done})
         progress(len(done))
     return [outcomes[path] for path in files]
 
 
-def _rewriter(files: Sequence[Path], plan: Plan, texts: bool) -> Callable[[Path], Outcome]:
-    """Made once in each process: the files of a project share what is read and parsed."""
+def _rewriter(files: Files, plan: Plan, texts: bool) -> Callable[[Path], Outcome]:
+    """Made once in each process: all analyses share what is read and parsed."""
+    return partial(_rewrite_file, plan=plan, files=files, texts=texts)
+
+
+def _rewrite_file(path: Path, plan: Plan, files: Files, *, texts: bool) -> Outcome:
     from autoaccel.script import Project
 
-    return partial(_rewrite_file, plan=plan, project=Project(files), texts=texts)
-
-
-def _rewrite_file(path: Path, plan: Plan, project: Project, *, texts: bool) -> Outcome:
-    outcome = attempt(path, lambda: sources.read(path), plan, project)
+    outcome = attempt(path, lambda: sources.read(path), plan, Project(files))
     if isinstance(outcome, Refused):
         return outcome
     # Findings hold syntax trees and rules, which no other process has a use for.

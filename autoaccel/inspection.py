@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from autoaccel.selection import Choice
 
 _SHARD = 16  # files: neighbours share what is parsed, and a slow folder must not keep one process busy to the end
-_ENOUGH = 24  # files to analyse before a second process is worth its start
+_ENOUGH = 12  # files to analyse that are worth the start of a process
 
 DIED = "left alone, the process that worked on it died (out of memory, or a crash of the interpreter)"
 
@@ -110,8 +110,21 @@ def _analysed(
 
     jobs = jobs or worthwhile_jobs(len(concerned))
     items = [[(path, plan.choice_for(path)) for path in shard] for shard in shards(concerned)]
-    for _, results in pool.run(items, partial(_inspector, tuple(files), changes), _lost, jobs=jobs):
+    prepare = partial(_inspector, project_files(files, jobs), changes)
+    for _, results in pool.run(items, prepare, _lost, jobs=jobs):
         yield from results
+
+
+def project_files(files: Sequence[Path], jobs: int) -> Files:
+    """What all analyses share. Several processes shall not each find out which file imports what."""
+    from autoaccel.script.files import Files
+
+    shared = Files(files)
+    if jobs > 1:
+        import autoaccel.rewriting.linting  # noqa: F401 - processes that are forked have it, then
+
+        shared.mentioning("")
+    return shared
 
 
 def shards(files: Sequence[Path]) -> list[list[Path]]:
@@ -125,15 +138,14 @@ def worthwhile_jobs(files: int) -> int:
     """How many processes so many files to analyse are worth."""
     from autoaccel import pool
 
-    return pool.usable_cpus() if files > _ENOUGH else 1
+    return max(1, min(pool.usable_cpus(), files // _ENOUGH))
 
 
-def _inspector(files: Iterable[Path], changes: bool) -> Callable[[tuple[Path, Choice]], Inspected]:
+def _inspector(files: Files, changes: bool) -> Callable[[tuple[Path, Choice]], Inspected]:
     """Made once in each process: all analyses share what is read and parsed."""
-    from autoaccel.script.files import Files
     from autoaccel.selection import rules_of
 
-    return partial(_inspect_file, files=Files(files), rules_of=functools.cache(rules_of), changes=changes)
+    return partial(_inspect_file, files=files, rules_of=functools.cache(rules_of), changes=changes)
 
 
 def _lost(item: tuple[Path, Choice]) -> Inspected:
