@@ -86,7 +86,7 @@ def is_forward(script: Script, call: ast.Call) -> bool:
 
 def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
     if script.kind(call.func) is Kind.MODULE:
-        return not is_function_module(script, call.func)
+        return bool(seen) or not is_function_module(script, call.func)  # within a model it stands for all of it
     if isinstance(call.func, ast.Attribute):
         owner = script.kind(call.func.value)
         if owner is Kind.MODULE and call.func.attr in ("forward", "encode", "decode", "sample", "generate"):
@@ -116,7 +116,8 @@ def _records(script: Script, call: ast.Call, within: ast.AST, seen: frozenset[as
         _records(other, inner, function, seen | {function})
         for other, function in callees
         if function not in seen
-        for inner in forward_calls(other, function)
+        for inner in other.in_scope(function, ast.Call)
+        if is_forward(other, inner) or other.kind(inner.func) is Kind.MODULE
     )
 
 

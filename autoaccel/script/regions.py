@@ -462,5 +462,7 @@ __all__ = ["Hoist", "Region", "Regions", "plan"]
 
 
 def _takes_classes(script: Script, call: ast.Call) -> bool:
-    """Whether a loss object may be one whose targets are whole numbers, which must not become floats."""
+    """Whether binary cross-entropy may as well be a loss whose targets are whole numbers: those must not be floats."""
+    if not is_sensitive(script, call):
+        return False
     return any(value.kind is Kind.LOSS_FUNCTION and value.name in _BY_CLASS for value in script.values(call.func))
