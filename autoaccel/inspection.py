@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from autoaccel.selection import Choice
 
 _SHARD = 16  # files: neighbours share what is parsed, and a slow folder must not keep one process busy to the end
-_ENOUGH = 12  # files to analyse that are worth the start of a process
+_ENOUGH = 64  # files to analyse that are worth the start of a process
 
 DIED = "left alone, the process that worked on it died (out of memory, or a crash of the interpreter)"
 

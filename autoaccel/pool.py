@@ -14,8 +14,6 @@ R = TypeVar("R")
 
 Prepare = Callable[[], Callable[[T], R]]
 
-_MANY = 100_000  # objects, about 10 MB
-
 
 def usable_cpus() -> int:
     """The processors that this process may use."""
@@ -51,21 +49,24 @@ def run(
                 yield number, results
     if len(done) < len(work):
         function = prepare()
-        with collecting_seldom():
-            for number, shard in enumerate(work):
-                if number not in done:
-                    yield number, [function(item) for item in shard]
+        for number, shard in enumerate(work):
+            if number not in done:
+                with collecting_afterwards():
+                    results = [function(item) for item in shard]
+                yield number, results
 
 
 @contextlib.contextmanager
-def collecting_seldom() -> Iterator[None]:
+def collecting_afterwards() -> Iterator[None]:
     """Trees are many objects that live long: the collector would look through them again and again, for a third of the
-    time."""
-    before = gc.get_threshold()
+    time. Analyses leave no cycles behind; what else does is collected in the end."""
+    was_on = gc.isenabled()
     gc.freeze()
-    gc.set_threshold(_MANY, 50, 100)
+    gc.disable()
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        gc.collect(0)
         gc.unfreeze()
+        if was_on:
+            gc.enable()

@@ -18,7 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
 from typing import Any
 
-from autoaccel.pool import Prepare, R, T, collecting_seldom
+from autoaccel.pool import Prepare, R, T, collecting_afterwards
 
 # Shards that wait in the queue of the pool: enough to keep it busy, few enough to know who was at work when one died.
 _AHEAD = 2
@@ -149,5 +149,5 @@ def _work(shard: Sequence[Any]) -> list[Any]:
     if _function is None:
         assert _prepare is not None
         _function = _prepare()
-    with collecting_seldom():
+    with collecting_afterwards():
         return [_function(item) for item in shard]
