@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from autoaccel.script.names import canonical
@@ -101,6 +102,7 @@ def is_loop_wrapper(name: str | None) -> bool:
     )
 
 
+@lru_cache(maxsize=4096)
 def class_kind(name: str) -> str | None:
     """The `Kind` name of instances of an external class, or of a project class that derives from it."""
     if name.startswith("torch.nn."):
@@ -159,6 +161,7 @@ _ANNOTATIONS = {
 }
 
 
+@lru_cache(maxsize=4096)
 def annotated(name: str) -> Values:
     """Values of something annotated with an external name; empty when the annotation says nothing."""
     if canonical(name) in _ANNOTATIONS:
@@ -167,6 +170,7 @@ def annotated(name: str) -> Values:
     return frozenset({Value(Kind[kind], name=canonical(name))}) if kind else NOTHING
 
 
+@lru_cache(maxsize=4096)
 def named(name: str) -> Values:
     """The value of an imported external name that is not called."""
     if name.startswith("torch.") and name[6:] in _DTYPES:

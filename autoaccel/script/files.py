@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from autoaccel.import_lines import import_lines
 from autoaccel.script.flow import Flow
@@ -66,6 +67,8 @@ class Files:
         self._words: dict[Path, frozenset[str]] = {}
         self._mentions: dict[str, list[Path]] | None = None
         self._listings: dict[str, frozenset[str]] = {}
+        self.answers: dict[object, Any] = {}
+        """What was found to follow from all this, by the question."""
 
     def changed(self, path: Path, text: str) -> Files:
         """These files with another text for one of them."""

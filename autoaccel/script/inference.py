@@ -7,8 +7,8 @@ where none of these speak from use (`x.zero_grad()` with `x.step()` makes an opt
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from autoaccel.script import external
 from autoaccel.script.flow import STAR, Definition, Path
@@ -36,10 +36,13 @@ from autoaccel.script.values import (
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
+Asked = TypeVar("Asked")
+
 # Limits after which a value counts as unknown: evaluations per question and per project, and open evaluations.
 _QUERY_BUDGET = 3_000
 _BUDGET = 60_000
 _DEPTH = 60
+_NO_CUT = 1 << 30
 _RETURNS_SELF = frozenset(
     """to cuda cpu xpu float double half bfloat16 train eval apply requires_grad_ share_memory type zero_ to_empty
     ipu""".split()
@@ -68,7 +71,7 @@ class Inference:
         known = self._known.get(expression)
         if known is not None:
             return known
-        return self._guarded(expression, lambda: self._evaluate(expression)) or ANY
+        return self._guarded(expression, self._evaluate, expression) or ANY
 
     def kind(self, expression: ast.expr) -> Kind | None:
         return kind_of(self.values(expression))
@@ -77,12 +80,13 @@ class Inference:
         """Whether the values of an expression are settled for good."""
         return expression in self._known
 
-    def _guarded(self, key: object, compute: object) -> Values:
+    def _guarded(self, key: object, compute: Callable[[Asked], Values], asked: Asked) -> Values:
         """Memoise unless the result leans on an evaluation that is still open further up."""
         project = self.script.project
         opened = project.open_evaluations
-        if key in self._known:
-            return self._known[key]
+        known = self._known.get(key)
+        if known is not None:
+            return known
         if key in opened:
             project.deepest_cut = min(project.deepest_cut, opened[key])
             return NOTHING
@@ -92,13 +96,13 @@ class Inference:
             return ANY
         level = len(opened)
         opened[key] = level
-        outer_cut, project.deepest_cut = project.deepest_cut, 1 << 30
+        outer_cut, project.deepest_cut = project.deepest_cut, _NO_CUT
         try:
-            result: Values = compute()  # type: ignore[operator]
+            result = compute(asked)
         finally:
             del opened[key]
             cut = project.deepest_cut
-            project.deepest_cut = min(outer_cut, cut if cut < level else 1 << 30)
+            project.deepest_cut = min(outer_cut, cut) if cut < level else outer_cut
         if cut >= level:
             if not result:
                 result = ANY
@@ -112,7 +116,7 @@ class Inference:
         known = self._known.get(expression)
         if known is not None:
             return known
-        return self._guarded(expression, lambda: self._evaluate(expression))
+        return self._guarded(expression, self._evaluate, expression)
 
     # -- expressions
 
@@ -232,7 +236,7 @@ class Inference:
         """The values that one binding gives its name."""
         match definition.how:
             case "import":
-                return self._guarded(definition, lambda: self._imported(definition))
+                return self._guarded(definition, self._imported, definition)
             case "def":
                 return frozenset({Value(Kind.FUNCTION, definition.node, self.script)})
             case "class":
@@ -241,7 +245,7 @@ class Inference:
                     {Value(Kind.CLASS, definition.node, self.script, cls=self.script.class_ref(definition.node))}
                 )
             case "param":
-                return self._guarded(definition.node, lambda: self._parameter(definition))
+                return self._guarded(definition.node, self._parameter, definition)
             case "aug":
                 return self._augmented(definition)
             case "for" if definition.value is not None:
@@ -446,7 +450,7 @@ class Inference:
         match owner.kind:
             case Kind.TENSOR | Kind.BATCH | Kind.PARAMETER:
                 if name in ("data", "T", "mT", "real") and owner.kind is Kind.BATCH:
-                    return frozenset({replace(owner, name=owner.name or "view")})
+                    return frozenset({owner._replace(name=owner.name or "view")})
                 if name in ("data", "grad", "T", "mT", "real", "imag"):
                     return frozenset({Value(Kind.TENSOR, node, self.script)})
             case Kind.LOADER if name == "dataset":
@@ -490,7 +494,7 @@ class Inference:
             found = script.inference._attribute_by_use(ref, name) or found
         if any(value.kind is Kind.FUNCTION for value in found):
             found = frozenset(
-                replace(value, path=("bound",)) if value.kind is Kind.FUNCTION and instance else value
+                value._replace(path=("bound",)) if value.kind is Kind.FUNCTION and instance else value
                 for value in found
             )
         if not script.project.open_evaluations:
@@ -514,9 +518,9 @@ class Inference:
         for owner in self.possible(node.value):
             match owner.kind:
                 case Kind.BATCH if step is not None:
-                    found |= {replace(owner, path=(*owner.path, step))}
+                    found |= {owner._replace(path=(*owner.path, step))}
                 case Kind.BATCH:
-                    found |= {replace(owner, name=owner.name or "view")}
+                    found |= {owner._replace(name=owner.name or "view")}
                 case Kind.TENSOR | Kind.PARAMETER:
                     found |= {Value(Kind.TENSOR, node, self.script)}
                 case Kind.ARRAY:
@@ -540,7 +544,7 @@ class Inference:
             for owner in values:
                 match owner.kind:
                     case Kind.BATCH:
-                        found |= {replace(owner, path=(*owner.path, step))}
+                        found |= {owner._replace(path=(*owner.path, step))}
                     case Kind.SEQUENCE if step == STAR:
                         found |= {Value(Kind.SEQUENCE, owner.node, owner.script, items=((None, any_item(owner)),))}
                     case Kind.SEQUENCE:
@@ -564,7 +568,7 @@ class Inference:
                 case Kind.LOADER:
                     found |= {Value(Kind.BATCH, site, self.script)}
                 case Kind.BATCH:
-                    found |= {replace(owner, path=(*owner.path, STAR))}
+                    found |= {owner._replace(path=(*owner.path, STAR))}
                 case Kind.SEQUENCE | Kind.MAPPING | Kind.ITERATOR if owner.name == "enumerate":
                     found |= {
                         Value(
@@ -648,7 +652,7 @@ class Inference:
             return self.possible(function.body)
         if not isinstance(function, ast.FunctionDef):
             return ANY
-        return self._guarded(function, lambda: self._returned(function))
+        return self._guarded(function, self._returned, function)
 
     def _returned(self, function: ast.FunctionDef) -> Values:
         found: Values = NOTHING
@@ -725,7 +729,7 @@ class Inference:
         if name in ("to", "cuda", "xpu") or (name == "type" and node.args and self._is_cuda_type(node.args[0])):
             return frozenset({Value(Kind.TENSOR, node, self.script, name="moved")})
         if name in ("items", "values", "keys"):
-            element = replace(owner, path=(*owner.path, STAR))
+            element = owner._replace(path=(*owner.path, STAR))
             items: Items = ((None, frozenset({element})),)
             if name == "items":
                 pair = Value(
@@ -736,15 +740,15 @@ class Inference:
                 items = ((None, frozenset({STRING})),)
             return frozenset({Value(Kind.SEQUENCE, node, self.script, items=items)})
         if name in _VIEW_METHODS:
-            return frozenset({replace(owner, name=owner.name or "view")})
+            return frozenset({owner._replace(name=owner.name or "view")})
         if name in _NUMBER_METHODS:
             return frozenset({NUMBER})
         if name == "numpy":
             return frozenset({Value(Kind.ARRAY, node, self.script, name="view")})
         if name == "pop" and node.args and isinstance(node.args[0], ast.Constant):
             key = node.args[0].value
-            return frozenset({replace(owner, path=(*owner.path, key if isinstance(key, int | str) else STAR))})
-        return frozenset({replace(owner, name="copy")})
+            return frozenset({owner._replace(path=(*owner.path, key if isinstance(key, int | str) else STAR))})
+        return frozenset({owner._replace(name="copy")})
 
     def _is_cuda_type(self, alias: ast.expr) -> bool:
         """Whether `x.type(alias)` may move: `torch.cuda.FloatTensor`, its string, or a name that is one of them on

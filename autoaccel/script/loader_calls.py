@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 POSITIONS = """dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout
 worker_init_fn multiprocessing_context generator""".split()
 _POOL_METHODS = frozenset("map imap imap_unordered starmap apply apply_async map_async starmap_async".split())
+_CHANGEABLE = (Kind.DATASET, Kind.OBJECT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +152,14 @@ def dataset_changes(script: Script, made: LoaderCall) -> Iterator[tuple[Script, 
     dataset = made.settings.get("dataset")
     if dataset is None:
         return
-    wanted = frozenset(value for value in script.values(dataset) if value.kind is not Kind.UNKNOWN)
+    known = frozenset(value for value in script.values(dataset) if value.kind is not Kind.UNKNOWN)
+    wanted = frozenset(value for value in known if value.node is not None and value.kind in _CHANGEABLE)
     for home in script.project.related(script):
         for owner, node in _writes(home):
             if any(_is_dataset(home, part, wanted, made.call) for part in _prefixes(owner)):
                 if not isinstance(node, ast.Call) or _changes(home, node):
                     yield home, node
-    for value in wanted:
+    for value in known:
         if value.cls is not None:
             yield from _changed_globals(value.cls.script, value.cls)
 
@@ -208,8 +210,7 @@ def _is_dataset(script: Script, expression: ast.expr, wanted: frozenset[Value], 
     match expression:
         case ast.Attribute(value=owner, attr="dataset") if any(made is call for _, made in script.creations(owner)):
             return True
-    made = (value for value in script.values(expression) if value.node is not None)
-    return any(value in wanted for value in made if value.kind in (Kind.DATASET, Kind.OBJECT))
+    return bool(wanted) and not wanted.isdisjoint(script.values(expression))
 
 
 def in_daemon(script: Script, call: ast.Call) -> bool:

@@ -67,6 +67,8 @@ class TrainedModel:
 
 def trained_models(script: Script) -> Iterator[TrainedModel]:
     """Models made in this file that a training step of the project calls, in source order."""
+    if not _makes_objects(script):
+        return
     groups: dict[tuple[ast.AST | None, str], list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]] = {}
     for home, assign, target in dict.fromkeys(_origins(script)):
         if home is script and not _is_loss(script, target):
@@ -75,6 +77,17 @@ def trained_models(script: Script) -> Iterator[TrainedModel]:
         origins.sort(key=lambda origin: origin[0].lineno)
     for origins in sorted(groups.values(), key=lambda each: (each[-1][1].lineno, each[-1][1].col_offset)):
         yield _trained(script, origins)
+
+
+def _makes_objects(script: Script) -> bool:
+    """Whether a file binds more than constants and other names: a configuration need not be asked for its models."""
+    assigned: list[ast.Assign | ast.AnnAssign] = [*script.find(ast.Assign), *script.find(ast.AnnAssign)]
+    return any(
+        each.value is not None
+        and not isinstance(each.value, ast.Name | ast.Attribute)
+        and not (isinstance(each.value, ast.Constant) and isinstance(script.parent(each), ast.ClassDef))
+        for each in assigned
+    )
 
 
 def _is_loss(script: Script, target: ast.expr) -> bool:

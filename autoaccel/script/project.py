@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from autoaccel.script import external
 from autoaccel.script.files import Files
@@ -28,6 +28,8 @@ _INSTALLED = ("site-packages", "dist-packages")
 _NO_CUT = 1 << 30
 _STARTERS = ("Process", "Thread", "spawn", "start_processes")
 
+Answer = TypeVar("Answer")
+Asked = TypeVarTuple("Asked")
 Binding = tuple[ast.expr | Definition, PartPath]
 
 
@@ -52,6 +54,12 @@ class Consulted:
     imports: set[Path] = field(default_factory=set)
     folders: set[Path] = field(default_factory=set)
     mentions: bool = False
+
+    def add(self, other: Consulted) -> None:
+        self.texts |= other.texts
+        self.imports |= other.imports
+        self.folders |= other.folders
+        self.mentions = self.mentions or other.mentions
 
 
 class Project:
@@ -78,15 +86,12 @@ class Project:
         self.reads: dict[ast.AST, frozenset[str]] = {}
         self.changes: dict[ast.AST, frozenset[str]] = {}
         self._scripts: dict[Path, Script | None] = {}
-        self._search_paths: dict[Path, tuple[Path, ...]] = {}
         self._stored: tuple[int, set[str]] = (0, set())
         self._definers: dict[tuple[ast.ClassDef, str], ast.ClassDef] = {}
-        self._located: dict[tuple[Path, str, int], tuple[Path, tuple[str, ...]] | None] = {}
         self._classes: dict[ast.ClassDef, ClassInfo] = {}
         self._callers: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
         self._importers: dict[Path, tuple[Path, ...]] = {}
         self._texts: dict[Path, str | None] = {}
-        self._libraries: dict[Path, tuple[str, ...]] = {}
         self._neighbours: dict[Path, tuple[Script, ...]] = {}
         self._opened: dict[ast.AST, int] = {}
         self._opened_stars: set[Script] = set()
@@ -138,6 +143,22 @@ class Project:
                 self._scripts[path] = None
         return self._scripts[path]
 
+    def _of_files(self, find: Callable[[*Asked], Answer], *asked: *Asked) -> Answer:
+        """An answer that follows from the files alone: found once for all analyses, of which each notes what it leans
+        on."""
+        key = (find.__name__, *asked)
+        known = self.disk.answers.get(key)
+        if known is None:
+            outer, self.consulted = self.consulted, Consulted()
+            try:
+                known = find(*asked), self.consulted
+            finally:
+                self.consulted = outer
+            self.disk.answers[key] = known
+        self.consulted.add(known[1])
+        answer: Answer = known[0]
+        return answer
+
     # -- imports
 
     def imported(self, script: Script, target: str, level: int) -> tuple[Script, str | None] | None:
@@ -152,30 +173,22 @@ class Project:
 
     def locate(self, script: Script, target: str, level: int) -> tuple[Path, tuple[str, ...]] | None:
         """The project file in which an import ends and what of the dotted name is left over; reads no file."""
-        return None if script.path is None else self._locate(script.path, target, level)
-
-    def _locate(self, home: Path, target: str, level: int) -> tuple[Path, tuple[str, ...]] | None:
-        key = (home, target, level)
-        if key not in self._located:
-            self._located[key] = self._search(home, target, level)
-        return self._located[key]
+        if script.path is None:
+            return None
+        if (target, level) not in script.located:
+            script.located[target, level] = self._of_files(self._search, script.path, target, level)
+        return script.located[target, level]
 
     def library_name(self, script: Script, target: str, level: int) -> str | None:
         """The full name of what a file of a known library imports from that library; None for all other imports.
 
         What torch's own files say `torch.zeros` for is what it is to everybody; it is not followed to where it is made.
         """
-        return None if script.path is None else self._name_in_library(script.path, target, level)
+        return _name_in_library(script.package, target, level)
 
-    def is_library(self, script: Script) -> bool:
-        """Whether a script is a file of a library that the tables know."""
-        return script.path is not None and bool(self._library(script.path.parent))
-
-    def _name_in_library(self, home: Path, target: str, level: int) -> str | None:
-        package = self._library(home.parent)
-        if not package or (not level and target.split(".")[0] != package[0]):
-            return None
-        return target if not level else ".".join((*package[: len(package) - level + 1], *filter(None, [target])))
+    def package(self, script: Script) -> tuple[str, ...]:
+        """The names of the packages down to a script that is a file of a library that the tables know."""
+        return () if script.path is None else self._of_files(self._library, script.path.parent)
 
     def _is_installed(self, home: Path, target: str) -> bool:
         """Whether an import leads from one installed package to another."""
@@ -186,18 +199,15 @@ class Project:
 
     def _library(self, folder: Path) -> tuple[str, ...]:
         """The names of the packages down to a folder of a library that the tables know; empty elsewhere."""
-        known = self._libraries.get(folder)
-        if known is None:
-            known = ()
-            if self._is_package(folder):
-                outer = self._library(folder.parent)
-                top = not self._is_package(folder.parent)
-                known = (*outer, folder.name) if outer or (top and folder.name in external.LIBRARIES) else ()
-            self._libraries[folder] = known
-        return known
+        if not self._is_package(folder):
+            return ()
+        outer = self._of_files(self._library, folder.parent)
+        top = not self._is_package(folder.parent)
+        return (*outer, folder.name) if outer or (top and folder.name in external.LIBRARIES) else ()
 
     def _search(self, home: Path, target: str, level: int) -> tuple[Path, tuple[str, ...]] | None:
-        if self._name_in_library(home, target, level) is not None or (not level and self._is_installed(home, target)):
+        package = self._of_files(self._library, home.parent)
+        if _name_in_library(package, target, level) is not None or (not level and self._is_installed(home, target)):
             return None
         parts = target.split(".") if target else []
         if not level and parts[:1] in (["autoaccel"], ["autoaccel_runtime"]):
@@ -258,21 +268,18 @@ class Project:
             for _ in range(level - 1):
                 folder = folder.parent
             return (folder,)
-        known = self._search_paths.get(folder)
-        if known is None:
-            known = self._search_paths[folder] = tuple(self._search_path(folder))
-        return known
+        return self._of_files(self._search_path, folder)
 
-    def _search_path(self, folder: Path) -> Iterator[Path]:
+    def _search_path(self, folder: Path) -> tuple[Path, ...]:
         """Where the imports of a folder's scripts may lead."""
-        yield folder
+        found = [folder]
         while self._is_package(folder):
             folder = folder.parent
-            yield folder
+            found.append(folder)
         for path in self.files[:1]:
             if path.parent != folder and path.parent in folder.parents:
-                yield path.parent
-        yield from self._distribution(folder)
+                found.append(path.parent)
+        return (*found, *self._distribution(folder))
 
     def _is_package(self, folder: Path) -> bool:
         return "__init__.py" in self._listing(folder) and folder.parent != folder
@@ -288,14 +295,16 @@ class Project:
     def importers(self, path: Path) -> tuple[Path, ...]:
         """The files whose import lines name a module, those of the project first, told by these lines alone."""
         known = self._importers.get(path)
-        if known is None and self._library(path.parent):
-            known = self._importers[path] = ()  # it is called from everywhere, and what the library does says little
         if known is None:
-            stem = path.parent.name if path.stem == "__init__" else path.stem
-            known = self._importers[path] = tuple(
-                each for each in self._mentioning(path, stem) if each != path and self._may_import(each, stem, path)
-            )
+            known = self._importers[path] = self._of_files(self._find_importers, path)
         return known
+
+    def _find_importers(self, path: Path) -> tuple[Path, ...]:
+        if self._of_files(self._library, path.parent):
+            return ()  # it is called from everywhere, and what the library does says little
+        stem = path.parent.name if path.stem == "__init__" else path.stem
+        found = (each for each in self._mentioning(path, stem) if each != path)
+        return tuple(each for each in found if self._may_import(each, stem, path))
 
     def _mentioning(self, path: Path, stem: str) -> Iterator[Path]:
         self.consulted.mentions = True
@@ -326,7 +335,7 @@ class Project:
         imports = self.disk.imports(other, stem)
         if imports is None:
             return True
-        found = (self._locate(other, each.target, each.level) for each in imports)
+        found = (self._of_files(self._search, other, each.target, each.level) for each in imports)
         return any(each is None or each[0] == path for each in found)
 
     def neighbours(self, script: Script) -> tuple[Script, ...]:
@@ -554,6 +563,13 @@ class Project:
             owner = other.inference.possible(call.func.value)
             return not any(value.node is cls for value in owner if value.kind.name == "CLASS")
         return True
+
+
+def _name_in_library(package: tuple[str, ...], target: str, level: int) -> str | None:
+    """The full name of what a file in a package of a known library imports from that library."""
+    if not package or (not level and target.split(".")[0] != package[0]):
+        return None
+    return target if not level else ".".join((*package[: len(package) - level + 1], *filter(None, [target])))
 
 
 def bind_argument(function: ast.AST, call: ast.Call, parameter: str, *, bound: bool) -> ast.expr | None:

@@ -53,6 +53,7 @@ class Script:
         self._callees: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
         self._class_refs: dict[ast.ClassDef, ClassRef] = {}
         self._aliases: dict[tuple[str, ...], frozenset[str]] = {}
+        self.located: dict[tuple[str, int], tuple[Path, tuple[str, ...]] | None] = {}
 
     def __repr__(self) -> str:
         return f"Script({str(self.path) if self.path else '<text>'})"
@@ -136,7 +137,7 @@ class Script:
         found = self.flow.qualified(expression)
         if found is None:
             return None
-        if not self._in_library:
+        if not self.package:
             return found.name
         known = self.project.library_name(self, found.target, found.level)
         return found.name if known is None else found.under(known)
@@ -146,13 +147,14 @@ class Script:
         found = self.flow.qualified(expression)
         if found is None:
             return False
-        if self._in_library and self.project.library_name(self, found.target, found.level) is not None:
+        if self.package and self.project.library_name(self, found.target, found.level) is not None:
             return False
         return bool(found.level) or self.project.is_local(self, found.target, found.level)
 
     @cached_property
-    def _in_library(self) -> bool:
-        return self.project.is_library(self)
+    def package(self) -> tuple[str, ...]:
+        """The packages down to this file if it belongs to a library whose names are known; else empty."""
+        return self.project.package(self)
 
     def calls(self, *names: str) -> Iterator[ast.Call]:
         """Calls of these qualified names, in source order."""

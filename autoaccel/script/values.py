@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from autoaccel.script.flow import Path
 
@@ -47,6 +47,8 @@ class Kind(enum.Enum):
     OBJECT = "object"
     UNKNOWN = "unknown"
 
+    __hash__ = object.__hash__  # members are equal to themselves alone; that of `Enum` is in Python
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassRef:
@@ -60,9 +62,8 @@ Values = frozenset["Value"]
 Items = tuple[tuple[int | str | None, Values], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """One possible value.
+class Value(NamedTuple):
+    """One possible value. A tuple, since an analysis makes and compares very many.
 
     `node` is what made it: the constructor call, the class or function definition, for a batch the loop that yields
     it. `script` is the file of `node`. `name` is the qualified name of an external constructor, or says how a batch
@@ -72,7 +73,7 @@ class Value:
 
     kind: Kind
     node: ast.AST | None = None
-    script: Script | None = field(default=None, repr=False)
+    script: Script | None = None
     name: str | None = None
     path: Path = ()
     cls: ClassRef | None = None
@@ -101,15 +102,13 @@ def kind_of(values: Iterable[Value]) -> Kind | None:
 
 def settle(values: Values) -> Values:
     """A checkpoint read back into a name is what the name held before: `model = torch.load(path)`."""
-    known = frozenset(value for value in values if not (value.kind is Kind.UNKNOWN and value.name == "torch.load"))
+    read = [value for value in values if value.kind is Kind.UNKNOWN and value.name == "torch.load"]
+    known = values.difference(read) if read else values
     return known if known and UNKNOWN not in known else values
 
 
 def union(sets: Iterable[Values]) -> Values:
-    merged: Values = NOTHING
-    for each in sets:
-        merged |= each
-    return merged
+    return NOTHING.union(*sets)
 
 
 def any_item(owner: Value) -> Values:
@@ -135,7 +134,7 @@ def arithmetic(left: Values, right: Values, node: ast.expr, script: Script) -> V
         return frozenset({Value(Kind.TENSOR, node, script)})
     batches = [value for value in left | right if value.kind is Kind.BATCH]
     if batches:
-        return frozenset({replace(value, name="copy") for value in batches})
+        return frozenset({value._replace(name="copy") for value in batches})
     if Kind.UNKNOWN in kinds:
         return ANY
     if Kind.ARRAY in kinds:
