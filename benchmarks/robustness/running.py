@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import multiprocessing
@@ -130,12 +131,13 @@ def _serve(pipe: Connection, effort: Effort) -> None:
     signal.signal(signal.SIGPROF, _stop)
     rules = registry.rules()
     folder, project = Path(), Project()
-    while True:
-        item = pipe.recv()
-        if item.path.parent != folder:
-            folder = item.path.parent
-            project = Project(sorted(folder.glob("*.py")))
-        pipe.send(_judged(item, rules, project, effort))
+    with contextlib.suppress(EOFError, BrokenPipeError):  # whoever asked has gone
+        while True:
+            item = pipe.recv()
+            if item.path.parent != folder:
+                folder = item.path.parent
+                project = Project(sorted(folder.glob("*.py")))
+            pipe.send(_judged(item, rules, project, effort))
 
 
 def _judged(item: Item, rules: Sequence[Rule], project: Project, effort: Effort) -> Verdict:
