@@ -86,7 +86,8 @@ def is_forward(script: Script, call: ast.Call) -> bool:
 
 def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
     if script.kind(call.func) is Kind.MODULE:
-        return bool(seen) or not is_function_module(script, call.func)  # within a model it stands for all of it
+        home = script.function(call)  # within a model a module without parameters stands for all of it
+        return not is_function_module(script, call.func) or (home is not None and is_module_method(script, home))
     if isinstance(call.func, ast.Attribute):
         owner = script.kind(call.func.value)
         if owner is Kind.MODULE and call.func.attr in ("forward", "encode", "decode", "sample", "generate"):
@@ -116,8 +117,7 @@ def _records(script: Script, call: ast.Call, within: ast.AST, seen: frozenset[as
         _records(other, inner, function, seen | {function})
         for other, function in callees
         if function not in seen
-        for inner in other.in_scope(function, ast.Call)
-        if is_forward(other, inner) or other.kind(inner.func) is Kind.MODULE
+        for inner in forward_calls(other, function)
     )
 
 
