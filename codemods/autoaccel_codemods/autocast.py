@@ -10,8 +10,8 @@ together. Binary cross-entropy of probabilities is computed in float32, outside 
 Left alone:
 - closures (LBFGS), second derivatives, gradients that the script applies or reads by hand;
 - models in another precision, sharded or remote models, mixed precision of the script's own;
-- code that low precision breaks: linear algebra, writing by index, custom autograd functions;
-- steps whose forward or optimizer is not in sight.
+- code that low precision breaks: linear algebra, writing by index, custom autograd functions, averages kept by hand;
+- steps whose forward or optimizer is not in sight, and a step that is made a single time.
 
 Before:
     output = model(data)

@@ -9,7 +9,8 @@ Left alone:
 - recurrent networks, which are fused already, and single layers, which have nothing to fuse;
 - forward passes that leave the graph (`.item()`, printing, Python's random numbers) or loop over their data;
 - models under `DataParallel`, exported, scripted or shared models;
-- scripts that compile by themselves.
+- scripts that compile by themselves;
+- detection models, copies that are only sampled from, models that make a single step.
 
 Before:
     model = Net().to(device)

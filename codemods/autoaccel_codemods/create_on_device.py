@@ -12,7 +12,8 @@ Left alone:
 - calls with a `generator=` of the CPU, and pinned buffers, which are there to be copied from;
 - a cast on the way that would round differently if it came first;
 - `.cuda(gpu)` where `gpu` may be `None`: to `.cuda` that is the current GPU, to a factory the CPU;
-- arithmetic between creation and move, which the device may round differently.
+- arithmetic between creation and move, and `linspace` of whole numbers, which the device may round differently;
+- legacy types of computed data, which are copied either way.
 
 Before:
     h0 = torch.zeros(layers, x.size(0), hidden).to(device)

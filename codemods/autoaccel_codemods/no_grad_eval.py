@@ -9,7 +9,8 @@ statements that evaluate are wrapped.
 Left alone:
 - code that needs gradients in evaluation mode: adversarial examples, saliency, forces, a frozen network in a loss;
 - results that may reach a backward pass, functions whose callers are not known;
-- generators, which would switch gradients off for those who iterate over them.
+- generators, which would switch gradients off for those who iterate over them;
+- modules that only try themselves out, tools over graphs (`torch.fx`), models that are handed to a timer.
 
 Before:
     def test(model, loader):
