@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 FOLDER = ".autoaccel_cache"
 
 _MAGIC = b"autoaccel cache 1"
+_KINDS = ("lint", "fixes")  # without and with the edits that mend findings
+_DIGITS = 16  # in the name of a file
 _MOST_BYTES = 1 << 26
 _MOST_FILES = 60_000  # whose answers are kept
 _MOST_CHOICES = 8  # of rules beside those of the run, the most recently used ones
@@ -48,7 +50,7 @@ class Cache:
         self._started = time.time_ns() - _TICK
         self._root = os.path.join(os.path.abspath(root), "")
         key = digest(f"{fingerprint()}\0{self._home(folder)}".encode(errors="surrogateescape"))
-        self._file = folder / f"{'fixes' if changes else 'lint'}-{key[:16]}.json"
+        self._file = folder / f"{_KINDS[changes]}-{key[:_DIGITS]}.json"
         self._names = {path: self._name(os.path.abspath(path)) for path in files}
         self._paths = {name: path for path, name in self._names.items()}
         self._digests: dict[str, str] = {}
@@ -363,20 +365,20 @@ def _head(body: bytes) -> bytes:
 def _write(file: Path, body: bytes) -> None:
     """Replace a cache whole; old ones of other versions make room. Raises `OSError`."""
     folder = file.parent
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in (
-        (".gitignore", "# Created by autoaccel.\n*\n"),
-        ("CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n# A cache of autoaccel: may be deleted.\n"),
-    ):
-        if not (folder / name).exists():
-            (folder / name).write_text(content)
+    if not folder.exists():
+        # In a folder of others' (`--cache-dir .`) these would hide the whole project from git.
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".gitignore").write_text("# Created by autoaccel.\n*\n")
+        (folder / "CACHEDIR.TAG").write_text(
+            "Signature: 8a477f597d28d172789f06886806bc55\n# A cache of autoaccel: may be deleted.\n"
+        )
     temporary = folder / f".{file.name}.{os.getpid()}.tmp"
     try:
         temporary.write_bytes(b"\n".join((_head(body), body)))
         temporary.replace(file)
     finally:
         temporary.unlink(missing_ok=True)
-    caches = sorted(folder.glob("*-*.json"), key=lambda each: _touched(str(each)), reverse=True)
+    caches = sorted(_ours(folder, "", ".json"), key=lambda each: _touched(str(each)), reverse=True)
     for old in (*caches[_MOST_CACHES:], *_left_behind(folder)):
         old.unlink(missing_ok=True)
 
@@ -384,4 +386,10 @@ def _write(file: Path, body: bytes) -> None:
 def _left_behind(folder: Path) -> list[Path]:
     """What runs that were killed did not finish."""
     an_hour_ago = time.time_ns() - 3600 * 10**9
-    return [each for each in folder.glob(".*.tmp") if _touched(str(each)) < an_hour_ago]
+    return [each for each in _ours(folder, ".", ".json.*.tmp") if _touched(str(each)) < an_hour_ago]
+
+
+def _ours(folder: Path, before: str, after: str) -> Iterator[Path]:
+    """Files that `_write` names so, and no others that lie there."""
+    for kind in _KINDS:
+        yield from folder.glob(f"{before}{kind}-{'[0-9a-f]' * _DIGITS}{after}")

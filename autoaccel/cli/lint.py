@@ -13,6 +13,7 @@ from autoaccel import inspection, sources
 from autoaccel.cli import baseline, inputs, reporting, showing
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.options import (
+    FilledPath,
     SourcePath,
     cache_options,
     configuration_options,
@@ -37,9 +38,7 @@ CLEAN, FOUND, FAILED = 0, 1, 2
 @click.command(short_help="Report slow patterns; exit 1 if there are any.", cls=baseline.WithBaseline)
 @click.argument("paths", nargs=-1, required=True, metavar="PATHS|-", type=SourcePath())
 @click.option("--output-format", type=click.Choice(FORMATS), help=f"Default: {DEFAULT}.")
-@click.option(
-    "--output-file", type=click.Path(path_type=Path), metavar="FILE", help="Write the report there, not to stdout."
-)
+@click.option("--output-file", type=FilledPath(), metavar="FILE", help="Write the report there, not to stdout.")
 @click.option("--statistics", is_flag=True, help="Report how often each rule found something.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 even if there are findings.")
 @baseline.baseline_option

@@ -13,16 +13,23 @@ from autoaccel.config import TIERS
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class SourcePath(click.Path):
-    """A path, `-`, but never nothing: `rewrite "$FILE"` with an empty variable must not mean the working directory."""
+class FilledPath(click.Path):
+    """A path, but never nothing: `rewrite "$FILE"` with an empty variable must not mean the working directory."""
 
-    def __init__(self) -> None:
-        super().__init__(path_type=Path, allow_dash=True)
+    def __init__(self, *, allow_dash: bool = False) -> None:
+        super().__init__(path_type=Path, allow_dash=allow_dash)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail("the name of a file is empty", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class SourcePath(FilledPath):
+    """A path, or `-` for stdin."""
+
+    def __init__(self) -> None:
+        super().__init__(allow_dash=True)
 
 
 def selectors(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -58,7 +65,7 @@ def rule_options(command: Command) -> Command:
 
 def file_options(command: Command) -> Command:
     """Which files are looked at."""
-    file = click.Path(path_type=Path)
+    file = FilledPath()
     for option in reversed(
         [
             click.option("--exclude", multiple=True, callback=selectors, metavar="PATTERNS",
@@ -117,7 +124,7 @@ def cache_options(command: Command) -> Command:
         [
             click.option("--no-cache", is_flag=True, envvar="AUTOACCEL_NO_CACHE",
                          help="Neither use nor keep answers of earlier runs."),
-            click.option("--cache-dir", type=click.Path(path_type=Path), envvar="AUTOACCEL_CACHE_DIR", metavar="FOLDER",
+            click.option("--cache-dir", type=FilledPath(), envvar="AUTOACCEL_CACHE_DIR", metavar="FOLDER",
                          show_envvar=True, help="Default: .autoaccel_cache in the project."),
         ]
     ):  # fmt: skip

@@ -84,3 +84,23 @@ def test_findings_from_the_cache_are_counted_and_shown_alike(run: Run, script: P
         assert (warm.exit_code, warm.stdout, warm.stderr) == (cold.exit_code, cold.stdout, cold.stderr)
         assert cold.exit_code == 2
     assert run("lint", "--statistics", "src").stdout == run("lint", "--no-cache", "--statistics", "src").stdout
+
+
+def test_a_folder_of_others_stays_theirs(run: Run, folder: Path, script: Path) -> None:
+    """Neither is it hidden from git, nor is anything in it taken for an old cache."""
+    theirs = [folder / f"part-{number}.json" for number in range(12)]
+    for path in theirs:
+        path.write_text("{}")
+    for _ in range(2):
+        assert run("lint", "--cache-dir", ".", "src").exit_code == 1
+    assert all(path.exists() for path in theirs)
+    assert not (folder / ".gitignore").exists()
+    assert not (folder / "CACHEDIR.TAG").exists()
+    assert len(list(folder.glob("lint-*.json"))) == 1
+
+
+def test_not_in_a_folder_without_a_name(run: Run, folder: Path, script: Path) -> None:
+    result = run("lint", "--cache-dir", "", "src")
+    assert result.exit_code == 2
+    assert "the name of a file is empty" in result.stderr
+    assert caches(folder) == []
