@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -73,8 +74,8 @@ class Commands(click.Group):
         except Exception as error:
             verbose = ctx.meta.get("autoaccel.verbose")
             if verbose:
-                raise
-            hint = "" if verbose is None else " (-v shows the traceback)"
+                click.echo(traceback.format_exc(), err=True, nl=False)
+            hint = " (-v shows the traceback)" if verbose is False else ""
             raise click.ClickException(f"internal error: {describe(error)}{hint}") from error
         return int(status or 0)
 
@@ -86,7 +87,7 @@ class Commands(click.Group):
         try:
             status = super().main(args, prog_name or "autoaccel", **extra)
         except click.Abort:
-            click.echo("autoaccel: interrupted; files already written stay written", err=True)
+            click.echo("autoaccel: interrupted; no file is half written", err=True)
             status = INTERRUPTED
         except click.UsageError as error:
             error.show()

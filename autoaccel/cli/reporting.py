@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -86,15 +87,27 @@ def deliver(text: str, output_format: str, output_file: Path | None, speaker: Te
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Atomically where that can be: not what is no file, such as /dev/stdout or a pipe. Raises `SourceError`."""
-    if path.exists() and not path.is_file() and not path.is_dir():
+    """Atomically where that can be: not what is no file, such as a pipe, nor what a stream of ours leads to, such as
+    /dev/stdout, where others write, too. Raises `SourceError`."""
+    if path.exists() and not path.is_dir() and (not path.is_file() or _stream(path) is not None):
         try:
-            with path.open("wb") as stream:
-                stream.write(data)
+            stream = _stream(path)
+            with open(path if stream is None else stream, "wb", closefd=stream is None) as file:
+                file.write(data)
         except OSError as error:
             raise sources.SourceError(f"{path}: cannot write: {(error.strerror or str(error)).lower()}") from error
     else:
         sources.write(path, sources.Source(b"", "", "utf-8"), data.decode())
+
+
+def _stream(path: Path) -> int | None:
+    """The stream of this process, stdout or stderr, that leads to a file."""
+    known = path.stat()
+    for number in (1, 2):
+        with contextlib.suppress(OSError):  # closed
+            if os.path.samestat(known, os.fstat(number)):
+                return number
+    return None
 
 
 def _utf8(text: str) -> bytes:

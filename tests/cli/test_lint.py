@@ -204,6 +204,18 @@ def test_output_file_may_be_a_device(train: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", FULL)
 
 
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="no such devices here")
+def test_output_file_may_be_where_stdout_leads(train: Path, folder: Path) -> None:
+    """A log that others write, too, is neither replaced nor overwritten."""
+    log = folder / "log"
+    with log.open("wb", buffering=0) as stdout:
+        stdout.write(b"before\n")
+        for name in ("/dev/stdout", "log"):
+            assert _process(["--output-file", name, "train.py"], train.parent, stdout=stdout.fileno()).returncode == 1
+        stdout.write(b"after\n")
+    assert log.read_text() == f"before\n{FULL * 2}after\n"
+
+
 # -- statistics
 
 

@@ -112,7 +112,10 @@ def test_an_unexpected_error_is_one_line(run: Run, monkeypatch: pytest.MonkeyPat
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "error: internal error: RuntimeError: out of\n"
     assert "(-v shows the traceback)" in run("rewrite", ".").stderr
-    assert isinstance(run("rewrite", "-v", ".").exception, RuntimeError)
+    verbose = run("rewrite", "-v", ".")
+    assert (verbose.exit_code, verbose.stdout) == (2, "")
+    assert verbose.stderr.startswith("Traceback (most recent call last):\n")
+    assert verbose.stderr.endswith("error: internal error: RuntimeError: out of\n")
 
 
 def test_a_rule_pack_that_cannot_be_used(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,3 +127,21 @@ def test_a_rule_pack_that_cannot_be_used(run: Run, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(registry, "rules", fails)
     result = run("rules")
     assert (result.exit_code, result.stderr) == (2, "error: rule pack 'mine' cannot be imported\n")
+
+
+INTERRUPTED = """
+import runpy, sys
+
+class Impatient:
+    def find_spec(self, name, path=None, target=None):
+        if name == "autoaccel.cli.main":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Impatient())
+runpy.run_module("autoaccel", run_name="__main__")
+"""
+
+
+def test_interrupted_while_it_starts(repository: Path) -> None:
+    done = python(INTERRUPTED, cwd=repository)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
