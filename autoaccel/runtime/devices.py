@@ -11,8 +11,9 @@ Device: TypeAlias = "torch.device | str | int | torch.Tensor | None"
 
 
 def accelerator() -> torch.device | None:
-    """The accelerator, when one is built in and visible; asking does not initialise it (workers may still fork)."""
-    return torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    """The accelerator, when one is built in and visible."""
+    found = torch.accelerator.current_accelerator()
+    return found if found is not None and available(found) else None
 
 
 def resolve(device: Device = None) -> torch.device:
@@ -30,9 +31,15 @@ def resolve(device: Device = None) -> torch.device:
 
 
 def available(device: torch.device) -> bool:
-    """Whether work can run there now; unknown kinds of device count as absent."""
+    """Whether work can run there now; unknown kinds of device count as absent.
+
+    Of CUDA devices the count is asked for, which is NVML's where there is one: after `torch.cuda.is_available()` a
+    forked process cannot use CUDA (https://docs.pytorch.org/docs/stable/notes/multiprocessing.html#poison-fork-in-multiprocessing).
+    """
     if device.type == "cpu":
         return True
+    if device.type == "cuda":
+        return torch.cuda.device_count() > 0
     module = getattr(torch, device.type, None)
     return module is not None and hasattr(module, "is_available") and bool(module.is_available())
 
