@@ -37,7 +37,7 @@ def lint(
 ) -> Report:
     """Report on one text. With `changes` each finding is carried out by itself, too, which costs LibCST."""
     name = str(path or "<text>")
-    if not engine.concerned(text, rules):
+    if not any(rule.concerns(text) for rule in rules):
         return Report(name)
     try:
         analysis = engine.analyse(text, path, rules, tier=tier, project=project)

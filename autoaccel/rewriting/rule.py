@@ -43,6 +43,7 @@ class Rule:
     """A regular expression that a file with an opportunity matches, too: for needles that are common elsewhere."""
     function: Check | None = field(default=None, kw_only=True)
     comment_function: CommentCheck | None = field(default=None, kw_only=True)
+    _words: tuple[str, ...] = field(default=(), init=False, repr=False)
 
     def check(self, function: Check) -> Check:
         """Decorate the generator that yields findings and skipped opportunities of one script."""
@@ -61,7 +62,9 @@ class Rule:
         if isinstance(text, bytes):
             needed = not self.needles or any(needle in text for needle in self.needles)
             return needed and re.search(self.pattern.encode(), text) is not None
-        needed = not self.needles or any(needle.decode() in text for needle in self.needles)
+        if not self._words:
+            self._words = tuple(needle.decode() for needle in self.needles)
+        needed = not self.needles or any(word in text for word in self._words)
         return needed and re.search(self.pattern, text) is not None
 
     def run(self, script: Script) -> Iterator[Finding | Skipped]:

@@ -14,7 +14,7 @@ from autoaccel.script.batches import changes, position, root
 from autoaccel.script.flow import STAR, Path
 from autoaccel.script.loaders import LoaderLoop, Transfer
 from autoaccel.script.project import bind_argument
-from autoaccel.script.tree import Function
+from autoaccel.script.tree import Function, breadth_first
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class BatchReads:
             for transfer in self.transfers.values()
             if isinstance(statement := script.statement(transfer.call), ast.Assign)
             for target in statement.targets
-            for name in ast.walk(target)
+            for name in breadth_first(target)
             if isinstance(name, ast.Name)
         }
         return any(
@@ -289,7 +289,7 @@ def _asks_type(test: ast.expr) -> bool:
 
 def _comes_from(script: Script, name: ast.Name, loop: LoaderLoop, depth: int = 6) -> bool:
     """Whether, in a loop over several loaders, a name's data stems from this one."""
-    own = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    own = {node.id for node in breadth_first(loop.target) if isinstance(node, ast.Name)}
     for definition in script.definitions(name):
         if definition.node is loop.node:
             return name.id in own
@@ -309,7 +309,7 @@ def _gradients(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
 
 def _moved_otherwise(choice: ast.IfExp, name: ast.Name, transfers: dict[ast.Call, Transfer]) -> bool:
     """`v.to(device) if torch.is_tensor(v) else v`: what stays is no tensor, or there is no device at all."""
-    moved = [node for node in ast.walk(choice.body) if isinstance(node, ast.Call) and node in transfers]
+    moved = [node for node in breadth_first(choice.body) if isinstance(node, ast.Call) and node in transfers]
     return bool(moved) and isinstance(choice.orelse, ast.Name) and choice.orelse is name
 
 

@@ -12,6 +12,7 @@ from autoaccel.script.flow import Path
 from autoaccel.script.loader_calls import loader_calls
 from autoaccel.script.loaders import Transfer
 from autoaccel.script.tensor_types import chosen_type, tensor_type
+from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def device_of(script: Script, transfer: Transfer) -> Target:
     if transfer.device is None:
         return Target(_quoted(script, "cuda"), True)
     device = transfer.device
-    names = tuple(node for node in ast.walk(device) if isinstance(node, ast.Name))
+    names = tuple(node for node in breadth_first(device) if isinstance(node, ast.Name))
     text = script.source(device) if _repeatable(script, device) else None
     return Target(text, not _elsewhere(script, device), names)
 
@@ -177,7 +178,9 @@ def changed_after(script: Script, transfer: Transfer) -> str | None:
             return "the host tensor is changed after its copy has begun"
     statement = script.statement(transfer.call)
     moved = root(transfer.call.func)
-    stored = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    stored = {
+        node.id for node in breadth_first(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
     if moved is None or moved.id in stored:
         return None
     for change in script.find(ast.AugAssign):

@@ -87,7 +87,7 @@ def is_iterable(script: Script, value: Value) -> bool:
     return streams and not any(
         "get_worker_info" in (getattr(node, "id", None), getattr(node, "attr", None))
         for each in project.lineage(value.cls)
-        for node in ast.walk(each.node)
+        for node in breadth_first(each.node)
     )
 
 
@@ -180,7 +180,7 @@ def item_methods(script: Script, cls: ClassRef) -> list[tuple[Script, ast.Functi
         if name in found:
             continue
         found[name] = methods[name]
-        for node in ast.walk(methods[name][1]):
+        for node in breadth_first(methods[name][1]):
             if isinstance(node, ast.Attribute) and node.attr in methods and node.attr != "__init__":
                 pending.append(node.attr)
     return list(found.values())
@@ -189,7 +189,7 @@ def item_methods(script: Script, cls: ClassRef) -> list[tuple[Script, ast.Functi
 def keeps_generator(script: Script, cls: ClassRef) -> bool:
     """Whether samples draw from a random generator that workers would each repeat from the same state."""
     for home, method in item_methods(script, cls):
-        for node in ast.walk(method):
+        for node in breadth_first(method):
             if isinstance(node, ast.Attribute) and _is_own(node, method):
                 bindings = [
                     b
@@ -217,7 +217,9 @@ def _makes_generator(script: Script, expression: ast.expr) -> bool:
 
 def changes_itself(script: Script, cls: ClassRef) -> bool:
     """Whether reading a sample changes the dataset or a global (a cache, a counter): workers change copies of it."""
-    return any(_writes(home, node, method) for home, method in item_methods(script, cls) for node in ast.walk(method))
+    return any(
+        _writes(home, node, method) for home, method in item_methods(script, cls) for node in breadth_first(method)
+    )
 
 
 def _writes(script: Script, node: ast.AST, method: ast.FunctionDef) -> bool:
@@ -266,7 +268,7 @@ def holds_file(script: Script, cls: ClassRef) -> bool:
         for each in script.project.lineage(cls)
         for part in each.node.body
         if isinstance(part, ast.FunctionDef) and part.name == "__init__"
-        for node in ast.walk(part)
+        for node in breadth_first(part)
     )
 
 
@@ -295,7 +297,7 @@ def only_indexes(script: Script, value: Value) -> bool:
 def _is_cheap(script: Script, method: ast.FunctionDef) -> bool:
     if method.name not in ("__getitem__", "__getitems__"):
         return False
-    for node in ast.walk(method):
+    for node in breadth_first(method):
         match node:
             case ast.For() | ast.While() | ast.ListComp() | ast.With() | ast.Attribute(attr="iloc" | "loc"):
                 return False

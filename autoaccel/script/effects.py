@@ -30,6 +30,7 @@ class Effect(enum.Flag):
     YIELDS = enum.auto()
 
 
+_NOTHING: Effect = Effect.NONE
 # Methods that are named after a phase of the step, or after gradients.
 _PHASE = re.compile(r"(^|_)(before|after|pre|post|on|grads?|gradients?|mask)(_|$)")
 _CLIPS = frozenset(
@@ -88,12 +89,12 @@ def _effects(script: Script, node: ast.AST) -> Effect:
         match part:
             case ast.stmt() if part is not node:
                 if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                    found |= effects(script, part)
+                    found = _both(found, effects(script, part))
                 continue
             case ast.Lambda():
                 continue
             case ast.Call():
-                found |= call_effects(script, part)
+                found = _both(found, call_effects(script, part))
             case ast.Attribute() if reads_gradient(script, part):
                 found |= Effect.GRADIENTS
             case ast.Yield() | ast.YieldFrom():
@@ -138,11 +139,18 @@ def _call_effects(script: Script, call: ast.Call) -> Effect:
     if qualified in _SAVES:
         found |= Effect.SAVES
     for other, function in script.callees(call):
-        inner = effects(other, function) & ~Effect.YIELDS
-        if function.name == "__init__":
-            inner &= ~Effect.FORWARD  # a constructor builds modules and may try them out
-        found |= inner
+        inner = effects(other, function)
+        if inner is not _NOTHING:
+            inner &= ~Effect.YIELDS
+            if function.name == "__init__":
+                inner &= ~Effect.FORWARD  # a constructor builds modules and may try them out
+            found |= inner
     return found
+
+
+def _both(first: Effect, second: Effect) -> Effect:
+    """Both effects. Most are none, and flags are put together in Python."""
+    return first if second is _NOTHING else second if first is _NOTHING else first | second
 
 
 def _is_handed_optimizer(script: Script, call: ast.Call) -> bool:

@@ -17,7 +17,7 @@ from autoaccel.script.effects import Effect, call_effects, is_sensitive
 from autoaccel.script.flow import Definition
 from autoaccel.script.hazards import INDEXED, written_by_index
 from autoaccel.script.regions import Regions
-from autoaccel.script.tree import walk_scope
+from autoaccel.script.tree import breadth_first, walk_scope
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ class _Search:
         self.found = found
         self.inside: set[ast.AST] = set()
         for statement in found.statements(script):
-            self.inside.update(ast.walk(statement))
+            self.inside.update(breadth_first(statement))
         for region in found.regions:
             for hoist in region.hoists:
-                self.inside.update(ast.walk(hoist.expression))
+                self.inside.update(breadth_first(hoist.expression))
         self.known: dict[Definition, bool] = {}
         self.result = Escapes()
         self.taken = {id(expression) for expression in found.single}

@@ -16,6 +16,7 @@ from autoaccel.script.gradients import (
     reaches_backward,
     trains,
 )
+from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -272,18 +273,17 @@ def _last_training(script: Script, scope: ast.AST) -> Iterator[ast.stmt]:
         if isinstance(statement, ast.If) and script.tree is scope and _is_main_guard(statement):
             blocks.append(statement.body)
     for block in blocks:
-        training = [
-            each
-            for each in block
-            if isinstance(each, ast.For | ast.While)
-            and (any(True for _ in backward_calls(script, each)) or calls_training(script, each))
-        ]
-        if training:
-            yield training[-1]
+        loops = [each for each in block if isinstance(each, ast.For | ast.While)]
+        if loops == block[-1:]:
+            continue  # nothing comes after it
+        for loop in reversed(loops):
+            if any(True for _ in backward_calls(script, loop)) or calls_training(script, loop):
+                yield loop
+                break
 
 
 def _is_main_guard(statement: ast.If) -> bool:
-    return any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(statement.test))
+    return any(isinstance(part, ast.Name) and part.id == "__name__" for part in breadth_first(statement.test))
 
 
 def _switches_to_train(statement: ast.stmt) -> bool:

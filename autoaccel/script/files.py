@@ -60,7 +60,8 @@ class Files:
         self.paths = tuple(dict.fromkeys(Path(os.path.abspath(path)) for path in paths))
         self.texts = {Path(os.path.abspath(path)): text for path, text in (texts or {}).items()}
         self._members = frozenset(self.paths)
-        self._parsed: dict[Path, Parsed | None] = {}
+        self._parsed: dict[Path, Parsed] = {}
+        self._parsed_size = 0
         self._read: dict[Path, str | None] = {}
         self._read_size = 0
         self._imports: dict[Path, tuple[_ImportLine, ...]] = {}
@@ -77,6 +78,7 @@ class Files:
         files.paths, files._members, files._listings = self.paths, self._members, self._listings
         files._words = {each: words for each, words in self._words.items() if each != path}
         files._parsed = {each: parsed for each, parsed in self._parsed.items() if each != path}
+        files._parsed_size = sum(len(parsed.text) for parsed in files._parsed.values())
         return files
 
     def __contains__(self, path: Path) -> bool:
@@ -103,19 +105,14 @@ class Files:
             return Parsed(text)
         known = self._parsed.pop(path, None)
         if known is None or known.text != text:
+            self._parsed_size -= len(known.text) if known is not None else 0
             known = Parsed(text)
+            self._parsed_size += len(text)
         self._parsed[path] = known  # now the youngest
-        self._release()
+        while self._parsed_size > _MOST_KEPT and len(self._parsed) > 1:
+            oldest = self._parsed.pop(next(iter(self._parsed)))
+            self._parsed_size -= len(oldest.text)
         return known
-
-    def _release(self) -> None:
-        """Let go of the trees that were not asked for longest."""
-        kept = sum(len(each.text) for each in self._parsed.values() if each is not None)
-        for path, parsed in list(self._parsed.items())[:-1]:
-            if kept <= _MOST_KEPT:
-                return
-            kept -= len(parsed.text) if parsed is not None else 0
-            del self._parsed[path]
 
     # -- folders
 

@@ -144,15 +144,17 @@ class Flow:
 
     def qualified(self, expression: ast.AST) -> Qualified | None:
         """What an imported name, or an attribute of one, stands for; None when it is rebound or none."""
-        if expression in self._qualified:
+        try:
             return self._qualified[expression]
+        except KeyError:
+            pass
         found: Qualified | None = None
         if isinstance(expression, ast.Name):
-            definitions = self.definitions(expression)
-            targets = {(each.target, each.level) for each in definitions if each.how == "import"}
-            if len(targets) == 1 and all(each.how == "import" for each in definitions):
+            definitions = self._reach.get(expression, ())
+            if definitions and all(each.how == "import" for each in definitions):
+                targets = {(each.target, each.level) for each in definitions}
                 target, level = targets.pop()
-                if target:
+                if target and not targets:
                     found = Qualified(canonical(target), target, level)
         elif isinstance(expression, ast.Attribute):
             base = self.qualified(expression.value)

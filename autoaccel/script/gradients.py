@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ def _last_name(expression: ast.expr) -> str:
 
 def _mentions_grad_mode(script: Script, function: ast.AST) -> bool:
     return any(
-        isinstance(part, ast.Name | ast.Attribute) and script.qualname(part) in GRAD_OFF for part in ast.walk(function)
+        isinstance(part, ast.Name | ast.Attribute) and script.qualname(part) in GRAD_OFF
+        for part in breadth_first(function)
     )
 
 
@@ -210,7 +212,7 @@ def _bound_uses(script: Script, statement: ast.stmt) -> Iterator[ast.AST]:
     elif isinstance(statement, ast.AugAssign | ast.AnnAssign | ast.For):
         targets = [statement.target]
     for target in targets:
-        for part in ast.walk(target):
+        for part in breadth_first(target):
             match part:
                 case ast.Name(ctx=ast.Store()):
                     yield from _name_uses(script, part)

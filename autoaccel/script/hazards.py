@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, reads_gradient
 from autoaccel.script.flow import Definition
-from autoaccel.script.tree import walk_scope
+from autoaccel.script.tree import breadth_first, walk_scope
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _passes_gradients(script: Script, call: ast.Call) -> bool:
     return any(
         isinstance(part, ast.Attribute) and reads_gradient(script, part)
         for argument in call.args
-        for part in ast.walk(argument)
+        for part in breadth_first(argument)
     )
 
 
@@ -223,7 +223,7 @@ def in_code(code: Reached, home: Script, place: ast.AST) -> Iterator[Problem]:
             node.name in ("__init__", "__new__") or node.name.startswith(("init_", "_init", "reset_"))
         ):
             continue
-        for part in ast.walk(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
+        for part in breadth_first(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
             reason = _unsafe(script, part)
             array = _leaves_torch(script, part) if isinstance(node, ast.FunctionDef) else None
             if reason is None and array is not None and (script is not home or not _floating(script, array)):
@@ -240,7 +240,7 @@ def in_code(code: Reached, home: Script, place: ast.AST) -> Iterator[Problem]:
 def arrays(code: Reached, home: Script) -> Iterator[ast.expr]:
     """What functions of one file make arrays of while it is in low precision: `x` of `x.numpy()`."""
     for script, node in code:
-        for part in ast.walk(node) if script is home and isinstance(node, ast.FunctionDef) else ():
+        for part in breadth_first(node) if script is home and isinstance(node, ast.FunctionDef) else ():
             array = _leaves_torch(script, part)
             if array is not None and _floating(script, array):
                 yield array
@@ -371,7 +371,7 @@ def written_by_index(script: Script, index: ast.expr) -> bool:
 
 def low_precision(script: Script, expression: ast.expr, depth: int = 5) -> bool:
     """Whether a value comes out of a module, so that it is in low precision inside an autocast region."""
-    for part in ast.walk(expression):
+    for part in breadth_first(expression):
         if isinstance(part, ast.Call):
             if script.kind(part.func) is Kind.MODULE:
                 return True
@@ -434,7 +434,7 @@ def _computed_norm(script: Script, call: ast.Call) -> bool:
     weight = call.args[3] if len(call.args) > 3 else next((e.value for e in call.keywords if e.arg == "weight"), None)
     if weight is None or (isinstance(weight, ast.Constant) and weight.value is None):
         return False
-    if any(isinstance(part, ast.expr) and script.kind(part) is Kind.PARAMETER for part in ast.walk(weight)):
+    if any(isinstance(part, ast.expr) and script.kind(part) is Kind.PARAMETER for part in breadth_first(weight)):
         return False
     cls = script.enclosing_class(call)
     lineage = set() if cls is None else set(script.project.external_lineage(script.class_ref(cls)))
@@ -444,7 +444,7 @@ def _computed_norm(script: Script, call: ast.Call) -> bool:
 def needs_range(code: Reached) -> bool:
     """Whether code uses numbers that float16 cannot hold: `masked_fill(mask, -1e9)`, gram matrices of feature maps."""
     for script, node in code:
-        for part in ast.walk(node):
+        for part in breadth_first(node):
             if isinstance(part, ast.Call):
                 if _name(part) in _FILLS and any(
                     _large(argument) for argument in (*part.args, *(each.value for each in part.keywords))

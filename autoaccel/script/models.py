@@ -14,6 +14,7 @@ from autoaccel.script.gradients import (
     gradients_off,
 )
 from autoaccel.script.repetition import runs_once
+from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
@@ -342,7 +343,7 @@ def unfit(model: TrainedModel) -> str | None:
 
 def _detects(script: Script, made: ast.AST | None) -> bool:
     """Whether a constructor call names torchvision's detection models: also `detection.__dict__[name](…)`."""
-    parts = ast.walk(made.func) if isinstance(made, ast.Call) else ()
+    parts = breadth_first(made.func) if isinstance(made, ast.Call) else ()
     names = (script.qualname(part) or "" for part in parts if isinstance(part, ast.Name | ast.Attribute))
     return any(f"{name}.".startswith(_DETECTION) for name in names)
 
@@ -381,13 +382,13 @@ def _class_reason(script: Script, cls: ast.ClassDef) -> str | None:
 def _called_by_forward(cls: ast.ClassDef, name: str) -> bool:
     forward = next((each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "forward"), None)
     return forward is not None and any(
-        isinstance(part, ast.Attribute) and part.attr == name for part in ast.walk(forward)
+        isinstance(part, ast.Attribute) and part.attr == name for part in breadth_first(forward)
     )
 
 
 def _forward_reason(script: Script, method: ast.FunctionDef, nested: bool = True) -> str | None:
     """What breaks the graph, compiles anew at every call, or unrolls a loop over the data."""
-    for part in ast.walk(method):
+    for part in breadth_first(method):
         if nested and isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
             for other, function in script.callees(part):
                 if function.name != "forward":
@@ -417,7 +418,7 @@ def _forward_reason(script: Script, method: ast.FunctionDef, nested: bool = True
 def _over_data(script: Script, iterable: ast.expr) -> bool:
     """`range(x.size(1))`, `range(len(x))` of a tensor, or a tensor itself."""
     if isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id == "range":
-        for part in ast.walk(iterable):
+        for part in breadth_first(iterable):
             if isinstance(part, ast.Attribute) and part.attr in ("size", "shape"):
                 return True
             if isinstance(part, ast.Name) and any(each.how == "param" for each in script.definitions(part)):
@@ -430,7 +431,7 @@ def _over_data(script: Script, iterable: ast.expr) -> bool:
 
 def _from_shape(value: ast.expr | None) -> bool:
     return value is not None and any(
-        isinstance(part, ast.Attribute) and part.attr in ("size", "shape") for part in ast.walk(value)
+        isinstance(part, ast.Attribute) and part.attr in ("size", "shape") for part in breadth_first(value)
     )
 
 

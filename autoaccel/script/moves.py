@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.rewriting.finding import Code
 from autoaccel.script.creation import Creation, creation
+from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -195,11 +196,11 @@ def _only_creates(script: Script, statement: ast.stmt) -> bool:
 def _binds(statement: ast.stmt, moved: Move) -> bool:
     """Whether a statement binds a name that the device expression reads."""
     holes = () if moved.device is None else moved.device.holes
-    read = {part.id for hole in holes for part in ast.walk(hole) if isinstance(part, ast.Name)}
+    read = {part.id for hole in holes for part in breadth_first(hole) if isinstance(part, ast.Name)}
     return any(part.id in read for part in _stored(statement))
 
 
 def _stored(statement: ast.stmt) -> Iterator[ast.Name]:
-    for part in ast.walk(statement):
+    for part in breadth_first(statement):
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
             yield part

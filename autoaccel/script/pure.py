@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def _computes(script: Script, function: ast.FunctionDef) -> bool:
             return False
         if isinstance(statement, ast.Assign) and not all(isinstance(each, ast.Name) for each in statement.targets):
             return False
-        for part in ast.walk(statement):
+        for part in breadth_first(statement):
             match part:
                 case ast.Call():
                     if not _is_operation(script, part):

@@ -84,12 +84,12 @@ def _whole_functions(
 def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
     if not isinstance(script.parent(call), ast.expr | ast.Assign):
         return False
-    if is_function_module(script, call.func):
-        return False
     statement = script.statement(call)
     if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
         return False
     if not _is_shown(script, call, surely=False) or script.kind(call.func) is not Kind.MODULE:
+        return False
+    if is_function_module(script, call.func):
         return False
     home = script.function(call)
     if isinstance(home, ast.Lambda):

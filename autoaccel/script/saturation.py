@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.script.tree import walk_scope
+from autoaccel.script.tree import breadth_first, walk_scope
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
@@ -25,7 +25,7 @@ def sigmoid_arguments(code: Iterable[tuple[Script, ast.AST]], home: Script) -> I
     for script, node in code:
         if script is not home:
             continue
-        for part in ast.walk(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
+        for part in breadth_first(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
             if not isinstance(part, ast.Call) or part in seen:
                 continue
             seen.add(part)

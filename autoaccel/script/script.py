@@ -109,11 +109,11 @@ class Script:
 
     # -- scopes and names
 
-    @property
+    @cached_property
     def flow(self) -> Flow:
         return self.parsed.flow
 
-    @property
+    @cached_property
     def module_scope(self) -> Scope:
         return self.flow.scopes[self.tree]
 

@@ -17,6 +17,7 @@ from autoaccel.script import hazards
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, is_step
 from autoaccel.script.flow import Definition
 from autoaccel.script.gradients import is_backward
+from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def _step(script: Script, call: ast.Call) -> OptimizerStep:
 
 def _loop_binding(script: Script, receiver: ast.expr, home: Home) -> Definition | None:
     """The binding by a loop of the same function that a receiver such as `opt` or `optimizers[i]` depends on."""
-    for part in ast.walk(receiver):
+    for part in breadth_first(receiver):
         if isinstance(part, ast.Name):
             for definition in script.definitions(part):
                 if definition.how == "for" and definition.scope.node is home:
@@ -247,7 +248,7 @@ def _connect(script: Script, groups: _Groups, steps: list[OptimizerStep]) -> dic
             else:
                 groups.join(home, caller)
     for step in steps:
-        for part in (inner for argument in step.call.args for inner in ast.walk(argument)):
+        for part in (inner for argument in step.call.args for inner in breadth_first(argument)):
             if isinstance(part, ast.Name):
                 for definition in script.definitions(part):
                     if isinstance(definition.node, ast.FunctionDef):
@@ -428,7 +429,7 @@ def _step_problems(script: Script, step: OptimizerStep) -> Iterator[Problem]:
         yield call, "the result of the optimizer step is used"
     if step.optimizer is None:
         yield call, "the optimizers of a loop have no common name"
-    elif any(isinstance(part, ast.Call) for part in ast.walk(step.optimizer)):
+    elif any(isinstance(part, ast.Call) for part in breadth_first(step.optimizer)):
         yield call, "the optimizer is the result of a call"
     if isinstance(step.home, ast.Lambda):
         yield call, "the optimizer steps in a lambda"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Loop = ast.For | ast.AsyncFor | ast.While
@@ -19,33 +20,57 @@ _WITHOUT_NODES = frozenset(
     """ctx op ops id attr arg asname level module simple conversion is_async rest kind str type_comment type_ignores
     kwd_attrs""".split()
 )
-_LEAVES = (ast.Constant, ast.MatchSingleton, ast.Global, ast.Nonlocal)
+_LEAVES = (ast.Name, ast.Constant, ast.MatchSingleton, ast.Global, ast.Nonlocal)
 _GAPPED = (ast.Dict, ast.arguments)  # have None in their lists, for `{**other}` and for keywords without default
 
 
-class _ChildFields(dict[type[ast.AST], tuple[str, ...]]):
-    """The fields of a node type that may hold nodes worth a visit: neither plain data, nor contexts and operators."""
-
-    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
-        fields = () if kind in _LEAVES else tuple(each for each in kind._fields if each not in _WITHOUT_NODES)
-        self[kind] = fields
-        return fields
-
-
-_child_fields = _ChildFields()
-
-
-def children(node: ast.AST) -> list[ast.AST]:
-    """The child nodes in the order of the fields, as `ast.iter_child_nodes`, but without contexts and operators."""
+def _children_by_field(node: ast.AST) -> list[ast.AST]:
     kind = type(node)
     found: list[ast.AST] = []
-    for field in _child_fields[kind]:
-        value = getattr(node, field, None)
+    for field in kind._fields:
+        value = getattr(node, field, None) if field not in _WITHOUT_NODES else None
         if type(value) is list:
             found += value
         elif isinstance(value, ast.AST):
             found.append(value)
     return [each for each in found if each is not None] if kind in _GAPPED else found
+
+
+def _no_children(_: ast.AST) -> list[ast.AST]:
+    return []
+
+
+class _Children(dict[type[ast.AST], Callable[[Any], list[ast.AST]]]):
+    """How to get the child nodes of each type that are worth a visit: no contexts and operators.
+
+    The types that most nodes are of have functions of their own.
+    """
+
+    def __missing__(self, kind: type[ast.AST]) -> Callable[[Any], list[ast.AST]]:
+        self[kind] = _no_children if kind in _LEAVES else _children_by_field
+        return self[kind]
+
+
+_children = _Children(
+    {
+        ast.Assign: lambda node: [*node.targets, node.value],
+        ast.Attribute: lambda node: [node.value],
+        ast.BinOp: lambda node: [node.left, node.right],
+        ast.Call: lambda node: [node.func, *node.args, *node.keywords],
+        ast.Compare: lambda node: [node.left, *node.comparators],
+        ast.Expr: lambda node: [node.value],
+        ast.If: lambda node: [node.test, *node.body, *node.orelse],
+        ast.List: lambda node: node.elts[:],
+        ast.Subscript: lambda node: [node.value, node.slice],
+        ast.Tuple: lambda node: node.elts[:],
+        ast.keyword: lambda node: [node.value],
+    }
+)
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The child nodes in the order of the fields, as `ast.iter_child_nodes`, but without contexts and operators."""
+    return _children[type(node)](node)
 
 
 class _Row:
@@ -91,10 +116,9 @@ class Tree:
                 row = by_type[kind] = _Row([], [])
             row.nodes.append(node)
             row.positions.append(position)
-            fields = _child_fields[kind]
-            if fields:
+            inner = _children[kind](node)
+            if inner:
                 owner = node if kind in _SCOPES else owners[node]
-                inner = children(node)
                 for child in inner:
                     parents[child] = node
                     owners[child] = owner
@@ -124,10 +148,8 @@ class Tree:
 
     def find(self, *types: type[Node]) -> Iterator[Node]:
         """Every node of exactly these types, depth first; in source order when one type is asked for."""
-        for wanted in types:
-            row = self._by_type.get(wanted)
-            if row is not None:
-                yield from row.nodes  # type: ignore[misc]
+        rows = [self._by_type[wanted].nodes for wanted in types if wanted in self._by_type]
+        return iter(rows[0] if len(rows) == 1 else itertools.chain(*rows))  # type: ignore[arg-type]
 
     def within(self, outer: ast.AST, kind: type[Node]) -> Sequence[Node]:
         """`outer` and what lies anywhere within it, in preorder: of exactly this type, or all for `ast.AST`."""
@@ -159,7 +181,10 @@ class Tree:
             rows = self._by_owner[kind] = {}
             whole = self._row(kind)
             for node, position in zip(whole.nodes, whole.positions, strict=True) if whole is not None else ():
-                row = rows.setdefault(self._owners[node], _Row([], []))
+                owner = self._owners[node]
+                row = rows.get(owner)
+                if row is None:
+                    row = rows[owner] = _Row([], [])
                 row.nodes.append(node)
                 row.positions.append(position)
         return rows
@@ -180,11 +205,13 @@ class Tree:
 
     def shallowest(self, nodes: Sequence[ast.AST]) -> ast.AST | None:
         """The node that lies least deep, of several the first: what `ast.walk` would meet before the others."""
-        return min(nodes, key=lambda node: (self._depth(node), self._positions[node]), default=None)
+        if len(nodes) < 2:
+            return nodes[0] if nodes else None
+        return min(nodes, key=lambda node: (self._depth(node), self._positions[node]))
 
     def by_depth(self, nodes: Sequence[Node]) -> list[Node]:
         """Nodes in preorder put in the order of `ast.walk`."""
-        return sorted(nodes, key=self._depth)
+        return sorted(nodes, key=self._depth) if len(nodes) > 1 else [*nodes]
 
     def _depth(self, node: ast.AST) -> int:
         return sum(1 for _ in self.ancestors(node))
