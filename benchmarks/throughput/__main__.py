@@ -51,7 +51,9 @@ def main(trees: tuple[str, ...], torchfix: Path | None, rounds: int, torchfix_ro
 
 
 def _lint(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "autoaccel", "lint", *ALL_FILES, *arguments]
+    """The command as the installed script starts it."""
+    start = "from autoaccel.cli.main import main; main()"
+    return [sys.executable, "-c", start, "lint", *ALL_FILES, *arguments]
 
 
 def _compile(torchfix: Path | None, environment: dict[str, str]) -> None:
