@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from autoaccel import inspection
 from autoaccel.config import ConfigError, plan
+from autoaccel.jobs import inspection
 from autoaccel.rewriting.record import Report
 
 _STDIN = ("-", "stdin")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel import inspection
 from autoaccel.flake8 import Plugin
+from autoaccel.jobs import inspection
 
 SCRIPT = """\
 import torch

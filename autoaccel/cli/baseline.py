@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autoaccel import inspection, sources
+from autoaccel import sources
 from autoaccel.cli import inputs, undo
 from autoaccel.cli.inputs import STDIN, UNNAMED
+from autoaccel.jobs import inspection
 from autoaccel.reports.counting import counted
 
 if TYPE_CHECKING:

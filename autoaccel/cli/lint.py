@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autoaccel import inspection, sources
+from autoaccel import sources
 from autoaccel.cli import baseline, inputs, reporting, showing
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.options import (
@@ -24,12 +24,13 @@ from autoaccel.cli.options import (
 )
 from autoaccel.cli.progress import Progress
 from autoaccel.cli.terminal import terminal
+from autoaccel.jobs import inspection
 from autoaccel.reports.formats import DEFAULT, FORMATS, WITH_CHANGES
 from autoaccel.reports.totals import in_order
 
 if TYPE_CHECKING:
-    from autoaccel.cache import Cache
     from autoaccel.config import Plan
+    from autoaccel.jobs.cache import Cache
     from autoaccel.rewriting.record import Report
 
 CLEAN, FOUND, FAILED = 0, 1, 2
@@ -116,7 +117,7 @@ def _lint_stdin(name: Path, plan: Plan, texts: dict[str, str], *, changes: bool)
 
 def _cache(folder: Path | None, files: Sequence[Path], plan: Plan, *, changes: bool) -> Cache:
     """In the project: where its configuration is, else here."""
-    from autoaccel.cache import FOLDER, Cache
+    from autoaccel.jobs.cache import FOLDER, Cache
 
     root = plan.settings.origin.parent if plan.settings.origin else Path.cwd()
     return Cache(folder or root / FOLDER, root, files, changes=changes)

@@ -14,10 +14,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class FilledPath(click.Path):
-    """A path, but never nothing: `rewrite "$FILE"` with an empty variable must not mean the working directory."""
+    """A path, but never nothing: `rewrite "$FILE"` with an empty variable must not mean the working directory.
+
+    Whether it can be read is found out by reading it: one that cannot must not keep the others from being looked at.
+    """
 
     def __init__(self, *, allow_dash: bool = False) -> None:
-        super().__init__(path_type=Path, allow_dash=allow_dash)
+        super().__init__(path_type=Path, allow_dash=allow_dash, readable=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
@@ -104,7 +107,8 @@ def output_options(command: Command) -> Command:
             click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto",
                          help="Default: NO_COLOR, FORCE_COLOR, then whether it is a terminal."),
             click.option("-q", "--quiet", is_flag=True, help="No summary."),
-            click.option("-v", "--verbose", is_flag=True, callback=remember_verbose, help="Show tracebacks of errors."),
+            click.option("-v", "--verbose", is_flag=True, callback=remember_verbose,
+                         help="Say what `lint` left alone, and show tracebacks."),
         ]
     ):  # fmt: skip
         command = option(command)

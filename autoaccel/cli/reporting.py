@@ -22,6 +22,8 @@ from autoaccel.reports.formats import FOR_PEOPLE, WITH_STATISTICS, renderer
 if TYPE_CHECKING:
     from autoaccel.rewriting.record import Report
 
+# `os.path` where Path raises: about what may not be looked at there is nothing to find out.
+
 _TEXT = re.compile("[^\udc80-\udcff]+")  # all but these, which stand for bytes
 
 
@@ -46,7 +48,7 @@ def _root(here: Path) -> Path:
     workspace = os.environ.get("GITHUB_WORKSPACE")
     if workspace and here.is_relative_to(folder := Path(os.path.realpath(workspace))):
         return folder
-    return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    return next((folder for folder in (here, *here.parents) if os.path.exists(folder / ".git")), here)  # noqa: PTH110
 
 
 def check_statistics(output_format: str) -> None:
@@ -56,10 +58,10 @@ def check_statistics(output_format: str) -> None:
 
 def check_output(output_file: Path | None, files: Sequence[Path]) -> None:
     """`lint --output-file *.py` is a slip that must not cost anybody a script."""
-    if output_file is None or not output_file.is_file():
+    if output_file is None or not os.path.isfile(output_file):  # noqa: PTH113
         return
     known = output_file.stat()
-    if any(os.path.samestat(known, each.stat()) for each in files if each.exists()):
+    if any(os.path.samestat(known, each.stat()) for each in files if os.path.exists(each)):  # noqa: PTH110
         raise click.UsageError(f"--output-file {output_file} would replace a script that is looked at")
 
 
@@ -89,7 +91,7 @@ def deliver(text: str, output_format: str, output_file: Path | None, speaker: Te
 def _write(path: Path, data: bytes) -> None:
     """Atomically where that can be: not what is no file, such as a pipe, nor what a stream of ours leads to, such as
     /dev/stdout, where others write, too. Raises `SourceError`."""
-    if path.exists() and not path.is_dir() and (not path.is_file() or _stream(path) is not None):
+    if os.path.exists(path) and not path.is_dir() and (not path.is_file() or _stream(path) is not None):  # noqa: PTH110
         try:
             stream = _stream(path)
             with open(path if stream is None else stream, "wb", closefd=stream is None) as file:

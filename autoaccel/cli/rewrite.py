@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autoaccel import conversion, sources
+from autoaccel import sources
 from autoaccel.cli import inputs, showing, undo, vendoring
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.interactive import Chooser
@@ -29,6 +29,7 @@ from autoaccel.cli.options import (
 from autoaccel.cli.progress import Progress
 from autoaccel.cli.terminal import Terminal, colour_diff, terminal
 from autoaccel.defects import describe
+from autoaccel.jobs import conversion
 from autoaccel.reports import diff as diffs
 from autoaccel.reports import rewritten
 

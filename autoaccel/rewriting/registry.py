@@ -7,8 +7,8 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from autoaccel import packs
-from autoaccel.packs import GROUP
+from autoaccel.rewriting import packs
+from autoaccel.rewriting.packs import GROUP
 from autoaccel.rewriting.rule import Rule
 
 if TYPE_CHECKING:

@@ -21,11 +21,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoaccel import conversion, discovery
+from autoaccel import discovery
 from autoaccel.cli import undo
 from autoaccel.cli.main import cli
 from autoaccel.config import plan
-from autoaccel.conversion import Outcome, Rewritten
+from autoaccel.jobs import conversion
+from autoaccel.jobs.conversion import Outcome, Rewritten
 
 SCRIPT = """\
 import torch

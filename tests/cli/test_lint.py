@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import Result
 
+from autoaccel.cli import reporting
 from autoaccel.reports.formats import DEFAULT, FORMATS
 
 Run = Callable[..., Result]
@@ -181,7 +182,7 @@ def test_output_file_is_written_when_there_is_nothing_to_say(run: Run, folder: P
 def test_output_file_that_cannot_be_written(run: Run, train: Path, folder: Path) -> None:
     (folder / "taken").write_text("a file\n")
     (folder / "dir").mkdir()
-    for target in ("taken/report.txt", "dir"):
+    for target in ("taken/report.txt", "dir", "long" * 100):
         result = run("lint", "--output-file", target, "train.py")
         assert result.exit_code == 2
         assert f"error: {target}: cannot write: " in result.stderr
@@ -214,6 +215,17 @@ def test_output_file_may_be_where_stdout_leads(train: Path, folder: Path) -> Non
             assert _process(["--output-file", name, "train.py"], train.parent, stdout=stdout.fileno()).returncode == 1
         stdout.write(b"after\n")
     assert log.read_text() == f"before\n{FULL * 2}after\n"
+
+
+def test_a_named_file_is_found_unreadable_by_reading_it(run: Run, train: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before: the other files are still looked at."""
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    assert run("lint", "train.py").exit_code == 1
+
+
+def test_the_repository_is_not_looked_for_where_nobody_may_look() -> None:
+    forbidden = Path("/", "long" * 100)
+    assert reporting._root(forbidden) == forbidden
 
 
 # -- statistics

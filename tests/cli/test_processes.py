@@ -36,7 +36,7 @@ finally:
 """
 
 HEAVY = {
-    "autoaccel.pool",
+    "autoaccel.jobs.pool",
     "autoaccel.rewriting.engine",
     "autoaccel.rewriting.finding",
     "autoaccel.rewriting.registry",

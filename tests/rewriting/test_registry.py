@@ -8,8 +8,7 @@ from importlib import metadata
 
 import pytest
 
-from autoaccel import packs
-from autoaccel.rewriting import registry
+from autoaccel.rewriting import packs, registry
 from tests.rewriting.subject import toy
 
 

@@ -15,14 +15,14 @@ from autoaccel.defects import describe
 from autoaccel.rewriting.record import Failure, Report
 
 if TYPE_CHECKING:
-    from autoaccel.cache import Cache
     from autoaccel.config import Plan
+    from autoaccel.config.selection import Choice
+    from autoaccel.jobs.cache import Cache
     from autoaccel.rewriting.finding import Tier
     from autoaccel.rewriting.rule import Rule
     from autoaccel.script import Project
     from autoaccel.script.files import Files
     from autoaccel.script.project import Consulted
-    from autoaccel.selection import Choice
 
 _SHARD = 16  # files: neighbours share what is parsed, and a slow folder must not keep one process busy to the end
 _ENOUGH = 64  # files to analyse that are worth the start of a process
@@ -106,7 +106,7 @@ def _analysed(
 ) -> Iterator[Inspected]:
     if not concerned:
         return
-    from autoaccel import pool
+    from autoaccel.jobs import pool
 
     jobs = jobs or worthwhile_jobs(len(concerned))
     items = [[(path, plan.choice_for(path)) for path in shard] for shard in shards(concerned)]
@@ -129,21 +129,21 @@ def project_files(files: Sequence[Path], jobs: int) -> Files:
 
 def shards(files: Sequence[Path]) -> list[list[Path]]:
     """Neighbours together, in their order."""
-    from autoaccel import pool
+    from autoaccel.jobs import pool
 
     return pool.shards(files, lambda path: path.parent, _SHARD)
 
 
 def worthwhile_jobs(files: int) -> int:
     """How many processes so many files to analyse are worth."""
-    from autoaccel import pool
+    from autoaccel.jobs import pool
 
     return max(1, min(pool.usable_cpus(), files // _ENOUGH))
 
 
 def _inspector(files: Files, changes: bool) -> Callable[[tuple[Path, Choice]], Inspected]:
     """Made once in each process: all analyses share what is read and parsed."""
-    from autoaccel.selection import rules_of
+    from autoaccel.config.selection import rules_of
 
     return partial(_inspect_file, files=files, rules_of=functools.cache(rules_of), changes=changes)
 
@@ -156,9 +156,9 @@ def _lost(item: tuple[Path, Choice]) -> Inspected:
 def _inspect_file(
     item: tuple[Path, Choice], *, files: Files, rules_of: Callable[[Choice], Sequence[Rule]], changes: bool
 ) -> Inspected:
-    from autoaccel.cache import digest
+    from autoaccel.config.selection import tier_of
+    from autoaccel.jobs.cache import digest
     from autoaccel.script import Project
-    from autoaccel.selection import tier_of
 
     path, choice = item
     try:

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoaccel import inspection, sources
+from autoaccel import sources
 from autoaccel.defects import describe
+from autoaccel.jobs import inspection
 
 if TYPE_CHECKING:
     from autoaccel.config import Plan
@@ -55,7 +56,7 @@ def rewrite_files(
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[Outcome]:
     """What becomes of each file. `texts`: whether those of unchanged files are wanted, too."""
-    from autoaccel import pool
+    from autoaccel.jobs import pool
     from autoaccel.rewriting.engine import Result
 
     outcomes: dict[Path, Outcome] = {}

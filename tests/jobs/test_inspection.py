@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel import conversion, inspection
 from autoaccel.config import Plan, Settings
+from autoaccel.jobs import conversion, inspection
 
 PLAN = Plan(Settings())
 

@@ -18,7 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
 from typing import Any
 
-from autoaccel.pool import Prepare, R, T, collecting_afterwards
+from autoaccel.jobs.pool import Prepare, R, T, collecting_afterwards
 
 # Shards that wait in the queue of the pool: enough to keep it busy, few enough to know who was at work when one died.
 _AHEAD = 2

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from importlib.machinery import PathFinder
 
 from autoaccel import __version__
-from autoaccel.packs import GROUP, announced
+from autoaccel.rewriting.packs import GROUP, announced
 
 
 def fingerprint() -> str:

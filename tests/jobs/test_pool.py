@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel import pool, processes
+from autoaccel.jobs import pool, processes
 
 pytestmark = pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="functions of tests are inherited")
 

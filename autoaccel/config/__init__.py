@@ -8,16 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoaccel.config.selection import Choice, rules_of, tier_of
+from autoaccel.config.selection import ConfigError as ConfigError
+from autoaccel.config.selection import did_you_mean as did_you_mean
+from autoaccel.config.selection import known_rules as known_rules
+from autoaccel.config.selection import rule_named as rule_named
+from autoaccel.config.settings import EXCLUDE, absolute, check_version, file_in, inline_table, layered, read
+from autoaccel.config.settings import TIERS as TIERS
+from autoaccel.config.settings import Settings as Settings
 from autoaccel.discovery import Scope
 from autoaccel.patterns import Matcher, Patterns
-from autoaccel.selection import Choice, rules_of, tier_of
-from autoaccel.selection import ConfigError as ConfigError
-from autoaccel.selection import did_you_mean as did_you_mean
-from autoaccel.selection import known_rules as known_rules
-from autoaccel.selection import rule_named as rule_named
-from autoaccel.settings import EXCLUDE, absolute, check_version, file_in, inline_table, layered, read
-from autoaccel.settings import TIERS as TIERS
-from autoaccel.settings import Settings as Settings
 
 if TYPE_CHECKING:
     from autoaccel.rewriting.finding import Tier

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from autoaccel import __version__
+from autoaccel.config.selection import ConfigError, Selection, did_you_mean
 from autoaccel.patterns import PatternError, Patterns
-from autoaccel.selection import ConfigError, Selection, did_you_mean
 
 FILE_NAMES = ("autoaccel.toml", "pyproject.toml")
 

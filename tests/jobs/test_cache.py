@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel import cache as caches
-from autoaccel import inspection
-from autoaccel.cache import FOLDER, Cache
 from autoaccel.config import Plan, Settings
+from autoaccel.config.selection import Selection
+from autoaccel.jobs import cache as caches
+from autoaccel.jobs import inspection
+from autoaccel.jobs.cache import FOLDER, Cache
 from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
-from autoaccel.selection import Selection
 
 PLAN = Plan(Settings())
 

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoaccel.cache_keys import fingerprint
+from autoaccel.jobs.cache_keys import fingerprint
 from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ def run(
     """
     done: set[int] = set()
     if jobs > 1 and len(work) > 1:
-        from autoaccel.processes import NoProcesses, in_processes
+        from autoaccel.jobs.processes import NoProcesses, in_processes
 
         with contextlib.suppress(NoProcesses):
             for number, results in in_processes(work, prepare, lost, min(jobs, len(work))):

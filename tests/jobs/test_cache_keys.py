@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel import cache_keys, packs
-from autoaccel.cache_keys import fingerprint
+from autoaccel.jobs import cache_keys
+from autoaccel.jobs.cache_keys import fingerprint
+from autoaccel.rewriting import packs
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Many files: shared between processes, and answered from what an earlier run kept."""
