@@ -1,5 +1,8 @@
 """What commands on files share: from paths and options to settings, rules and files."""
 
+# Of what may not be looked at, and of names that are too long, `os.path` says that nothing is there; Path raises.
+# ruff: noqa: PTH112, PTH113, PTH120
+
 from __future__ import annotations
 
 import os
@@ -54,7 +57,7 @@ def is_excluded_stdin(name: Path | None, plan: Plan) -> bool:
 
 def _split(config: Sequence[str]) -> tuple[Path | None, list[str]]:
     """The file that `--config` names, and what else it says in TOML. Raises `click.UsageError`."""
-    files = [Path(each) for each in config if "=" not in each or Path(each).is_file()]
+    files = [Path(each) for each in config if "=" not in each or os.path.isfile(each)]
     if len(files) > 1:
         raise click.UsageError(f"--config names two files: {files[0]} and {files[1]}")
     return (files[0] if files else None), [each for each in config if Path(each) not in files]
@@ -62,7 +65,8 @@ def _split(config: Sequence[str]) -> tuple[Path | None, list[str]]:
 
 def common_folder(paths: Sequence[Path]) -> Path:
     """The nearest folder that holds all paths: its configuration governs a run."""
-    folders = [path if path.is_dir() else path.parent for path in (Path(os.path.abspath(path)) for path in paths)]
+    names = [os.path.abspath(path) for path in paths]
+    folders = [Path(name if os.path.isdir(name) else os.path.dirname(name)) for name in names]
     try:
         return Path(os.path.commonpath(folders))
     except ValueError:  # different drives

@@ -223,6 +223,19 @@ def test_a_named_file_is_found_unreadable_by_reading_it(run: Run, train: Path, m
     assert run("lint", "train.py").exit_code == 1
 
 
+@pytest.mark.parametrize("command", ["lint", "rewrite"])
+def test_a_name_that_is_too_long_is_one_failure(run: Run, train: Path, command: str) -> None:
+    result = run(command, "long" * 100, "train.py")
+    assert result.exit_code == 2
+    assert f"error: {'long' * 100}: cannot read: file name too long\n" in result.stderr
+    assert (result.stdout == FULL) == (command == "lint"), "the other file is looked at"
+    assert (train.read_text() == SLOW) == (command == "lint")
+
+
+def test_a_long_setting_is_no_name(run: Run, train: Path) -> None:
+    assert run("lint", "--config", f"select = {['AA190'] * 50}", "train.py").stdout == FULL
+
+
 def test_the_repository_is_not_looked_for_where_nobody_may_look() -> None:
     forbidden = Path("/", "long" * 100)
     assert reporting._root(forbidden) == forbidden
