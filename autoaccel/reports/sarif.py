@@ -45,7 +45,7 @@ def render(reports: Sequence[Report], context: Context) -> str:
             {"executionSuccessful": not notifications, "toolExecutionNotifications": notifications},
         ],
         "newlineSequences": ["\r\n", "\n", "\r"],
-        "originalUriBaseIds": {_ROOT: {"uri": _file_uri(context.root).rstrip("/") + "/"}},
+        "originalUriBaseIds": {_ROOT: {"uri": _file_uri(context.root).removesuffix("/") + "/"}},
         "results": [each for report in reports for each in _results(report, context, order)],
         "tool": {"driver": driver},
     }

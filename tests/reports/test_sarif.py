@@ -101,3 +101,7 @@ def test_root_is_a_folder_above() -> None:
     uris = {each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for each in run["results"]}
     assert uris == {"repo/src/train.py", "repo/src/d%C3%A9j%C3%A0%20vu%2C%201%3A2.py"}
     assert run["originalUriBaseIds"] == {"%SRCROOT%": {"uri": "file:///home/me/"}}
+
+
+def test_root_may_be_the_root_of_all() -> None:
+    assert run_of(sample.REPORTS, root=Path("/"))["originalUriBaseIds"] == {"%SRCROOT%": {"uri": "file:///"}}
