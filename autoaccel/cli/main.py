@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -74,6 +73,8 @@ class Commands(click.Group):
         except Exception as error:
             verbose = ctx.meta.get("autoaccel.verbose")
             if verbose:
+                import traceback
+
                 click.echo(traceback.format_exc(), err=True, nl=False)
             hint = " (-v shows the traceback)" if verbose is False else ""
             raise click.ClickException(f"internal error: {describe(error)}{hint}") from error

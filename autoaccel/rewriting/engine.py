@@ -6,7 +6,6 @@ Nothing here reads or writes files, and LibCST is imported only when there is so
 from __future__ import annotations
 
 import os
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoaccel.defects import describe
-from autoaccel.rewriting import check, comments, suppression
+from autoaccel.rewriting import comments, suppression
 from autoaccel.rewriting.finding import CannotApplyError, Finding, Skipped, Tier
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import plan
@@ -77,7 +76,11 @@ class RewriteError(Exception):
     def defect(self) -> str:
         """Where the defect is, if it is one of the tool or of a rule: what cannot be parsed is no defect of ours."""
         cause = self.__cause__
-        return "" if cause is None or isinstance(cause, SyntaxError) else "".join(traceback.format_exception(cause))
+        if cause is None or isinstance(cause, SyntaxError):
+            return ""
+        import traceback
+
+        return "".join(traceback.format_exception(cause))
 
 
 def concerned(text: str, rules: Iterable[Rule]) -> list[Rule]:
@@ -231,6 +234,8 @@ def _ripe(findings: Sequence[Finding]) -> list[Finding]:
 
 def _checked(analysis: Analysis, chosen: Sequence[Finding]) -> tuple[str, list[Finding], list[Skipped]]:
     """Apply and check; findings that LibCST cannot carry out in this file are given back. Raises `RewriteError`."""
+    from autoaccel.rewriting import check
+
     chosen = _with_needs(chosen)
     if not chosen:
         return analysis.places.text, [], []
@@ -256,6 +261,8 @@ def _checked(analysis: Analysis, chosen: Sequence[Finding]) -> tuple[str, list[F
 
 def _culprits(analysis: Analysis, findings: Sequence[Finding]) -> str:
     """Which findings fail the self-check on their own; all of them when only their combination does."""
+    from autoaccel.rewriting import check
+
     alone = [
         finding
         for finding in findings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
@@ -99,6 +98,8 @@ def _with_needs(finding: Finding) -> list[Finding]:
 
 def text_edits(before: str, after: str) -> tuple[TextEdit, ...]:
     """The whole lines that differ."""
+    import difflib
+
     old, new = raw_lines(before), raw_lines(after)
     start, end = _common(old, new)
     stop, other_stop = len(old) - end, len(new) - end

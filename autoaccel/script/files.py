@@ -10,7 +10,6 @@ import ast
 import os
 import re
 import stat
-import textwrap
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -37,6 +36,19 @@ class Parsed:
     @cached_property
     def flow(self) -> Flow:
         return Flow(self.tree)
+
+    @cached_property
+    def written(self) -> tuple[tuple[ast.expr, ast.AST], ...]:
+        """Objects that statements may write to, with the place: the `x.y` of `x.y.z = …`, of `x.y.z[i] += …` and of
+        `x.y.reset()`."""
+        attributes = (each for each in self.tree.find(ast.Attribute) if isinstance(each.ctx, ast.Store))
+        items = (each for each in self.tree.find(ast.Subscript) if isinstance(each.ctx, ast.Store))
+        calls = (each.value for each in self.tree.find(ast.Expr) if isinstance(each.value, ast.Call))
+        return (
+            *((each.value, each) for each in attributes),
+            *((each.value.value, each) for each in items if isinstance(each.value, ast.Attribute)),
+            *((each.func.value, each) for each in calls if isinstance(each.func, ast.Attribute)),
+        )
 
     def __del__(self) -> None:
         # Scopes and their definitions hold one another, and a whole tree with them.
@@ -171,7 +183,7 @@ class _ImportLine:
     def statements(self) -> list[ast.stmt] | None:
         """The import statements; none for a sentence of a docstring, None where the line is hard to read."""
         try:
-            return ast.parse(textwrap.dedent(self.line)).body
+            return ast.parse(self.line.lstrip()).body
         except (SyntaxError, ValueError):
             return None if self.line.rstrip().endswith("\\") or "(" in self.line else []
 

@@ -8,8 +8,9 @@ nowhere: it has none."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from autoaccel.script.names import canonical
@@ -125,6 +126,7 @@ class Flow:
     """Definitions of every scope of a module, and for every name read the definitions that may reach it."""
 
     def __init__(self, tree: Tree) -> None:
+        self._tree = tree
         self._qualified: dict[ast.AST, Qualified | None] = {}
         self.walrus = bool(tree.within(tree.module, ast.NamedExpr))
         self.scopes: dict[ast.AST, Scope] = {}
@@ -165,6 +167,23 @@ class Flow:
             return None
         self._qualified[expression] = found
         return found
+
+    @cached_property
+    def imports(self) -> tuple[Definition, ...]:
+        """The names that are imported anywhere in the module."""
+        return tuple(
+            each
+            for scope in self.scopes.values()
+            for definitions in scope.definitions.values()
+            for each in definitions
+            if each.how == "import" and each.target
+        )
+
+    @cached_property
+    def named_calls(self) -> tuple[tuple[ast.Call, Qualified], ...]:
+        """The calls of imported names, in source order."""
+        calls = ((call, self.qualified(call.func)) for call in self._tree.find(ast.Call))
+        return tuple((call, name) for call, name in calls if name is not None)
 
     def uses(self, definition: Definition) -> list[ast.Name]:
         """The reads that a definition may reach, in source order."""
@@ -218,7 +237,9 @@ class Flow:
                     self._reach[name] = _union(known, extra)
 
 
-def _union(first: Iterable[Definition], second: Iterable[Definition]) -> tuple[Definition, ...]:
+def _union(first: tuple[Definition, ...], second: Sequence[Definition]) -> tuple[Definition, ...]:
+    if not first or first == second:
+        return tuple(second)
     merged = dict.fromkeys(first)
     merged.update(dict.fromkeys(second))
     return tuple(merged)

@@ -44,6 +44,11 @@ def is_backward(script: Script, call: ast.Call) -> bool:
     )
 
 
+def calls_by_phase(script: Script) -> list[ast.Call]:
+    """Calls that may go backward or step an optimizer, told by what they are named, in preorder."""
+    return script.tree_index.calls_named("backward", "step", *script.import_aliases(("backward",)))
+
+
 def is_optimizer_step(script: Script, call: ast.Call) -> bool:
     """`optimizer.step(…)`; also `scaler.step(optimizer)`."""
     function = call.func

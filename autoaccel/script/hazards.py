@@ -97,11 +97,7 @@ def _name_reason(qualified: str) -> str | None:
 
 
 def _imported(script: Script) -> Iterator[str]:
-    for scope in script.flow.scopes.values():
-        for definitions in scope.definitions.values():
-            for each in definitions:
-                if each.how == "import" and each.target and not each.level:
-                    yield each.target
+    return (each.target for each in script.flow.imports if each.target and not each.level)
 
 
 def _call_reason(script: Script, call: ast.Call) -> str | None:

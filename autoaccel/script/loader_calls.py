@@ -155,7 +155,7 @@ def dataset_changes(script: Script, made: LoaderCall) -> Iterator[tuple[Script, 
     known = frozenset(value for value in script.values(dataset) if value.kind is not Kind.UNKNOWN)
     wanted = frozenset(value for value in known if value.node is not None and value.kind in _CHANGEABLE)
     for home in script.project.related(script):
-        for owner, node in _writes(home):
+        for owner, node in home.parsed.written:
             if any(_is_dataset(home, part, wanted, made.call) for part in _prefixes(owner)):
                 if not isinstance(node, ast.Call) or _changes(home, node):
                     yield home, node
@@ -172,19 +172,6 @@ def _changed_globals(script: Script, cls: ClassRef) -> Iterator[tuple[Script, as
                 for each in home.definitions(name):
                     if each.scope is home.module_scope and home.loops(each.node):
                         yield home, each.node
-
-
-def _writes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
-    """Objects that statements may write to: the `x.y` of `x.y.z = …`, of `x.y.z[i] += …` and of `x.y.reset()`."""
-    for attribute in script.find(ast.Attribute):
-        if isinstance(attribute.ctx, ast.Store):
-            yield attribute.value, attribute
-    for item in script.find(ast.Subscript):
-        if isinstance(item.ctx, ast.Store) and isinstance(item.value, ast.Attribute):
-            yield item.value.value, item
-    for call in script.find(ast.Call):
-        if isinstance(call.func, ast.Attribute) and isinstance(script.parent(call), ast.Expr):
-            yield call.func.value, call
 
 
 def _changes(script: Script, call: ast.Call) -> bool:

@@ -40,6 +40,7 @@ _LAYERS = frozenset(
     f"torch.nn.{name}"
     for name in "Linear Bilinear Embedding EmbeddingBag Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d".split()
 )
+_GRAD = "torch.autograd.grad"
 _BREAKS = {
     "item": "its forward pass reads values on the host",
     "tolist": "its forward pass reads values on the host",
@@ -438,12 +439,14 @@ def _from_shape(value: ast.expr | None) -> bool:
 def differentiated_twice(script: Script) -> frozenset[ast.AST] | None:
     """Constructors of the models that are run where gradients are differentiated; None when they can not be told."""
     found: set[ast.AST] = set()
-    for call in script.find(ast.Call):
+    graphs = (script.parent(keyword) for keyword in script.find(ast.keyword) if keyword.arg == "create_graph")
+    calls = dict.fromkeys((*(each for each in graphs if isinstance(each, ast.Call)), *script.calls(_GRAD)))
+    for call in script.tree_index.in_order([*calls]):
         twice = any(
             keyword.arg == "create_graph" and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
             for keyword in call.keywords
         )
-        if not twice and script.qualname(call.func) != "torch.autograd.grad":
+        if not twice and script.qualname(call.func) != _GRAD:
             continue
         home = script.function(call) or script.tree
         nodes = [

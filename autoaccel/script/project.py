@@ -92,7 +92,9 @@ class Project:
         self._callers: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
         self._importers: dict[Path, tuple[Path, ...]] = {}
         self._texts: dict[Path, str | None] = {}
-        self._neighbours: dict[Path, tuple[Script, ...]] = {}
+        self._neighbours: dict[Script, tuple[Script, ...]] = {}
+        self._related: dict[Script, tuple[Script, ...]] = {}
+        self._importing_texts: dict[Script, tuple[tuple[Path, str], ...]] = {}
         self._opened: dict[ast.AST, int] = {}
         self._opened_stars: set[Script] = set()
         self._started: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
@@ -131,6 +133,8 @@ class Project:
         """The script at a path; None when it cannot be read or parsed."""
         from autoaccel.script.script import Script
 
+        if path in self._scripts:
+            return self._scripts[path]
         path = Path(os.path.abspath(path))
         if path not in self._scripts:
             if len(self._scripts) > _MOST_LOADED:
@@ -340,25 +344,29 @@ class Project:
 
     def neighbours(self, script: Script) -> tuple[Script, ...]:
         """The script itself and the project files whose calls may reach it: those that import it."""
-        if script.path is None:
-            return (script,)
-        known = self._neighbours.get(script.path)
+        known = self._neighbours.get(script)
         if known is None:
-            importers = self.importers(script.path)[:_MOST_IMPORTERS]
-            known = self._neighbours[script.path] = (script, *self._loaded(script, importers))
+            importers = () if script.path is None else self.importers(script.path)[:_MOST_IMPORTERS]
+            known = self._neighbours[script] = (script, *self._loaded(script, importers))
         return known
 
     def _callers_homes(self, script: Script, word: str | None) -> Iterator[Script]:
         """The script and its neighbours, of which only those that hold a word; what half the world imports may be
         called with anything."""
         yield script
-        if script.path is None:
-            return
-        importers = self.importers(script.path)
-        if len(importers) <= _MOST_IMPORTERS:
-            yield from self._loaded(
-                script, [each for each in importers if word is None or word in (self._text(each) or "")]
-            )
+        texts = self._texts_importing(script)
+        if len(texts) <= _MOST_IMPORTERS:
+            yield from self._loaded(script, [path for path, text in texts if word is None or word in text])
+
+    def _texts_importing(self, script: Script) -> tuple[tuple[Path, str], ...]:
+        """The files that import a script, with their texts: few need be parsed. One more than are looked at, if there
+        are many."""
+        known = self._importing_texts.get(script)
+        if known is None:
+            importers = () if script.path is None else self.importers(script.path)[: _MOST_IMPORTERS + 1]
+            known = tuple((each, self._text(each) or "") for each in importers)
+            self._importing_texts[script] = known
+        return known
 
     def _text(self, path: Path) -> str | None:
         """The text of a file; of the script that is analysed, its own."""
@@ -378,15 +386,15 @@ class Project:
 
     def related(self, script: Script) -> tuple[Script, ...]:
         """The files that share a script's objects: itself, those that import it, and those that it imports."""
-        found = dict.fromkeys(self.neighbours(script))
-        for scope in script.flow.scopes.values():
-            for definitions in scope.definitions.values():
-                for each in definitions:
-                    if each.how == "import" and each.target:
-                        imported = self.imported(script, each.target, each.level)
-                        if imported is not None:
-                            found[imported[0]] = None
-        return tuple(found)
+        known = self._related.get(script)
+        if known is None:
+            found = dict.fromkeys(self.neighbours(script))
+            for each in script.flow.imports:
+                imported = self.imported(script, each.target or "", each.level)
+                if imported is not None:
+                    found[imported[0]] = None
+            known = self._related[script] = tuple(found)
+        return known
 
     # -- classes
 
@@ -543,9 +551,14 @@ class Project:
         if name is None or isinstance(script.parent(function), ast.ClassDef):
             return ()
         if function not in self._started:
+            starting = (
+                path
+                for path, text in self._texts_importing(script)[:_MOST_IMPORTERS]
+                if name in text and any(starter in text for starter in _STARTERS)
+            )
             self._started[function] = tuple(
                 (other, call)
-                for other in self.neighbours(script)
+                for other in (script, *self._loaded(script, starting))
                 for call in other.tree_index.calls_named(*_STARTERS)
                 if (target := _started(call)) is not None and _is_name_of(other, target, script, function)
             )

@@ -82,7 +82,7 @@ def _whole_functions(
 
 
 def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
-    if not isinstance(script.parent(call), ast.expr | ast.Assign):
+    if not isinstance(script.parent(call), ast.expr | ast.Assign) or _last_name(call.func) in script.plain_callees:
         return False
     statement = script.statement(call)
     if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
@@ -104,6 +104,14 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
         if script.kind(each.func) is Kind.MODULE and (_keeps_state(script, each) or not _is_shown(script, each)):
             return False
     return asks_for_gradients(script, statement) is None and not _before_training(script, statement)
+
+
+def _last_name(function: ast.expr) -> str | None:
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return None
 
 
 def _is_tried_out(script: Script, call: ast.Call) -> bool:

@@ -167,8 +167,8 @@ class Script:
     @cached_property
     def _calls_by_qualname(self) -> dict[str, list[ast.Call]]:
         found: dict[str, list[ast.Call]] = {}
-        for call in self.find(ast.Call):
-            name = self.qualname(call.func)
+        for call, named in self.flow.named_calls:
+            name = named.name if not self.package else self.qualname(call.func)
             if name is not None:
                 found.setdefault(name, []).append(call)
         return found
@@ -438,13 +438,10 @@ class Script:
     def frameworks(self) -> frozenset[str]:
         """Training frameworks that the file imports, by their common names."""
         found: set[str] = set()
-        for scope in self.flow.scopes.values():
-            for definitions in scope.definitions.values():
-                for each in definitions:
-                    if each.how == "import" and each.target and not each.level:
-                        for name, label in _FRAMEWORKS.items():
-                            if each.target == name or each.target.startswith(name + "."):
-                                found.add(label)
+        for target in {each.target or "" for each in self.flow.imports if not each.level}:
+            for name, label in _FRAMEWORKS.items():
+                if target == name or target.startswith(name + "."):
+                    found.add(label)
         return frozenset(found)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from autoaccel.script import hazards
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, is_step
 from autoaccel.script.flow import Definition
-from autoaccel.script.gradients import is_backward
+from autoaccel.script.gradients import calls_by_phase, is_backward
 from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind
 
@@ -93,14 +93,15 @@ class TrainingStep:
 
 def homes(script: Script) -> tuple[Home, ...]:
     """The functions of a file that hold a part of a training step."""
-    calls = (call for call in script.find(ast.Call) if is_backward(script, call) or is_step(script, call))
+    calls = (call for call in calls_by_phase(script) if is_backward(script, call) or is_step(script, call))
     return tuple(dict.fromkeys(_home(script, call) for call in calls))
 
 
 def find(script: Script) -> tuple[TrainingStep, ...]:
     """Every training step of a file, in source order of its first site."""
-    backwards = [_backward(script, call) for call in script.find(ast.Call) if is_backward(script, call)]
-    steps = [_step(script, call) for call in script.find(ast.Call) if is_step(script, call)]
+    calls = calls_by_phase(script)
+    backwards = [_backward(script, call) for call in calls if is_backward(script, call)]
+    steps = [_step(script, call) for call in calls if is_step(script, call)]
     groups = _Groups()
     for home in (*(each.home for each in backwards), *(each.home for each in steps)):
         groups.add(home)

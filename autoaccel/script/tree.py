@@ -98,6 +98,7 @@ class Tree:
         self._owners: dict[ast.AST, ast.AST] = {}  # the function, lambda or class around a node, decorators included
         self._positions: dict[ast.AST, int] = {}
         self._ends: dict[ast.AST, int] = {}
+        self._bodies: dict[ast.AST, tuple[int, int]] = {}
         self._by_type: dict[type[ast.AST], _Row] = {}
         self._by_owner: dict[type[ast.AST], dict[ast.AST, _Row]] = {}
         self._lines: list[bytes] | None = None
@@ -214,7 +215,10 @@ class Tree:
         return sorted(nodes, key=self._depth) if len(nodes) > 1 else [*nodes]
 
     def _depth(self, node: ast.AST) -> int:
-        return sum(1 for _ in self.ancestors(node))
+        depth, parent = 0, self._parents.get(node)
+        while parent is not None:
+            depth, parent = depth + 1, self._parents.get(parent)
+        return depth
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         return self._parents.get(node)
@@ -258,14 +262,23 @@ class Tree:
         position = self._positions.get(node, -1)
         owner = self._owners.get(node, self.module)
         while owner is not self.module:
-            if isinstance(owner, ast.Lambda):
-                if position >= self._positions[owner.body]:  # its defaults come first
-                    return owner
-            elif isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
-                if self._positions[owner.body[0]] <= position < self._extent(owner.body[-1])[1]:
-                    return owner
+            start, end = self._body(owner)
+            if start <= position < end:
+                return owner  # type: ignore[return-value]
             owner = self._owners[owner]
         return None
+
+    def _body(self, owner: ast.AST) -> tuple[int, int]:
+        """The positions of a function's body, without its decorators and defaults; empty for a class."""
+        known = self._bodies.get(owner)
+        if known is None:
+            known = 0, 0
+            if isinstance(owner, ast.Lambda):
+                known = self._extent(owner.body)
+            elif isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
+                known = self._positions[owner.body[0]], self._extent(owner.body[-1])[1]
+            self._bodies[owner] = known
+        return known
 
     def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
         """The class of whose body or methods `node` is a part."""
