@@ -15,6 +15,7 @@ from autoaccel import discovery
 from autoaccel.cli.terminal import Terminal
 from autoaccel.config import Plan
 from autoaccel.config import plan as configured
+from autoaccel.config.selection import is_empty
 
 STDIN = Path("-")
 UNNAMED = Path("<stdin>")
@@ -47,6 +48,8 @@ def find(paths: Sequence[Path], plan: Plan, terminal: Terminal) -> discovery.Fou
         terminal.fail(problem)
     for path in found.barren:
         terminal.warn(f"{path}: no Python files found")
+    if found.files and all(is_empty(plan.choice_for(path)) for path in found.files):
+        terminal.warn("no rule is selected, nothing is looked for")
     return found
 
 

@@ -57,6 +57,16 @@ def rules_of(choice: Choice) -> tuple[Rule, ...]:
     return tuple(rule for rule in selected(rules, choice.layers) if rule.code not in off)
 
 
+def is_empty(choice: Choice) -> bool:
+    """Whether no rule is left on, as by `select = []` and `ignore = ["ALL"]`. Raises `ConfigError`."""
+    # Only then are the rules asked, which a run whose answers are in the cache does not import.
+    words = {word.upper() for layer in choice.layers for word in layer.ignore} | {
+        word.upper() for word in choice.without
+    }
+    may_be = "ALL" in words or any(layer.select == () for layer in choice.layers)
+    return may_be and not rules_of(choice)
+
+
 def tier_of(choice: Choice) -> Tier:
     from autoaccel.rewriting.finding import Tier
 

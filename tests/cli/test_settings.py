@@ -167,3 +167,26 @@ def test_shown_settings_without_a_file(run: Run, folder: Path) -> None:
     (folder / "autoaccel.toml").write_text(shown)
     again = run("lint", "--show-settings", "x.py").stdout
     assert tomllib.loads(again) == tomllib.loads(shown) | {"extend-exclude": []}
+
+
+@pytest.mark.parametrize("command", [["lint"], ["rewrite", "--check"], ["lint", "--add-ignore"]], ids=" ".join)
+@pytest.mark.parametrize(
+    ("setting", "silent"),
+    [
+        pytest.param("select = []", True, id="an empty list"),
+        pytest.param('ignore = ["all"]', True, id="all ignored"),
+        pytest.param('per-file-ignores = {"*.py" = ["ALL"]}', True, id="all ignored in every file"),
+        pytest.param('per-file-ignores = {"other.py" = ["ALL"]}', False, id="all ignored elsewhere"),
+        pytest.param('select = []\nextend-select = ["AA190"]', False, id="an empty list that is extended"),
+        pytest.param('ignore = ["ALL"]\nextend-select = ["AA190"]', False, id="all ignored but one"),
+        pytest.param("", False, id="nothing said"),
+    ],
+)
+def test_a_choice_of_no_rules_is_no_silence(
+    run: Run, folder: Path, command: list[str], setting: str, silent: bool
+) -> None:
+    (folder / "train.py").write_text("x = slow(1)\n")
+    (folder / "autoaccel.toml").write_text(setting)
+    result = run(*command, "train.py")
+    assert ("warning: no rule is selected, nothing is looked for\n" in result.stderr) == silent
+    assert (result.exit_code == 0) == (silent or "--add-ignore" in command)
