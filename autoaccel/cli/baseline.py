@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from autoaccel import sources
-from autoaccel.cli import inputs, undo
+from autoaccel.cli import inputs
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.jobs import inspection
 from autoaccel.reports.counting import counted
 
 if TYPE_CHECKING:
     from autoaccel.cli.terminal import Terminal
+    from autoaccel.cli.undo import Change
     from autoaccel.config import Plan
     from autoaccel.rewriting.baseline import Baseline
     from autoaccel.script import Project
@@ -51,7 +52,7 @@ baseline_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class _Silenced:
-    change: undo.Change
+    change: Change
     findings: int
 
 
@@ -89,12 +90,14 @@ class _Refused(Exception):  # noqa: N818 - it carries messages for the user, it 
 
 def _in_file(path: Path, why: str, plan: Plan, project: Project) -> list[_Silenced]:
     """Raises `_Refused` and `SourceError`, and then nothing was written."""
+    from autoaccel.cli.undo import Change
+
     source = sources.read(path)
     made = _baseline(source, path, why, plan, project)
     if made.text == source.text:
         return []
     sources.replace(path, source, made.text)
-    return [_Silenced(undo.Change(path, source, made.text), made.silenced)]
+    return [_Silenced(Change(path, source, made.text), made.silenced)]
 
 
 def _filter(name: Path | None, why: str, plan: Plan, speaker: Terminal) -> int:
@@ -149,4 +152,6 @@ def _tell(done: Sequence[_Silenced], speaker: Terminal) -> None:
     where = f" in {counted(files, 'file')}" if done else ""
     speaker.say(f"{counted(findings, 'finding')} silenced{where}.")
     if done:
+        from autoaccel.cli import undo
+
         speaker.say(undo.hint([each.change for each in done]))

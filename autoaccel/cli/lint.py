@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autoaccel import sources
-from autoaccel.cli import baseline, inputs, reporting, showing
+from autoaccel.cli import baseline, inputs, reporting
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.options import (
     FilledPath,
@@ -75,6 +75,8 @@ def lint(
         reporting.check_statistics(output_format)
     speaker = terminal(color, quiet=quiet, verbose=verbose)
     if show_settings:
+        from autoaccel.cli import showing
+
         speaker.product(showing.settings(plan, paths, stdin_filename).encode())
         return CLEAN
     if add_ignore is not None:

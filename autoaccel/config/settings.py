@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -172,6 +171,8 @@ def check_version(table: Mapping[str, object], where: Path | str) -> None:
 
 
 def inline_table(text: str) -> dict[str, object]:
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -196,6 +197,8 @@ def _speaks_of_us(path: Path) -> bool:
 
 
 def _table(path: Path) -> dict[str, object] | None:
+    import tomllib
+
     try:
         # Editors on Windows put a byte order mark there.
         document = tomllib.loads(path.read_text(encoding="utf-8-sig"))

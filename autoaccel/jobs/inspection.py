@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +36,7 @@ class Inspected:
     path: Path
     report: Report
     content: str = ""
-    """A digest of the bytes that were analysed; empty where there were none."""
+    """A digest of the bytes that were analysed; empty where there were none, or nobody remembers them."""
     consulted: Consulted | None = None
 
 
@@ -72,7 +71,7 @@ def inspect(
         reports.update({path: report for path, report in known if report is not None})
         concerned = [path for path in concerned if path not in reports]
     progress(len(reports))
-    for each in _analysed(concerned, files, plan, changes=changes, jobs=jobs):
+    for each in _analysed(concerned, files, plan, changes=changes, jobs=jobs, digests=cache is not None):
         reports[each.path] = each.report
         if cache is not None and each.consulted is not None:
             cache.remember(each.path, repr(plan.choice_for(each.path)), each.content, each.report, each.consulted)
@@ -102,7 +101,7 @@ def speaks_to(data: bytes, rules: Iterable[Rule]) -> bool:
 
 
 def _analysed(
-    concerned: Sequence[Path], files: Sequence[Path], plan: Plan, *, changes: bool, jobs: int | None
+    concerned: Sequence[Path], files: Sequence[Path], plan: Plan, *, changes: bool, jobs: int | None, digests: bool
 ) -> Iterator[Inspected]:
     if not concerned:
         return
@@ -110,7 +109,7 @@ def _analysed(
 
     jobs = jobs or worthwhile_jobs(len(concerned))
     items = [[(path, plan.choice_for(path)) for path in shard] for shard in shards(concerned)]
-    prepare = partial(_inspector, project_files(files, jobs), changes)
+    prepare = partial(_inspector, project_files(files, jobs), changes, digests)
     for _, results in pool.run(items, prepare, _lost, jobs=jobs):
         yield from results
 
@@ -141,11 +140,11 @@ def worthwhile_jobs(files: int) -> int:
     return max(1, min(pool.usable_cpus(), files // _ENOUGH))
 
 
-def _inspector(files: Files, changes: bool) -> Callable[[tuple[Path, Choice]], Inspected]:
+def _inspector(files: Files, changes: bool, digests: bool) -> Callable[[tuple[Path, Choice]], Inspected]:
     """Made once in each process: all analyses share what is read and parsed."""
     from autoaccel.config.selection import rules_of
 
-    return partial(_inspect_file, files=files, rules_of=functools.cache(rules_of), changes=changes)
+    return partial(_inspect_file, files=files, rules_of=functools.cache(rules_of), changes=changes, digests=digests)
 
 
 def _lost(item: tuple[Path, Choice]) -> Inspected:
@@ -154,10 +153,14 @@ def _lost(item: tuple[Path, Choice]) -> Inspected:
 
 
 def _inspect_file(
-    item: tuple[Path, Choice], *, files: Files, rules_of: Callable[[Choice], Sequence[Rule]], changes: bool
+    item: tuple[Path, Choice],
+    *,
+    files: Files,
+    rules_of: Callable[[Choice], Sequence[Rule]],
+    changes: bool,
+    digests: bool,
 ) -> Inspected:
     from autoaccel.config.selection import tier_of
-    from autoaccel.jobs.cache import digest
     from autoaccel.script import Project
 
     path, choice = item
@@ -167,6 +170,10 @@ def _inspect_file(
         return Inspected(path, Report(str(path), failures=(Failure(str(error), code="unreadable"),)))
     project = Project(files)
     report = inspect_data(data, path, rules_of(choice), tier_of(choice), project, changes=changes)
+    if not digests:
+        return Inspected(path, report)
+    from autoaccel.jobs.cache import digest
+
     return Inspected(path, report, digest(data), project.consulted)
 
 
@@ -187,6 +194,8 @@ def inspect_data(
     except sources.SourceError as error:
         failure = Failure(str(error), code="unreadable")
     except Exception as error:
+        import traceback
+
         message = f"{path}: internal error, the file is left alone: {describe(error)}"
         failure = Failure(message, traceback=traceback.format_exc(), code="internal-error")
     return Report(str(path), failures=(failure,))
