@@ -199,9 +199,10 @@ def _inherited(folder: str) -> tuple[_Rule, ...]:
             return ()
         above.append(parent)
     top = above[-1]
+    git = _git_folder(top)
     rules = (
-        *_ignore_file(top, excludes_file()),
-        *_ignore_file(top, os.path.join(top, ".git", "info", "exclude")),
+        *_ignore_file(top, _excludes_file(git)),
+        *_ignore_file(top, os.path.join(git, "info", "exclude")),
     )
     for parent, child in zip(above[:0:-1], above[-2::-1], strict=True):
         rules = (*rules, *_ignore_file(parent, os.path.join(parent, ".gitignore")))
@@ -210,11 +211,22 @@ def _inherited(folder: str) -> tuple[_Rule, ...]:
     return rules
 
 
-def excludes_file() -> str:
-    """The file of patterns that hold in every repository of a user, found without asking git."""
+def _git_folder(top: str) -> str:
+    """Where git keeps what it knows of a repository: another work tree and a submodule say so in a file."""
+    git = os.path.join(top, ".git")
+    with contextlib.suppress(OSError):
+        said = Path(git).read_text(encoding="utf-8", errors="replace")
+        if os.path.isdir(own := os.path.join(top, said.removeprefix("gitdir:").strip())):
+            git = own
+            git = os.path.join(own, Path(own, "commondir").read_text(encoding="utf-8", errors="replace").strip())
+    return git
+
+
+def _excludes_file(git: str) -> str:
+    """The file of patterns that hold in this repository, or in every one of a user, found without asking git."""
     home = os.path.expanduser("~")
     settings = os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "git")
-    for file in (os.path.join(home, ".gitconfig"), os.path.join(settings, "config")):
+    for file in (os.path.join(git, "config"), os.path.join(home, ".gitconfig"), os.path.join(settings, "config")):
         with contextlib.suppress(OSError):
             said = _EXCLUDES_FILE.search(Path(file).read_text(encoding="utf-8", errors="replace"))
             if said:

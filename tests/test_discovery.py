@@ -203,6 +203,22 @@ def test_what_git_ignores_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert found(tmp_path, "repo", "plain") == ["repo/a.py", "repo/b.py", "plain/scratch_d.py"]
 
 
+def test_what_a_repository_ignores_in_all_its_work_trees(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *arguments], cwd=tmp_path / "one", check=True)
+
+    tree(tmp_path, "one/a.py", "one/b.py", "one/c.py")
+    git("init", "-q")
+    git("config", "core.excludesFile", str(tmp_path / "mine"))
+    (tmp_path / "mine").write_text("b.py\n")
+    (tmp_path / "one/.git/info/exclude").write_text("c.py\n")
+    git("commit", "-q", "--allow-empty", "-m", "begin")
+    git("worktree", "add", "-q", "../two")
+    tree(tmp_path, "two/a.py", "two/b.py", "two/c.py")
+    assert found(tmp_path / "one") == ["a.py"]
+    assert found(tmp_path / "two") == ["a.py"]
+
+
 @pytest.mark.parametrize("pattern", ["sub/", "/sub", "sub/*", "su?/", "**/sub/deep/"])
 def test_a_folder_that_git_ignores_is_looked_into_when_it_is_named(tmp_path: Path, pattern: str) -> None:
     tree(tmp_path, ".git/index", "sub/deep/a.py")
