@@ -39,6 +39,9 @@ def run(
     """Rewrite SCRIPT and the files of its project that it imports, in memory, and run it with its ARGUMENTS.
 
     Everything else is as with `python SCRIPT ARGUMENTS`; no file changes. Options of autoaccel stand before SCRIPT.
+
+    Processes of `multiprocessing` are rewritten, too. Launchers start it themselves: `torchrun --no-python autoaccel
+    run SCRIPT`.
     """
     from autoaccel.measure import program
     from autoaccel.measure.rewriter import Rewriter, project_root
