@@ -1,7 +1,7 @@
 """Which files are looked at: folders are walked, and what git ignores or the configuration excludes is left out."""
 
 # Strings, not paths: thousands of files pass through here, and a Path for each step would be most of the time.
-# ruff: noqa: PTH110, PTH111, PTH114, PTH118, PTH119, PTH120
+# ruff: noqa: PTH110, PTH111, PTH112, PTH114, PTH118, PTH119, PTH120
 
 from __future__ import annotations
 
