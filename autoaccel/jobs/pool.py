@@ -59,14 +59,14 @@ def run(
 @contextlib.contextmanager
 def collecting_afterwards() -> Iterator[None]:
     """Trees are many objects that live long: the collector would look through them again and again, for a third of the
-    time. Analyses leave no cycles behind; what else does is collected in the end."""
+    time. Analyses leave no cycles behind; what is there in the end counts as old without a look at it."""
     was_on = gc.isenabled()
     gc.freeze()
     gc.disable()
     try:
         yield
     finally:
-        gc.collect(0)
+        gc.freeze()
         gc.unfreeze()
         if was_on:
             gc.enable()
