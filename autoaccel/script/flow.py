@@ -24,6 +24,10 @@ ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | a
 
 STAR = "*"
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+_PLAIN = frozenset(
+    {ast.keyword, ast.BinOp, ast.BoolOp, ast.Compare, ast.UnaryOp, ast.Subscript, ast.Slice, ast.Tuple, ast.List}
+    | {ast.Dict, ast.IfExp, ast.Starred, ast.JoinedStr, ast.FormattedValue}
+)
 # The fields of statements that can bind names where no expression does.
 _TARGETS: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Expr: (),
@@ -517,6 +521,8 @@ class _ScopePass:
             self.read_children(node)
         elif kind is ast.Constant:
             pass
+        elif kind in _PLAIN:
+            self.read_children(node)
         elif isinstance(node, ast.NamedExpr):
             self.read(node.value)
             self.bind(node.target, node, "walrus", node.value)

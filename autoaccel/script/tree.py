@@ -99,7 +99,8 @@ class Tree:
         self._positions: dict[ast.AST, int] = {}
         self._ends: dict[ast.AST, int] = {}
         self._bodies: dict[ast.AST, tuple[int, int]] = {}
-        self._by_type: dict[type[ast.AST], _Row] = {}
+        self._by_type: dict[type[ast.AST], list[ast.AST]] = {}
+        self._rows: dict[type[ast.AST], _Row] = {}
         self._by_owner: dict[type[ast.AST], dict[ast.AST, _Row]] = {}
         self._lines: list[bytes] | None = None
         self._index()
@@ -110,13 +111,13 @@ class Tree:
         pending: list[ast.AST] = [self.module]
         while pending:
             node = pending.pop()
-            position = positions[node] = len(positions)
+            positions[node] = len(positions)
             kind = type(node)
-            row = by_type.get(kind)
-            if row is None:
-                row = by_type[kind] = _Row([], [])
-            row.nodes.append(node)
-            row.positions.append(position)
+            alike = by_type.get(kind)
+            if alike is None:
+                by_type[kind] = [node]
+            else:
+                alike.append(node)
             inner = _children[kind](node)
             if inner:
                 owner = node if kind in _SCOPES else owners[node]
@@ -149,7 +150,7 @@ class Tree:
 
     def find(self, *types: type[Node]) -> Iterator[Node]:
         """Every node of exactly these types, depth first; in source order when one type is asked for."""
-        rows = [self._by_type[wanted].nodes for wanted in types if wanted in self._by_type]
+        rows = [self._by_type[wanted] for wanted in types if wanted in self._by_type]
         return iter(rows[0] if len(rows) == 1 else itertools.chain(*rows))  # type: ignore[arg-type]
 
     def within(self, outer: ast.AST, kind: type[Node]) -> Sequence[Node]:
@@ -171,9 +172,13 @@ class Tree:
         return found  # type: ignore[return-value]
 
     def _row(self, kind: type[ast.AST]) -> _Row | None:
-        if kind is ast.AST and kind not in self._by_type:
-            self._by_type[kind] = _Row(list(self._positions), list(self._positions.values()))
-        return self._by_type.get(kind)
+        row = self._rows.get(kind)
+        if row is None:
+            nodes = list(self._positions) if kind is ast.AST else self._by_type.get(kind)
+            if nodes is None:
+                return None
+            row = self._rows[kind] = _Row(nodes, [self._positions[node] for node in nodes])
+        return row
 
     def _rows_of(self, kind: type[ast.AST]) -> dict[ast.AST, _Row]:
         """The nodes of a type by the scope that owns them."""
