@@ -37,7 +37,7 @@ CLEAN, FOUND, FAILED = 0, 1, 2
 
 
 @click.command(short_help="Report slow patterns; exit 1 if there are any.", cls=baseline.WithBaseline)
-@click.argument("paths", nargs=-1, required=True, metavar="PATHS|-", type=SourcePath())
+@click.argument("paths", nargs=-1, metavar="[PATHS|-]", type=SourcePath())
 @click.option("--output-format", type=click.Choice(FORMATS), help=f"Default: {DEFAULT}.")
 @click.option("--output-file", type=FilledPath(), metavar="FILE", help="Write the report there, not to stdout.")
 @click.option("--statistics", is_flag=True, help="Report how often each rule found something.")
@@ -68,7 +68,11 @@ def lint(
     verbose: bool,
     **overrides: Any,
 ) -> int:
-    """Report what `rewrite` would improve. Nothing is changed; scripts are never executed."""
+    """Report what `rewrite` would improve. Nothing is changed; scripts are never executed.
+
+    PATHS are files and folders, by default the working directory; `-` reads a script from stdin.
+    """
+    paths = paths or (Path(),)
     plan = inputs.plan(paths, stdin_filename=stdin_filename, config=config, isolated=isolated, overrides=overrides)
     output_format = output_format or plan.settings.output_format or DEFAULT
     if statistics:

@@ -71,13 +71,16 @@ def inspect(
         reports.update({path: report for path, report in known if report is not None})
         concerned = [path for path in concerned if path not in reports]
     progress(len(reports))
-    for each in _analysed(concerned, files, plan, changes=changes, jobs=jobs, digests=cache is not None):
-        reports[each.path] = each.report
-        if cache is not None and each.consulted is not None:
-            cache.remember(each.path, repr(plan.choice_for(each.path)), each.content, each.report, each.consulted)
-        progress(1)
-    if cache is not None:
-        cache.save()
+    try:
+        for each in _analysed(concerned, files, plan, changes=changes, jobs=jobs, digests=cache is not None):
+            reports[each.path] = each.report
+            if cache is not None and each.consulted is not None:
+                cache.remember(each.path, repr(plan.choice_for(each.path)), each.content, each.report, each.consulted)
+            progress(1)
+    finally:
+        # Also when interrupted: a long run need not begin anew.
+        if cache is not None:
+            cache.save()
     return [reports[path] for path in files]
 
 
