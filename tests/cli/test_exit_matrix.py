@@ -35,7 +35,8 @@ FILES = {
 COLUMNS = ("lint", "lint --exit-zero", "rewrite", "rewrite --diff", "rewrite --check", "lint -", "rewrite -")
 
 # A cell is the exit status and what is on stdout: findings, a patch, the text rewritten or as it came, or nothing.
-# `·`: the row has no such column. Without paths `lint` looks at the whole folder, `rewrite` at nothing. The row's arguments are on the left; columns of stdin read the row's first file.
+# `·`: the row has no such column. The row's arguments are on the left; columns of stdin read the row's first file.
+# Without paths `lint` looks at the whole folder and `rewrite` at nothing.
 MATRIX = """
                                     | lint       | lint --exit-zero | rewrite   | rewrite --diff | rewrite --check | lint -     | rewrite -
 clean.py                            | 0 nothing  | 0 nothing        | 0 nothing | 0 nothing      | 0 nothing       | 0 nothing  | 0 as it came
