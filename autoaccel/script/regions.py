@@ -18,7 +18,7 @@ from autoaccel.script.effects import Effect, call_effects, effects, is_sensitive
 from autoaccel.script.gradients import sets_grad_mode
 from autoaccel.script.saturation import out_of_reach, sigmoid_arguments
 from autoaccel.script.slicing import Slice, changed, variables
-from autoaccel.script.tree import walk_scope
+from autoaccel.script.tree import breadth_first, walk_scope
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -376,12 +376,12 @@ class _Planner:
     def _arguments(self, statement: ast.stmt, hoists: list[Hoist]) -> Iterator[ast.expr]:
         """Arguments of the losses in a statement outside the region that come out of it in low precision."""
         hoisted = {id(each.expression) for each in hoists}
-        inside = {id(part) for each in hoists for part in ast.walk(each.expression)}
+        inside = {id(part) for each in hoists for part in breadth_first(each.expression)}
         for call in walk_scope(statement):
             if not isinstance(call, ast.Call) or id(call) in inside or not self._computes_loss(call):
                 continue
             for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
-                if id(argument) in hoisted or any(id(part) in inside for part in ast.walk(argument)):
+                if id(argument) in hoisted or any(id(part) in inside for part in breadth_first(argument)):
                     continue
                 if isinstance(argument, ast.Starred | ast.Tuple | ast.List | ast.Dict):
                     continue
