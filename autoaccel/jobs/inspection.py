@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _SHARD = 16  # files: neighbours share what is parsed, and a slow folder must not keep one process busy to the end
 _ENOUGH = 64  # files to analyse that are worth the start of a process
+_SPARED = 1_000_000  # characters; what is known of that much text takes less memory than it takes time to let it go
 
 DIED = "left alone, the process that worked on it died (out of memory, or a crash of the interpreter)"
 
@@ -122,6 +123,7 @@ def project_files(files: Sequence[Path], jobs: int) -> Files:
     from autoaccel.script.files import Files
 
     shared = Files(files)
+    shared.spare(_SPARED // jobs)
     if jobs > 1:
         import autoaccel.rewriting.linting  # noqa: F401 - processes that are forked have it, then
 

@@ -80,8 +80,18 @@ class Files:
         self._words: dict[Path, frozenset[str]] = {}
         self._mentions: dict[str, list[Path]] | None = None
         self._listings: dict[str, frozenset[str]] = {}
+        self._spare = 0
         self.answers: dict[object, Any] = {}
         """What was found to follow from all this, by the question."""
+
+    def spare(self, characters: int) -> None:
+        """What is found out about the first `characters` of text need not be taken to pieces: the process ends soon."""
+        self._spare = characters
+
+    def spares(self, characters: int) -> bool:
+        """Whether what was found out about a text of this length may stay as it is."""
+        self._spare -= characters
+        return self._spare >= 0
 
     def changed(self, path: Path, text: str) -> Files:
         """These files with another text for one of them."""

@@ -63,6 +63,8 @@ class Script:
 
         They hold one another in circles, in which they would stay until Python looks for garbage.
         """
+        if self.project.disk.spares(len(self.text)):
+            return
         self.project.release()
         vars(self).clear()
 

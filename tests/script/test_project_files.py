@@ -11,6 +11,7 @@ import pytest
 
 from autoaccel.rewriting import engine, registry
 from autoaccel.script import Kind, Project, load
+from autoaccel.script.files import Files
 from autoaccel.script.models import trained_models
 
 TRAINER = """\
@@ -169,3 +170,15 @@ def test_nothing_of_an_analysis_waits_for_the_garbage_collector(tmp_path: Path) 
         assert gc.collect() < 500  # the trees have thousands of objects
     finally:
         gc.enable()
+
+
+def test_a_process_that_ends_soon_leaves_the_first_analyses_as_they_are(tmp_path: Path) -> None:
+    path, text = tmp_path / "train.py", "import torch\n"
+    files = Files([path])
+    files.spare(2 * len(text))
+    kept = []
+    for _ in range(3):
+        script = load(text, path, Project(files))
+        script.release()
+        kept.append(hasattr(script, "tree"))
+    assert kept == [True, True, False]
