@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -72,13 +73,17 @@ def trained_models(script: Script) -> Iterator[TrainedModel]:
     if not _makes_objects(script):
         return
     groups: dict[tuple[ast.AST | None, str], list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]] = {}
-    for home, assign, target in dict.fromkeys(_origins(script)):
+    repeated: set[ast.expr] = set()
+    for (home, assign, target), again in _origins(script).items():
         if home is script and not _is_loss(script, target):
             groups.setdefault((script.function(assign), script.source(target)), []).append((assign, target))
+            repeated |= {target} if again else set()
     for origins in groups.values():
         origins.sort(key=lambda origin: origin[0].lineno)
     for origins in sorted(groups.values(), key=lambda each: (each[-1][1].lineno, each[-1][1].col_offset)):
-        yield _trained(script, origins)
+        model = _trained(script, origins)
+        once = model.problem is None and not any(target in repeated for _, target in origins)
+        yield dataclasses.replace(model, problem="it runs a single time") if once else model
 
 
 def _makes_objects(script: Script) -> bool:
@@ -127,15 +132,20 @@ def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast
 Origin = tuple["Script", ast.Assign | ast.AnnAssign, ast.expr]
 
 
-def _origins(script: Script) -> Iterator[Origin]:
-    """The assignments that make the models which training steps of this file and of its neighbours call."""
+def _origins(script: Script) -> dict[Origin, bool]:
+    """The assignments that make the models which training steps of this file and of its neighbours call, and whether
+    they are called more than a single time."""
+    found: dict[Origin, bool] = {}
     for other in script.project.related(script):
-        for call in _training_forwards(other):
-            yield from _made_at(other, call.func, set())
+        for call, again in _training_forwards(other):
+            for origin in _made_at(other, call.func, set()):
+                found[origin] = found.get(origin, False) or again
+    return found
 
 
-def _training_forwards(script: Script) -> Iterator[ast.Call]:
-    """Calls of models in scopes with a backward pass, and in what these scopes call; not the calls inside models."""
+def _training_forwards(script: Script) -> Iterator[tuple[ast.Call, bool]]:
+    """Calls of models in scopes with a backward pass, and in what these scopes call, and whether they are repeated;
+    not the calls inside models."""
     pending: list[tuple[Script, ast.AST]] = []
     pending.extend((script, home) for home in script.training_homes)
     seen: set[ast.AST] = set()
@@ -146,8 +156,7 @@ def _training_forwards(script: Script) -> Iterator[ast.Call]:
         seen.add(home)
         for part in other.in_scope(home, ast.Call):
             if other.kind(part.func) is Kind.MODULE:
-                if not runs_once(other, part):  # a single step does not pay for compiling
-                    yield part
+                yield part, not runs_once(other, part)
             elif not any(True for _ in backward_calls(other, part)):
                 pending.extend(
                     (script, callee) for script, callee in other.callees(part) if not _only_samples(script, callee)

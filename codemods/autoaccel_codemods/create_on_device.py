@@ -56,13 +56,12 @@ RULE = Rule(
 def check(script: Script) -> Iterator[Finding | Skipped]:
     scripted = _scripted(script)
     for call in script.find(ast.Call):
-        if any(script.inside(call, outer) for outer in scripted):
-            continue
         moved = move(script, call)
-        if moved is not None:
-            yield from _moved(script, moved)
+        found = _chosen(script, call) if moved is None else _moved(script, moved)
+        if any(script.inside(call, outer) for outer in scripted):
+            yield from (RULE.skip(each.node, "TorchScript compiles its source") for each in found)
         else:
-            yield from _chosen(script, call)
+            yield from found
 
 
 def _scripted(script: Script) -> list[ast.FunctionDef | ast.ClassDef]:

@@ -94,13 +94,8 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
     elif without:
         first = _with_workers(script, made, sources)
         yield first
-    if "pin_memory" not in given and _has_accelerator(script, uses) and not _only_looked_at(made, uses):
-        yield RULE.finding(
-            made.call,
-            "batches are not loaded into pinned memory",
-            *_add(script, made, "pin_memory", "pin_memory()"),
-            tier=Tier.EXACT,
-        )
+    if "pin_memory" not in given and _has_accelerator(script, uses):
+        yield _pinned(script, made, uses)
     if "persistent_workers" in given or not _persists(script, made, uses):
         return
     if first is not None:
@@ -110,6 +105,13 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
         yield RULE.skip(
             made.call, "persistent workers would change the shuffles of a loader whose workers it chose itself"
         )
+
+
+def _pinned(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) -> Finding | Skipped:
+    if _only_looked_at(made, uses):
+        return RULE.skip(made.call, "no pinned memory: its batches stay on the host")
+    edits = _add(script, made, "pin_memory", "pin_memory()")
+    return RULE.finding(made.call, "batches are not loaded into pinned memory", *edits, tier=Tier.EXACT)
 
 
 def _with_workers(script: Script, made: LoaderCall, sources: tuple[Value, ...]) -> Finding:
