@@ -34,8 +34,8 @@ def _put(lines: list[str], position: Position, text: str) -> None:
         lines[index] = line[:column].rstrip() + end
     else:
         del lines[index]
-        if not end and lines:
-            # A text without a final line end stays without one.
+        if not end and lines and lines[-1].strip():
+            # A text without a final line end stays without one; blank lines stay.
             lines[-1] = lines[-1].rstrip("\r\n")
 
 

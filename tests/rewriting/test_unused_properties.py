@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from autoaccel.rewriting import engine, registry
@@ -57,6 +57,7 @@ def counts(text: str) -> Counter[str]:
     return Counter({word: text.count(word) for word in KEPT if word in text})
 
 
+@example("x = f(a, b)\n\n    # autoaccel: ignore")  # the last line, below a blank one
 @given(commented())
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_random_comments(text: str) -> None:
