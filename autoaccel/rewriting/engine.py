@@ -206,6 +206,11 @@ def _rewrite(
         if accept is None:
             chosen = _ripe(chosen)
         after, done, refused = _checked(analysis, chosen)
+        if not done and accept is None:
+            # What LibCST cannot carry out must not keep comments from being edited.
+            after, done, _ = _checked(
+                analysis, [each for each in analysis.findings if each.edits and not each.edits_code]
+            )
         waiting.extend(records(refused, analysis.places, number))
         if not done:
             break
