@@ -1,0 +1,144 @@
+"""What was seen of one run: plain data, which comes from its process as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run failed: one line for the user, and the traceback as Python would have printed it."""
+
+    kind: str
+    """The exception's type, `exit status`, `signal`, `timeout`, `overwrites` (a protected file), or `died`."""
+    message: str
+    where: str = ""
+    """`file:line` of the innermost frame that is the project's own."""
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """One root of one backward, unscaled. `exact` is without rounding: hexadecimal, or a hash for more than one number."""
+
+    exact: str
+    value: float | None
+    """None where the root is not a single number."""
+    step: int
+    """How many optimizer steps had been made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One tensor of the state after the last step."""
+
+    name: str
+    kind: str
+    """parameter, buffer, or optimizer."""
+    dtype: str
+    shape: tuple[int, ...]
+    digest: str
+    """Of its bytes: equal digests are equal bits."""
+    norm: float
+    """Euclidean, in float64."""
+    sketch: tuple[float, ...]
+    """Projections on fixed random directions of length one per element, which depend on the number of elements alone:
+    the mean square of two tensors' differences here estimates the square of the norm of their difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One iteration over a DataLoader in the process of the script."""
+
+    loader: int
+    """Which loader, in the order in which they were first iterated."""
+    length: int | None
+    """`len(loader)`, None where it has none."""
+    batches: tuple[str, ...]
+    """A hash of each batch that the loop got, before anything was done with it."""
+    complete: bool
+    """Whether the loader ran out of batches of its own."""
+    workers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the runtime decided, and why."""
+
+    topic: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One run."""
+
+    ending: str
+    failure: Failure | None = None
+    losses: tuple[Loss, ...] = ()
+    steps: int = 0
+    """Optimizer steps, those that a scaler left out included."""
+    backwards: int = 0
+    skipped_steps: int = 0
+    """Steps that a scaler left out because gradients overflowed."""
+    optimizers: int = 0
+    state: tuple[Entry, ...] = ()
+    settings: dict[str, str] = field(default_factory=dict)
+    """What else is state, by name, exactly spelled: groups of optimizers (lr, weight decay …), schedulers, and whether
+    modules are in training mode."""
+    random: dict[str, str] = field(default_factory=dict)
+    """Where each stream of random numbers stands, as a hash: python, numpy, torch, cuda:0 …"""
+    passes: tuple[Pass, ...] = ()
+    printed: tuple[str, ...] = ()
+    """The lines of the script's standard output."""
+    marks: dict[str, int] = field(default_factory=dict)
+    """How often something was seen that no good rewrite does; the key is a phrase for the user."""
+    decisions: tuple[Decision, ...] = ()
+    files: tuple[str, ...] = ()
+    """The project's files that were run or imported, by real path, the script first."""
+    reached: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Lines of the files as they are on disk that were run, by real path."""
+    written: tuple[str, ...] = ()
+    """Files that the run created or changed."""
+    seconds: float = 0.0
+    first_step: float | None = None
+    """Seconds from the start of the process to the end of the first optimizer step."""
+    host_memory: int = 0
+    """Peak resident set of the process, in bytes."""
+    device_memory: int = 0
+    """Peak of what torch allocated on the accelerator, in bytes; 0 without one."""
+    device: str = "cpu"
+    """The type of device that parameters of the optimizers are on."""
+    torch: str = ""
+    python: str = ""
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Record:
+        values: dict[str, Any] = json.loads(text)
+        failure = values.pop("failure")
+        return cls(
+            **{
+                **values,
+                "failure": None if failure is None else Failure(**failure),
+                "losses": tuple(Loss(**each) for each in values["losses"]),
+                "state": tuple(
+                    Entry(**{**each, "shape": tuple(each["shape"]), "sketch": tuple(each["sketch"])})
+                    for each in values["state"]
+                ),
+                "passes": tuple(Pass(**{**each, "batches": tuple(each["batches"])}) for each in values["passes"]),
+                "printed": tuple(values["printed"]),
+                "decisions": tuple(Decision(**each) for each in values["decisions"]),
+                "files": tuple(values["files"]),
+                "reached": {path: tuple(lines) for path, lines in values["reached"].items()},
+                "written": tuple(values["written"]),
+            }
+        )

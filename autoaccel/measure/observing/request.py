@@ -1,0 +1,48 @@
+"""What is asked of an observed run: plain data, which goes to its process as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+
+SCALER, COMPILE, WORKERS, PREFETCH = "scaler", "compile", "workers", "prefetch"
+REHEARSALS = (SCALER, COMPILE, WORKERS, PREFETCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One run: what to run, with which texts, how far, and what to look at."""
+
+    script: str
+    """A path as the user gave it or, with `is_module`, what follows `python -m`."""
+    arguments: tuple[str, ...] = ()
+    is_module: bool = False
+    root: str = ""
+    """The folder of the project: files below it are the project's."""
+    texts: dict[str, str] = field(default_factory=dict)
+    """Rewritten texts by the real path of the file that they stand for; all other files are as they are."""
+    seed: int = 0
+    """With 0 the seeds that the script sets stand; another number shifts each. What it leaves alone is seeded with it."""
+    steps: int | None = None
+    """Stop after so many optimizer steps (or backwards, where no optimizer is seen); None runs to the end."""
+    pass_batches: int | None = None
+    """Every pass over a loader ends after so many batches."""
+    mode: str = "record"
+    """`record` writes down everything; `turns` only times, and runs when it is told to; `profile` says what binds."""
+    rehearse: tuple[str, ...] = ()
+    """What the runtime is made to do although it would not on this machine; see `rehearsal`."""
+    lines: bool = False
+    """Whether to note which lines of the project's files were reached; slower."""
+    protected: tuple[str, ...] = ()
+    """Folders below which no file may be changed that was there before the run."""
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Request:
+        values = json.loads(text)
+        for name in ("arguments", "rehearse", "protected"):
+            values[name] = tuple(values[name])
+        return cls(**values)
