@@ -24,7 +24,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """One root of one backward, unscaled. `exact` is without rounding: hexadecimal, or a hash for more than one number."""
+    """One root of one backward, unscaled. `exact` is without rounding: hexadecimal, or a hash of several numbers."""
 
     exact: str
     value: float | None

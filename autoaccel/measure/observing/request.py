@@ -23,7 +23,7 @@ class Request:
     texts: dict[str, str] = field(default_factory=dict)
     """Rewritten texts by the real path of the file that they stand for; all other files are as they are."""
     seed: int = 0
-    """With 0 the seeds that the script sets stand; another number shifts each. What it leaves alone is seeded with it."""
+    """With 0 the seeds that the script sets stand; another number shifts each. What it leaves alone gets it."""
     steps: int | None = None
     """Stop after so many optimizer steps (or backwards, where no optimizer is seen); None runs to the end."""
     pass_batches: int | None = None
