@@ -1,0 +1,265 @@
+"""Mode `turns`: the script only runs when it is its turn, so many steps at a time, and says how long they took.
+
+After every turn it waits, inside the optimizer's step, for a command on a pipe; the parent stops the whole group of
+processes meanwhile. The clock of the script stands still while it waits. What is timed is what would happen without
+observation: nothing is copied to the host, and the device is waited for at the end of a turn only.
+
+A line of JSON each way. Commands: `{"run": steps, "busy": false}` and `{"end": true}`; the events are `Turn`s.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autoaccel.measure.observing.record import Failure
+
+WAITING, FINISHED, FAILED = "waiting", "finished", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What happened in one turn. The first one begins with the process and ends with the first step."""
+
+    state: str
+    """Whether the script now waits for its next turn, has ended, or failed."""
+    seconds: float
+    """Of the script's own clock, to the end of the device's work."""
+    times: tuple[float, ...] = ()
+    """Seconds of each step; what the device still has to do counts where the host waits for it."""
+    loader: float = 0.0
+    """Seconds of waiting for the next batch."""
+    samples: int = 0
+    """Handed out by loaders; 0 where none is seen."""
+    losses: tuple[tuple[int, float], ...] = ()
+    """Step, from 1, and loss."""
+    host_memory: int = 0
+    device_memory: int = 0
+    """Peaks since the start, in bytes."""
+    busy: float | None = None
+    """The share of the time in which the device had work, where it was asked for and there is one."""
+    device: str = "cpu"
+    failure: Failure | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Turn:
+        values: dict[str, Any] = json.loads(text)
+        failure = values["failure"]
+        values["failure"] = None if failure is None else Failure(**failure)
+        values["times"] = tuple(values["times"])
+        values["losses"] = tuple((step, value) for step, value in values["losses"])
+        return cls(**values)
+
+
+class Turns:
+    """Times the script of this process and lets it run when the parent says so."""
+
+    def __init__(self, commands: int, events: int, stop: Callable[[], BaseException]) -> None:
+        """`commands` and `events` are descriptors; `stop` makes what is raised in the script to end it."""
+        self._commands, self._events, self._stop = commands, events, stop
+        self._process, self._thread = os.getpid(), threading.get_ident()
+        self._read = b""
+        self._over = False
+        self._left = 1
+        self._step = 0
+        self._profiler: Any = None
+        self._begin()
+
+    def install(self) -> None:
+        """Look at every batch that a loader hands to the loop."""
+        from torch.utils.data import dataloader
+
+        kind: Any = dataloader._BaseDataLoaderIter
+        plain = kind.__next__
+
+        @functools.wraps(plain)
+        def timed(iterator: Any) -> Any:
+            asked = time.perf_counter()
+            batch = plain(iterator)
+            if threading.get_ident() == self._thread:
+                self._loader += time.perf_counter() - asked
+                self._samples += samples(batch)
+            return batch
+
+        kind.__next__ = timed
+
+    def on_backward(self, roots: Iterable[Any]) -> None:
+        """Keep what goes backward; it is read when the turn is over."""
+        for root in roots:
+            if root.numel() == 1:
+                # A copy: what a CUDA graph computes is overwritten by its next run.
+                self._losses.append((self._step + 1, root.detach().clone()))
+
+    def on_step(self) -> None:
+        """A step is over. Waits for the next turn when it was the last of this one."""
+        if os.getpid() != self._process:
+            return  # a fork that trains is not the script
+        self._step += 1
+        self._left -= 1
+        if self._left <= 0 and not self._over:
+            synchronize()
+        now = time.perf_counter()
+        self._times.append(now - self._last)
+        self._last = now
+        if self._left <= 0 and not self._over:
+            self._say(self._turn(WAITING, now))
+            self._wait()
+
+    def ended(self, ending: str, failure: Failure | None) -> None:
+        """The script is over, and with it the turn."""
+        if self._over or os.getpid() != self._process:
+            return
+        self._over = True
+        if ending != FAILED:
+            synchronize()
+        self._say(self._turn(FAILED if ending == FAILED else FINISHED, time.perf_counter(), failure))
+
+    def _begin(self) -> None:
+        self._times: list[float] = []
+        self._losses: list[tuple[int, Any]] = []
+        self._loader, self._samples = 0.0, 0
+        self._start = self._last = time.perf_counter()
+
+    def _turn(self, state: str, now: float, failure: Failure | None = None) -> Turn:
+        busy = None
+        if self._profiler is not None:
+            self._profiler.stop()
+            busy = busy_share(self._profiler.events(), now - self._start)
+            self._profiler = None
+        device, peak = device_memory()
+        losses = [] if state == FAILED else self._losses
+        return Turn(
+            state,
+            now - self._start,
+            tuple(self._times),
+            self._loader,
+            self._samples,
+            tuple((step, float(loss)) for step, loss in losses),
+            host_memory(),
+            peak,
+            busy,
+            device,
+            failure,
+        )
+
+    def _say(self, turn: Turn) -> None:
+        data = turn.to_json().encode() + b"\n"
+        try:
+            while data:
+                data = data[os.write(self._events, data) :]
+        except OSError:
+            self._over = True  # nobody listens any more
+
+    def _wait(self) -> None:
+        """Do nothing until it is our turn; end where the parent is gone."""
+        command = self._command()
+        steps = command.get("run")
+        if steps is None:
+            self._over = True
+            raise self._stop()
+        self._left = steps
+        if command.get("busy"):
+            self._profiler = device_profiler()
+        self._begin()
+
+    def _command(self) -> Mapping[str, Any]:
+        while b"\n" not in self._read:
+            data = os.read(self._commands, 4096)
+            if not data:
+                return {}
+            self._read += data
+        line, _, self._read = self._read.partition(b"\n")
+        command: Mapping[str, Any] = json.loads(line)
+        return command
+
+
+def samples(batch: Any) -> int:
+    """How many samples a batch holds: the first dimension of its first tensor."""
+    import torch
+
+    if isinstance(batch, torch.Tensor):
+        return int(batch.shape[0]) if batch.dim() else 1
+    parts: Iterable[Any] = ()
+    if isinstance(batch, Mapping):
+        parts = batch.values()
+    elif isinstance(batch, (list, tuple)):
+        parts = batch
+    elif hasattr(batch, "__dict__"):
+        parts = vars(batch).values()
+    return next((found for found in map(samples, parts) if found), 0)
+
+
+def synchronize() -> None:
+    """Wait for the accelerator, if the script uses one; do not wake up one that it leaves alone."""
+    import torch
+
+    if torch.cuda.is_initialized():
+        for number in range(torch.cuda.device_count()):
+            torch.cuda.synchronize(number)
+    elif torch.xpu.is_initialized():
+        torch.xpu.synchronize()
+    elif torch.backends.mps.is_available():
+        torch.mps.synchronize()
+
+
+def device_memory() -> tuple[str, int]:
+    """The type of the accelerator that is in use, and the peak of what was allocated on it, in bytes."""
+    import torch
+
+    if torch.cuda.is_initialized():
+        return "cuda", sum(torch.cuda.max_memory_allocated(number) for number in range(torch.cuda.device_count()))
+    if torch.xpu.is_initialized():
+        return "xpu", int(torch.xpu.max_memory_allocated())
+    if torch.backends.mps.is_available():
+        return "mps", int(torch.mps.driver_allocated_memory())
+    return "cpu", 0
+
+
+def host_memory() -> int:
+    """The peak resident set of this process, in bytes."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123 - read after every turn
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        import resource
+        import sys
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+def device_profiler() -> Any:
+    """Started on the device's own work only; None where there is nothing to look at."""
+    import torch
+
+    if not torch.cuda.is_initialized():
+        return None
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True)
+    profiler.start()
+    return profiler
+
+
+def busy_share(events: Iterable[Any], seconds: float) -> float | None:
+    """The share of `seconds` in which at least one kernel or copy ran."""
+    spans = sorted((event.time_range.start, event.time_range.end) for event in events if is_device_event(event))
+    if not spans or seconds <= 0:
+        return None
+    busy, until = 0.0, spans[0][0]
+    for start, end in spans:
+        busy += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return min(1.0, busy / 1e6 / seconds)
+
+
+def is_device_event(event: Any) -> bool:
+    return "CUDA" in str(getattr(event, "device_type", ""))
