@@ -205,10 +205,10 @@ def _rewrite(
         chosen = [each for each in analysis.findings if accept is None or accept(each)]
         if accept is None:
             chosen = _ripe(chosen)
-        after, done, refused = _checked(analysis, chosen)
+        after, done, refused = checked(analysis, chosen)
         if not done and accept is None:
             # What LibCST cannot carry out must not keep comments from being edited.
-            after, done, _ = _checked(
+            after, done, _ = checked(
                 analysis, [each for each in analysis.findings if each.edits and not each.edits_code]
             )
         waiting.extend(records(refused, analysis.places, number))
@@ -237,7 +237,7 @@ def _ripe(findings: Sequence[Finding]) -> list[Finding]:
     return code or [each for each in findings if each.edits]
 
 
-def _checked(analysis: Analysis, chosen: Sequence[Finding]) -> tuple[str, list[Finding], list[Skipped]]:
+def checked(analysis: Analysis, chosen: Sequence[Finding]) -> tuple[str, list[Finding], list[Skipped]]:
     """Apply and check; findings that LibCST cannot carry out in this file are given back. Raises `RewriteError`."""
     from autoaccel.rewriting import check
 
