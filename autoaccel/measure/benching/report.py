@@ -71,6 +71,8 @@ class Column:
     losses: tuple[tuple[int, float], ...] = ()
     """Step and loss."""
     decisions: tuple[Decision, ...] = ()
+    blocks: tuple[float, ...] = ()
+    """Seconds per step of each timed block, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ class Report:
     contributions: tuple[Contribution, ...] = ()
     notes: tuple[str, ...] = ()
     """What the reader must know to judge the figures: a short run, noise above the gain, what was not measured."""
+    level: float = 0.99
+    """Of the intervals."""
 
     def column(self, name: str) -> Column | None:
         return next((each for each in self.columns if each.name == name), None)

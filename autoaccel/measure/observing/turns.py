@@ -13,15 +13,17 @@ import dataclasses
 import functools
 import json
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autoaccel.measure.observing.record import Failure
+from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Failure
 
-WAITING, FINISHED, FAILED = "waiting", "finished", "failed"
+if TYPE_CHECKING:
+    from autoaccel.measure.observing.observation import Batch, Observation
+
+WAITING = "waiting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Turn:
     busy: float | None = None
     """The share of the time in which the device had work, where it was asked for and there is one."""
     device: str = "cpu"
+    """Its type; an accelerator that the script does not use is none."""
+    device_name: str = ""
     failure: Failure | None = None
 
     def to_json(self) -> str:
@@ -62,36 +66,35 @@ class Turn:
 
 
 class Turns:
-    """Times the script of this process and lets it run when the parent says so."""
+    """A part of an observation: times the script and lets it run when the parent says so."""
 
-    def __init__(self, commands: int, events: int, stop: Callable[[], BaseException]) -> None:
-        """`commands` and `events` are descriptors; `stop` makes what is raised in the script to end it."""
-        self._commands, self._events, self._stop = commands, events, stop
-        self._process, self._thread = os.getpid(), threading.get_ident()
+    def __init__(self, commands: int, events: int) -> None:
+        """Both are descriptors."""
+        self._commands, self._events = commands, events
+        self._process = os.getpid()
         self._read = b""
         self._over = False
         self._left = 1
         self._step = 0
         self._profiler: Any = None
+        self._end: Callable[[], object] = lambda: None
         self._begin()
 
-    def install(self) -> None:
-        """Look at every batch that a loader hands to the loop."""
-        from torch.utils.data import dataloader
+    def install(self, observation: Observation) -> None:
+        events = observation.events
+        events.before_backward.append(self.on_backward)
+        events.batch.append(self.on_batch)
+        events.after_step.append(lambda _: self.on_step())
+        observation.endings.append(self.ended)
+        self._end = functools.partial(observation.end, STOPPED)
 
-        kind: Any = dataloader._BaseDataLoaderIter
-        plain = kind.__next__
+    def contribute(self) -> dict[str, Any]:
+        return {}
 
-        @functools.wraps(plain)
-        def timed(iterator: Any) -> Any:
-            asked = time.perf_counter()
-            batch = plain(iterator)
-            if threading.get_ident() == self._thread:
-                self._loader += time.perf_counter() - asked
-                self._samples += samples(batch)
-            return batch
-
-        kind.__next__ = timed
+    def on_batch(self, batch: Batch) -> None:
+        """A loader handed one out."""
+        self._loader += batch.waited
+        self._samples += samples(batch.value)
 
     def on_backward(self, roots: Iterable[Any]) -> None:
         """Keep what goes backward; it is read when the turn is over."""
@@ -136,7 +139,7 @@ class Turns:
             self._profiler.stop()
             busy = busy_share(self._profiler.events(), now - self._start)
             self._profiler = None
-        device, peak = device_memory()
+        device, name, peak = device_in_use()
         losses = [] if state == FAILED else self._losses
         return Turn(
             state,
@@ -149,6 +152,7 @@ class Turns:
             peak,
             busy,
             device,
+            name,
             failure,
         )
 
@@ -166,7 +170,8 @@ class Turns:
         steps = command.get("run")
         if steps is None:
             self._over = True
-            raise self._stop()
+            self._end()
+            return
         self._left = steps
         if command.get("busy"):
             self._profiler = device_profiler()
@@ -212,17 +217,18 @@ def synchronize() -> None:
         torch.mps.synchronize()
 
 
-def device_memory() -> tuple[str, int]:
-    """The type of the accelerator that is in use, and the peak of what was allocated on it, in bytes."""
+def device_in_use() -> tuple[str, str, int]:
+    """Type and name of the accelerator that is in use, and the peak of what was allocated on it, in bytes."""
     import torch
 
     if torch.cuda.is_initialized():
-        return "cuda", sum(torch.cuda.max_memory_allocated(number) for number in range(torch.cuda.device_count()))
+        peak = sum(torch.cuda.max_memory_allocated(number) for number in range(torch.cuda.device_count()))
+        return "cuda", torch.cuda.get_device_name(), peak
     if torch.xpu.is_initialized():
-        return "xpu", int(torch.xpu.max_memory_allocated())
-    if torch.backends.mps.is_available():
-        return "mps", int(torch.mps.driver_allocated_memory())
-    return "cpu", 0
+        return "xpu", torch.xpu.get_device_name(), int(torch.xpu.max_memory_allocated())
+    if torch.backends.mps.is_available() and torch.mps.driver_allocated_memory():
+        return "mps", "Apple GPU", int(torch.mps.driver_allocated_memory())
+    return "cpu", "", 0
 
 
 def host_memory() -> int:

@@ -1,0 +1,124 @@
+"""A contender in a process of its own, which stands still while others have their turn."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import select
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from autoaccel.measure import failures, launching
+from autoaccel.measure.observing import turns
+from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.turns import Turn
+
+_PACE = 0.5  # s between two looks at a run that says nothing
+_LEAVING = 30.0  # s to write down what was seen and to end
+
+
+class Observed:
+    """One run of the script in turns; a context manager, at whose end nothing of it is left."""
+
+    def __init__(
+        self,
+        name: str,
+        request: Request,
+        *,
+        python: str,
+        environment: Mapping[str, str],
+        folder: Path,
+        timeout: float | None,
+    ) -> None:
+        """`timeout` is how many seconds may go by without a step; None waits for ever."""
+        self.name = name
+        self._request = dataclasses.replace(request, mode="turns", steps=None)
+        self._python, self._environment, self._folder = python, environment, folder
+        self._timeout = timeout
+        self._run: launching.Started | None = None
+        self._read = b""
+        self._waits = False
+
+    def __enter__(self) -> Observed:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._run is not None:
+            self._run.kill()
+
+    def start(self) -> Turn:
+        self._run = launching.start(
+            self._request, python=self._python, environment=self._environment, folder=self._folder
+        )
+        turn = self._turn(self._run)
+        # Its own clock begins when Python runs and torch is imported.
+        return dataclasses.replace(turn, seconds=time.monotonic() - self._run.began)
+
+    def run(self, steps: int, *, busy: bool = False) -> Turn:
+        assert self._run is not None
+        self._run.resume()
+        self._say(self._run, {"run": steps, "busy": busy})
+        return self._turn(self._run)
+
+    def end(self) -> Record | None:
+        """End the script, and return what was seen of it; None where it left nothing."""
+        if self._run is None:
+            return None
+        self._run.resume()
+        if self._waits:
+            self._say(self._run, {"end": True})
+        self._run.wait(_LEAVING)
+        record = self._run.record()
+        self._run.kill()
+        return record
+
+    def _say(self, run: launching.Started, command: Mapping[str, Any]) -> None:
+        self._waits = False
+        with contextlib.suppress(BrokenPipeError):  # it has died; the events say so
+            os.write(run.commands, json.dumps(command).encode() + b"\n")
+
+    def _turn(self, run: launching.Started) -> Turn:
+        """Wait for the end of the turn; the run stands still afterwards."""
+        while b"\n" not in self._read:
+            if self._hangs(run):
+                run.ask_where()
+                return _lost(failures.of_hanging(self._timeout or 0.0, run.steps(), run.errors(), self._request.root))
+            data = os.read(run.events, 1 << 16)
+            if not data:
+                return _lost(self._death(run))
+            self._read += data
+        line, _, self._read = self._read.partition(b"\n")
+        turn = Turn.from_json(line.decode())
+        if turn.state == turns.WAITING:
+            self._waits = True
+            run.pause()
+        return turn
+
+    def _hangs(self, run: launching.Started) -> bool:
+        """Wait until there is something to read; true where there is nothing, and steps fail to come."""
+        steps, since = run.steps(), time.monotonic()
+        while not select.select([run.events], [], [], _PACE)[0]:
+            if run.steps() != steps:
+                steps, since = run.steps(), time.monotonic()
+            elif self._timeout is not None and time.monotonic() - since > self._timeout:
+                return True
+        return False
+
+    def _death(self, run: launching.Started) -> Failure:
+        status = run.wait(_LEAVING)
+        record = run.record()
+        if record is not None and record.failure is not None:
+            return record.failure
+        return run.failure() or failures.of_death(status or 0, run.errors(), self._request.root)
+
+
+def _lost(failure: Failure) -> Turn:
+    return Turn(FAILED, 0.0, failure=failure)

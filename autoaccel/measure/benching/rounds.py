@@ -1,0 +1,172 @@
+"""Contenders in interleaved turns over the same steps of the script: who runs when, for how long, and when it is over.
+
+The original sets the pace: its first steps say how many make a block. In every round each contender runs the same
+block, one after the other, and the order rotates, so that no one always follows the same other. What disturbs the
+machine for longer than a block disturbs all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from autoaccel.measure.observing import turns
+from autoaccel.measure.observing.record import Failure
+from autoaccel.measure.observing.turns import Turn
+
+BLOCK_SECONDS = 0.3
+"""A block of the original takes at least so long: short ones drown in the noise of starting and stopping."""
+FEWEST_ROUNDS = 5
+"""Made even where the time is up: fewer say little."""
+_GROWTH = 8  # a block is at most so many times longer than the one before: the first steps are slower than the rest
+
+
+Tell = Callable[[str, int, float], None]
+
+
+class Contender(Protocol):
+    """A run of the script that moves only when it is told to."""
+
+    name: str
+
+    def start(self) -> Turn:
+        """Run up to the end of the first step."""
+
+    def run(self, steps: int) -> Turn:
+        """Run so many steps more, or to the end of the script."""
+
+
+@dataclass(slots=True)
+class Series:
+    """What one contender did."""
+
+    name: str
+    first: float = 0.0
+    """Seconds from the start of the process to the end of the first step."""
+    turns: list[Turn] = field(default_factory=list)
+    """All turns but the first step."""
+    device: str = "cpu"
+    losses: list[tuple[int, float]] = field(default_factory=list)
+    finished: bool = False
+    failure: Failure | None = None
+
+    @property
+    def steps(self) -> int:
+        return 1 + sum(len(turn.times) for turn in self.turns)
+
+    @property
+    def over(self) -> bool:
+        return self.finished or self.failure is not None
+
+    def add(self, turn: Turn) -> None:
+        self.losses += turn.losses
+        self.device = turn.device
+        self.finished = turn.state == turns.FINISHED
+        self.failure = turn.failure if turn.state == turns.FAILED else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """What all contenders did, the original first. The first `warm_up` turns of each are not for comparing."""
+
+    series: tuple[Series, ...]
+    warm_up: int
+    block: int
+    """Steps of a turn after the warm-up."""
+
+
+def take_turns(
+    contenders: Sequence[Contender],
+    *,
+    seconds: float,
+    steps: int | None = None,
+    tell: Tell | None = None,
+) -> Rounds:
+    """Let all run, each for about `seconds` after the warm-up, and for at most `steps` steps of the script.
+
+    The first contender is the original: all is over when it is. Others that fail or end early drop out. `tell` gets
+    the name of the contender that was last, how many steps it has made, and which share of the time is used.
+    """
+    pace = _Pace(contenders, steps, seconds, tell)
+    pace.start()
+    warm_up = pace.warm_up()
+    pace.measure()
+    return Rounds(tuple(pace.series), warm_up, pace.block)
+
+
+class _Pace:
+    def __init__(
+        self,
+        contenders: Sequence[Contender],
+        steps: int | None,
+        seconds: float,
+        tell: Tell | None,
+    ) -> None:
+        self.contenders = contenders
+        self.series = [Series(each.name) for each in contenders]
+        self.block = 1
+        self._steps, self._seconds, self._tell = steps, seconds, tell
+        self._used = 0.0
+
+    def start(self) -> None:
+        for index, contender in enumerate(self.contenders):
+            turn = contender.start()
+            self.series[index].first = turn.seconds
+            self.series[index].add(turn)
+            self._told(self.series[index])
+            if index == 0 and self.series[0].over:
+                return  # there is nothing to compare with
+
+    def warm_up(self) -> int:
+        """Find the length of a block, then run one that does not count; how many turns that took."""
+        rounds = 0
+        while self._goes_on():
+            self._round(self.block, rounds)
+            rounds += 1
+            last = self.series[0].turns[-1]
+            wanted = self._wanted(last)
+            if wanted <= self.block:
+                break
+            self.block = min(wanted, self.block * _GROWTH)
+        if self._goes_on():
+            self._round(self.block, rounds)
+            rounds += 1
+        return rounds
+
+    def measure(self) -> None:
+        rounds = 0
+        while self._goes_on() and (self._used < self._seconds or rounds < FEWEST_ROUNDS):
+            self._round(self.block, rounds)
+            self._used += max(series.turns[-1].seconds for series in self.series if series.turns)
+            rounds += 1
+
+    def _wanted(self, turn: Turn) -> int:
+        """How many steps make a block, by what this turn took."""
+        if not turn.times or turn.seconds >= BLOCK_SECONDS:
+            return self.block
+        return max(self.block + 1, round(self.block * BLOCK_SECONDS / max(turn.seconds, 1e-9)))
+
+    def _goes_on(self) -> bool:
+        original = self.series[0]
+        return not original.over and (self._steps is None or original.steps < self._steps)
+
+    def _round(self, steps: int, number: int) -> None:
+        """One turn of everybody who still runs, in an order that rotates."""
+        if self._steps is not None:
+            steps = min(steps, self._steps - self.series[0].steps)
+        count = len(self.contenders)
+        for place in range(count):
+            index = (place + number) % count
+            series = self.series[index]
+            if series.over:
+                continue
+            turn = self.contenders[index].run(steps)
+            series.add(turn)
+            if turn.times:
+                series.turns.append(turn)
+            self._told(series)
+
+    def _told(self, series: Series) -> None:
+        if self._tell is not None:
+            self._tell(series.name, series.steps, min(1.0, self._used / self._seconds))
