@@ -1,0 +1,74 @@
+"""What a run that went wrong is told as: one line, and the script's own traceback for those who ask."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+from autoaccel.measure.observing.record import FAILED, Failure, Record
+
+# What `faulthandler` prints of a frame.
+_FRAME = re.compile(r'^  File "(?P<path>[^"]+)", line (?P<line>\d+) in ', re.MULTILINE)
+_MODULE = re.compile(r"No module named '(?P<name>[^']+)'")
+_HINTS = {"SIGKILL": ", often a lack of memory", "SIGSEGV": ", in compiled code", "SIGABRT": ", in compiled code"}
+
+
+def of_death(status: int, errors: str, root: str) -> Failure:
+    """A process that ended without a record. `status` is as in `Popen.returncode`; `errors` the end of its stderr."""
+    traceback = errors.strip()
+    where = _where(errors, root)
+    if status < 0:
+        name = _signal_name(-status)
+        return Failure("signal", f"killed by signal {-status} ({name}){_HINTS.get(name, '')}", where, traceback)
+    last = traceback.splitlines()[-1].strip() if traceback else ""
+    message = f"ended with exit status {status} before anything could be recorded"
+    return Failure("died", f"{message}: {last}" if last and status else message, where, traceback)
+
+
+def of_hanging(seconds: float, steps: int, errors: str, root: str) -> Failure:
+    """A process that was ended because it made no step."""
+    after = f" after {steps} step{'s' * (steps != 1)}" if steps else ""
+    return Failure("timeout", f"made no step for {seconds:g} s{after}", _where(errors, root), errors.strip())
+
+
+def line(failure: Failure, *, script: str, python: str) -> str:
+    """The one line for the user."""
+    where = failure.where or Path(script).name
+    missing = _MODULE.search(failure.message)
+    if failure.kind == "ModuleNotFoundError" and missing:
+        return f"{where}: needs the module {missing['name']!r}, which {python} has not"
+    said = failure.message.strip().splitlines()
+    message = said[0] if said else ""
+    if failure.kind.isidentifier() and failure.kind[:1].isupper():
+        return f"{where}: {failure.kind}{': ' * bool(message)}{message}"
+    return f"{where}: {message or failure.kind}"
+
+
+def told(failure: Failure, *, script: str, python: str, verbose: bool) -> str:
+    """The line and, with `verbose`, the script's own traceback above it."""
+    one = line(failure, script=script, python=python)
+    return f"{failure.traceback.rstrip()}\n{one}" if verbose and failure.traceback.strip() else one
+
+
+def without_training(record: Record, *, script: str) -> str | None:
+    """One line on a run that went well and trained nothing; None for all others."""
+    if record.ending == FAILED or record.steps or record.backwards:
+        return None
+    return f"{Path(script).name}: ended after {record.seconds:.1f} s without a backward or an optimizer step"
+
+
+def _where(errors: str, root: str) -> str:
+    """The innermost frame that is the project's own, of what `faulthandler` printed last."""
+    for frame in _FRAME.finditer(errors[errors.rfind("(most recent call first)") + 1 :]):
+        path = Path(frame["path"])
+        if root and path.is_relative_to(root):
+            return f"{path.name}:{frame['line']}"
+    return ""
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"

@@ -1,0 +1,301 @@
+"""Starts observed processes and sees to their end: whatever happens to either side, none is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from autoaccel.measure import cleaning, failures, keeper
+from autoaccel.measure.observing.exchange import Exchange
+from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.observing.request import Request
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_CHILD = Path("measure", "observing", "__main__.py")
+_PACE = 0.1  # s between two looks at a run
+_GRACE = 1.0  # s to end in good order once asked to
+_LEAVING = 5.0  # s that a process may take to end after its result is written
+
+# Names of runs: this process, then a number.
+_TOOL = f"{os.getpid()}-{secrets.token_hex(4)}."
+_numbers = itertools.count(1)
+
+
+class Started:
+    """One observed process and everything that it starts."""
+
+    def __init__(self, request: Request, *, python: str, environment: Mapping[str, str], folder: Path) -> None:
+        self._keeper = _keep()
+        self._run = f"{_TOOL}{next(_numbers)}."
+        self._process: subprocess.Popen[bytes] | None = None
+        self._over = False
+        self.exchange = Exchange(Path(tempfile.mkdtemp(prefix="autoaccel-")))
+        self._keeper.tell("folder", self.exchange.folder)
+        self.commands = self.events = -1
+        self.began = 0.0
+        try:
+            self._start(request, python, environment, folder)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _start(self, request: Request, python: str, environment: Mapping[str, str], folder: Path) -> None:
+        exchange = self.exchange
+        exchange.request.write_text(request.to_json(), encoding="utf-8")
+        program = _importable(exchange.folder / "imports") / _CHILD
+        command = [python, str(program), str(exchange.request), str(exchange.result)]
+        pipes: list[int] = []
+        if request.mode == "turns":
+            for_commands, self.commands = os.pipe()
+            self.events, for_events = os.pipe()
+            pipes = [for_commands, for_events]
+        whole = {**_environment(exchange.folder / "imports"), **environment, keeper.MARK: self._run}
+        try:
+            with exchange.stdout.open("ab") as stdout, exchange.stderr.open("ab") as stderr:
+                self.began = time.monotonic()
+                self._process = subprocess.Popen(
+                    [*command, *map(str, pipes)],
+                    cwd=folder,
+                    env=whole,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=stderr,
+                    pass_fds=pipes,
+                    start_new_session=True,
+                )
+        finally:
+            for pipe in pipes:
+                os.close(pipe)
+        self._keeper.tell("group", self._process.pid)
+
+    def __enter__(self) -> Started:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    @property
+    def process_id(self) -> int:
+        return 0 if self._process is None else self._process.pid
+
+    def poll(self) -> int | None:
+        """The exit status; None while the process lives."""
+        return None if self._process is None else self._process.poll()
+
+    def wait(self, seconds: float) -> int | None:
+        """Wait for the end, not longer than so many seconds."""
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(seconds)
+        return None
+
+    def steps(self) -> int:
+        return self.exchange.count()
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def record(self) -> Record | None:
+        """What the process wrote down; None when it did not."""
+        try:
+            return Record.from_json(self.exchange.result.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+
+    def errors(self) -> str:
+        """The end of what was said on stderr."""
+        return _tail(self.exchange.stderr)
+
+    def failure(self) -> Failure | None:
+        """Why a worker process ended the run."""
+        try:
+            return Failure(**json.loads(self.exchange.failure.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+
+    def ask_where(self) -> None:
+        """Have the process say on stderr where it is, before it is ended."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGUSR2)
+            self.wait(_GRACE / 2)
+
+    def end(self) -> None:
+        """End all processes: those of the group are asked to, and have a moment; then none is asked."""
+        if self._process is None:
+            keeper.signal_all(signal.SIGKILL, (), keeper.processes_of(self._run))
+            return
+        self._signal(signal.SIGTERM)
+        self._signal(signal.SIGCONT)
+        self.wait(_GRACE)
+        # Processes that look after shared memory end by themselves, once those that they serve have.
+        self._until_gone(_GRACE)
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        self._until_gone(_GRACE, signal.SIGKILL)
+
+    def kill(self) -> None:
+        """End all processes and remove the files of the exchange and those that the run created."""
+        if self._over:
+            return
+        try:
+            self.end()
+        finally:
+            self._over = True
+            for pipe in (self.commands, self.events):
+                if pipe >= 0:
+                    os.close(pipe)
+            self.commands = self.events = -1
+            cleaning.remove_created(self.exchange)
+            shutil.rmtree(self.exchange.folder, ignore_errors=True)
+            if self._process is not None:
+                self._keeper.tell("ended", self._process.pid)
+            self._keeper.tell("gone", self.exchange.folder)
+
+    def _until_gone(self, seconds: float, number: int = 0) -> None:
+        """Wait, not longer than so many seconds, until no process is left, sending them a signal all the while."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and (left := keeper.processes_of(self._run)):
+            keeper.signal_all(number, (), left)
+            time.sleep(0.02)
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None:
+            keeper.signal_all(number, (self._process.pid,), keeper.processes_of(self._run))
+
+
+def start(request: Request, *, python: str, environment: Mapping[str, str], folder: Path) -> Started:
+    """Start a run that the caller attends to: `environment` is put on top of this process's own.
+
+    To be used as a context manager, or to be ended by `kill`.
+    """
+    return Started(request, python=python, environment=environment, folder=folder)
+
+
+def observe(
+    request: Request,
+    *,
+    python: str,
+    environment: Mapping[str, str],
+    folder: Path,
+    timeout: float | None = None,
+    on_steps: Callable[[int], None] | None = None,
+) -> Record:
+    """Run to the end and return what was seen; what the script does wrong is in the record, too.
+
+    `timeout` is how many seconds may go by without a step; None waits for ever.
+    """
+    with start(request, python=python, environment=environment, folder=folder) as run:
+        hangs = _follow(run, timeout, on_steps)
+        if hangs:
+            run.ask_where()
+        run.end()
+        return run.record() or _without_record(run, request, timeout if hangs else None)
+
+
+def _follow(run: Started, timeout: float | None, on_steps: Callable[[int], None] | None) -> bool:
+    """Wait until the run is over; true when it hangs."""
+    steps, since = 0, run.began
+    while run.wait(_PACE) is None:
+        now = time.monotonic()
+        if run.exchange.result.exists():
+            return run.wait(_LEAVING) is None
+        if run.exchange.failure.exists():
+            return False
+        if run.steps() != steps:
+            steps, since = run.steps(), now
+            if on_steps is not None:
+                on_steps(steps)
+        elif timeout is not None and now - since > timeout:
+            return True
+    return False
+
+
+def _without_record(run: Started, request: Request, hung_for: float | None) -> Record:
+    steps = run.steps()
+    if hung_for is not None:
+        failure = failures.of_hanging(hung_for, steps, run.errors(), request.root)
+    else:
+        failure = run.failure() or failures.of_death(run.poll() or 0, run.errors(), request.root)
+    return Record(ending=FAILED, failure=failure, steps=steps, seconds=time.monotonic() - run.began)
+
+
+def _environment(imports: Path) -> dict[str, str]:
+    """What every run gets: the same hashes each time, no window, nothing that waits for a user."""
+    environment = dict(os.environ)
+    environment.pop("PYTHONINSPECT", None)
+    paths = [str(imports), *filter(None, [environment.get("PYTHONPATH")])]
+    # Trials are not worth a record in somebody's account.
+    environment.setdefault("WANDB_MODE", "disabled")
+    return environment | {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONHASHSEED": "0",
+        "PYTHONFAULTHANDLER": "1",
+        "MPLBACKEND": "Agg",
+    }
+
+
+def _importable(imports: Path) -> Path:
+    """A folder that makes this very package importable, and nothing that happens to lie beside it."""
+    imports.mkdir()
+    package = imports / _PACKAGE.name
+    try:
+        package.symlink_to(_PACKAGE, target_is_directory=True)
+    except OSError:
+        shutil.copytree(_PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    return package
+
+
+def _tail(path: Path, size: int = 20_000) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(path.stat().st_size - size, 0))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+# -- the keeper
+
+
+class _Keeper:
+    """Writes to the keeper, which acts when this process is no more."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-I", "-S", keeper.__file__, _TOOL]
+        # A session of its own: what a terminal sends to this process does not reach it.
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+
+    def tell(self, kind: str, value: object) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(f"{kind} {value}\n".encode())
+            self._process.stdin.flush()
+
+
+_keepers: list[_Keeper] = []
+
+
+def _keep() -> _Keeper:
+    """The keeper of this process."""
+    if not _keepers:
+        _keepers.append(_Keeper())
+    return _keepers[0]

@@ -1,0 +1,362 @@
+"""How observed runs are started, followed and ended, with a child that observes nothing and imports no torch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from autoaccel.measure import failures, keeper, launching
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
+from autoaccel.measure.observing.request import Request
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+linux = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks at /proc")
+
+# What the real one does with the exchange, around a script that may use all of it.
+CHILD = """
+import faulthandler, os, signal, sys
+sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[1]))
+from autoaccel.measure.observing.exchange import Beat, Exchange
+from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.request import Request
+faulthandler.register(signal.SIGUSR2, all_threads=False)
+exchange = Exchange.of(sys.argv[2])
+request = Request.from_json(exchange.request.read_text())
+beat = Beat(exchange)
+record = {"ending": "finished"}
+with open(request.script) as file:
+    exec(compile(file.read(), os.path.abspath(request.script), "exec"))
+exchange.write(Record(**record).to_json())
+"""
+
+Observe = Callable[..., Record]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    child = tmp_path / "child.py"
+    child.write_text(CHILD)
+    monkeypatch.setattr(launching, "_CHILD", child)
+    monkeypatch.setattr(launching, "_GRACE", 0.3)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    place = tmp_path / "project"
+    place.mkdir()
+    return place
+
+
+def request(folder: Path, text: str, mode: str = "record", name: str = "train.py") -> Request:
+    (folder / name).write_text(textwrap.dedent(text))
+    return Request(script=name, root=str(folder), mode=mode)
+
+
+def observe(
+    folder: Path,
+    text: str,
+    *,
+    timeout: float | None = 30,
+    on_steps: Callable[[int], None] | None = None,
+    **environment: str,
+) -> Record:
+    asked = request(folder, text)
+    record = launching.observe(
+        asked, python=sys.executable, environment=environment, folder=folder, timeout=timeout, on_steps=on_steps
+    )
+    assert list((folder.parent / "temporary").iterdir()) == []
+    return record
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come about"
+        time.sleep(0.02)
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
+
+
+def say(record: Record) -> str:
+    assert record.failure is not None
+    return failures.line(record.failure, script="train.py", python="/usr/bin/python3")
+
+
+def test_the_record_comes_back(folder: Path) -> None:
+    record = observe(folder, "record.update(steps=3, printed=('loss 1.5',))")
+    assert record == Record(ending=FINISHED, steps=3, printed=("loss 1.5",))
+
+
+def test_surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOACCEL_NUM_WORKERS", "3")
+    monkeypatch.setenv("AUTOACCEL_LOG", "info")
+    monkeypatch.setenv("PYTHONINSPECT", "1")
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    record = observe(
+        folder,
+        """
+        import sys, autoaccel
+        names = ["PYTHONHASHSEED", "MPLBACKEND", "WANDB_MODE", "AUTOACCEL_NUM_WORKERS", "AUTOACCEL_LOG"]
+        record["settings"] = {name: os.environ[name] for name in names} | {
+            "inspect": repr(os.environ.get("PYTHONINSPECT")),
+            "tool": os.path.realpath(os.path.dirname(autoaccel.__file__)),
+            "beside": repr(sorted(os.listdir(os.path.dirname(os.path.dirname(autoaccel.__file__))))),
+            "path": os.environ["PYTHONPATH"].split(os.pathsep, 1)[1],
+            "input": sys.stdin.read(),
+            "folder": os.getcwd(),
+            "session": repr(os.getsid(0) == os.getpid()),
+        }
+        """,
+        AUTOACCEL_LOG="",
+        WANDB_MODE="offline",
+    )
+    assert record.settings == {
+        "PYTHONHASHSEED": "0",
+        "MPLBACKEND": "Agg",
+        "WANDB_MODE": "offline",
+        "AUTOACCEL_NUM_WORKERS": "3",
+        "AUTOACCEL_LOG": "",
+        "inspect": "None",
+        "tool": str(REPOSITORY / "autoaccel"),
+        "beside": "['autoaccel']",
+        "path": "elsewhere",
+        "input": "",
+        "folder": str(folder),
+        "session": "True",
+    }
+
+
+def test_steps_are_told_while_they_are_made(folder: Path) -> None:
+    seen: list[int] = []
+    observe(folder, "import time\nfor step in (1, 2, 30):\n    beat(step)\n    time.sleep(0.3)", on_steps=seen.append)
+    assert seen == [1, 2, 30]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("os.kill(os.getpid(), 9)", "train.py: killed by signal 9 (SIGKILL), often a lack of memory"),
+        ("os._exit(3)", "train.py: ended with exit status 3 before anything could be recorded"),
+        ("os._exit(0)", "train.py: ended with exit status 0 before anything could be recorded"),
+        (
+            "raise OSError('libcudart.so: no such file')",
+            "train.py: ended with exit status 1 before anything could be recorded: OSError: libcudart.so: no such file",
+        ),
+        (
+            "def crash():\n    os.kill(os.getpid(), 11)\ncrash()",
+            "train.py:2: killed by signal 11 (SIGSEGV), in compiled code",
+        ),
+    ],
+)
+def test_a_process_that_dies_without_a_record(folder: Path, text: str, said: str) -> None:
+    record = observe(folder, f"beat(7)\n{text}" if "crash" not in text else text)
+    assert record.ending == FAILED
+    assert say(record) == said
+    assert record.steps == (0 if "crash" in text else 7)
+
+
+def test_a_process_that_hangs(folder: Path) -> None:
+    record = observe(folder, "import time\nbeat(2)\ntime.sleep(60)", timeout=0.7)
+    assert say(record) == "train.py:3: made no step for 0.7 s after 2 steps"
+    assert record.failure is not None and "line 3 in <module>" in record.failure.traceback
+    assert record.seconds < 20
+
+
+def test_steps_are_what_keeps_a_run_alive(folder: Path) -> None:
+    text = "import time\nfor step in range(1, 7):\n    beat(step)\n    time.sleep(0.4)"
+    assert observe(folder, text, timeout=1.5).ending == FINISHED
+
+
+def test_a_process_that_does_not_want_to_end(folder: Path) -> None:
+    record = observe(folder, "import time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(60)", timeout=0.5)
+    assert record.failure is not None and record.failure.kind == "timeout"
+
+
+def test_a_process_that_does_not_end_after_its_record(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "_LEAVING", 0.3)
+    text = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\nrecord['steps'] = 4"
+    assert observe(folder, text).steps == 4
+
+
+def test_what_a_worker_process_has_to_say(folder: Path) -> None:
+    text = """
+    from autoaccel.measure.observing.exchange import write_whole
+    if os.fork() == 0:
+        write_whole(exchange.failure, '{"kind": "overwrites", "message": "would overwrite log.txt"}')
+        os._exit(1)
+    os.wait()
+    import time
+    time.sleep(60)
+    """
+    assert observe(folder, text).failure == Failure("overwrites", "would overwrite log.txt")
+
+
+LEAVES_PROCESSES = """
+import subprocess, sys, time
+sleep = [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)"]
+left = [
+    subprocess.Popen(sleep),
+    subprocess.Popen(sleep, start_new_session=True),
+    subprocess.Popen(sleep, env={"PATH": ""}),
+]
+with open("left.txt.new", "w") as file:
+    print(*(each.pid for each in left), os.getpid(), file=file)
+os.rename("left.txt.new", "left.txt")
+"""
+
+
+def left(folder: Path) -> list[int]:
+    return [int(each) for each in (folder / "left.txt").read_text().split()]
+
+
+@linux
+@pytest.mark.parametrize("ending", ["", "os._exit(1)", "os.kill(os.getpid(), 9)", "time.sleep(60)"])
+def test_no_process_outlives_its_run(folder: Path, ending: str) -> None:
+    observe(folder, LEAVES_PROCESSES + ending, timeout=1.5)
+    wait_until(lambda: not any(map(alive, left(folder))))
+
+
+TOOL = """
+import sys
+from pathlib import Path
+from autoaccel.measure import launching
+from autoaccel.measure.observing.request import Request
+launching._CHILD = Path("../child.py").resolve()
+launching.tempfile.tempdir = str(Path("../temporary").resolve())
+request = Request(script="train.py", root=str(Path.cwd()))
+try:
+    {act}
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+OBSERVES = "launching.observe(request, python=sys.executable, environment={}, folder=Path.cwd())"
+PAUSES = """
+    first = launching.start(request, python=sys.executable, environment={}, folder=Path.cwd())
+    while not Path("left.txt").exists(): pass
+    first.pause()
+    second = launching.start(request, python=sys.executable, environment={}, folder=Path.cwd())
+    Path("paused").touch()
+    second.wait(60)
+"""
+
+
+@contextlib.contextmanager
+def tool(folder: Path, act: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", TOOL.replace("{act}", act)], cwd=folder, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@linux
+@pytest.mark.parametrize("everybody", [True, False], ids=["the group, as a terminal does", "the process alone"])
+def test_interrupted(folder: Path, everybody: bool) -> None:
+    request(folder, LEAVES_PROCESSES + "time.sleep(60)")
+    with tool(folder, OBSERVES) as process:
+        wait_until((folder / "left.txt").exists)
+        if everybody:
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=20)
+        assert (process.returncode, output) == (130, b"")
+        wait_until(lambda: not any(map(alive, left(folder))))
+        assert list((folder.parent / "temporary").iterdir()) == []
+
+
+@linux
+@pytest.mark.parametrize("act", [OBSERVES, PAUSES.strip()], ids=["running", "paused"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_outlives_a_killed_tool(folder: Path, act: str, number: int) -> None:
+    request(folder, LEAVES_PROCESSES + "time.sleep(60)")
+    with tool(folder, act) as process:
+        wait_until((folder / ("left.txt" if act == OBSERVES else "paused")).exists)
+        os.kill(process.pid, number)
+        process.wait()
+        wait_until(lambda: not any(map(alive, left(folder))))
+        wait_until(lambda: not list((folder.parent / "temporary").iterdir()))
+
+
+TURNS = """
+import json
+commands, events = open(int(sys.argv[3])), open(int(sys.argv[4]), "w")
+for line in commands:
+    events.write(line.upper())
+    events.flush()
+"""
+
+
+def start(folder: Path, text: str, name: str = "train.py") -> launching.Started:
+    return launching.start(request(folder, text, "turns", name), python=sys.executable, environment={}, folder=folder)
+
+
+def test_a_run_that_is_attended_to(folder: Path) -> None:
+    with start(folder, TURNS) as run:
+        assert run.poll() is None and run.record() is None
+        assert run.began <= time.monotonic()
+        os.write(run.commands, b"run 3\n")
+        assert os.read(run.events, 100) == b"RUN 3\n"
+        os.close(run.commands)
+        run.commands = -1
+        assert run.wait(20) == 0
+        assert run.record() == Record(ending=FINISHED)
+        assert os.read(run.events, 100) == b""
+    run.kill()
+    assert list((folder.parent / "temporary").iterdir()) == []
+
+
+@linux
+def test_pause_and_resume(folder: Path) -> None:
+    def state(process: int) -> str:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0]
+
+    with start(folder, LEAVES_PROCESSES + TURNS) as run, start(folder, TURNS, "other.py") as other:
+        wait_until((folder / "left.txt").exists)
+        run.pause()
+        wait_until(lambda: [state(each) for each in left(folder)] == ["T"] * 4)
+        assert state(other.process_id) != "T"
+        os.write(run.commands, b"go\n")
+        run.resume()
+        assert os.read(run.events, 100) == b"GO\n"
+        run.pause()
+    assert not any(map(alive, [*left(folder), run.process_id, other.process_id]))
+    run.pause()
+    run.resume()
+
+
+def test_an_interpreter_that_is_none(folder: Path) -> None:
+    asked = request(folder, "")
+    with pytest.raises(OSError, match="nothing"):
+        launching.observe(asked, python=str(folder / "nothing"), environment={}, folder=folder)
+    assert list((folder.parent / "temporary").iterdir()) == []
+
+
+@linux
+def test_runs_are_told_apart() -> None:
+    """The tenth run of a tool is not the first one."""
+    script = "import time; time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", script], env={keeper.MARK: "7-ab.10."}) as process:
+        try:
+            wait_until(lambda: keeper.processes_of("7-ab.") == [process.pid])
+            assert keeper.processes_of("7-ab.10.") == [process.pid]
+            assert keeper.processes_of("7-ab.1.") == []
+        finally:
+            process.kill()
