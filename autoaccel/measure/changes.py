@@ -36,18 +36,15 @@ _ORDER = {tier: rank for rank, tier in enumerate((Tier.EXACT, Tier.NUMERICS, Tie
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """One finding in one file. The same finding, altered for a test of `verify`, is another change."""
+    """One finding in one file."""
 
     path: Path
     """The real path of the file."""
     record: Record
     tier: Tier
-    finding: Finding | None
-    """None for a change that no rule makes: a planted fault."""
+    finding: Finding
     witnesses: tuple[Lines, ...]
     """Of each place that is edited the lines of which at least one runs when that place is reached."""
-    alter: Callable[[str], str] | None = None
-    """What else is done to the text of the file: a planted fault."""
 
     @property
     def place(self) -> str:
@@ -64,17 +61,12 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
-    text: str
-    analysis: Analysis | None
-
-
-@dataclass(frozen=True, slots=True)
 class Changes:
     """The changes of a project, in an order in which each comes after those that it needs, and what is exact first."""
 
     all: tuple[Change, ...] = ()
-    files: dict[Path, _File] = field(default_factory=dict)
+    files: dict[Path, Analysis] = field(default_factory=dict)
+    """Those in which something may be found."""
     left_alone: tuple[tuple[Path, Record], ...] = ()
     """Opportunities that rules declined, and why."""
     problems: tuple[str, ...] = ()
@@ -94,22 +86,11 @@ class Changes:
         wanted = [each for each in self.all if chosen is None or each in chosen]
         texts = {}
         for path in dict.fromkeys(each.path for each in wanted):
-            here = [each for each in wanted if each.path == path]
-            text = self._applied(path, here)
-            if text != self.files[path].text:
+            analysis = self.files[path]
+            text = engine.apply(analysis, [each.finding for each in wanted if each.path == path])
+            if text != analysis.places.text:
                 texts[str(path)] = text
         return texts
-
-    def _applied(self, path: Path, here: Sequence[Change]) -> str:
-        file = self.files[path]
-        found = [each.finding for each in here if each.finding is not None]
-        text = file.text
-        if found:
-            assert file.analysis is not None
-            text = engine.apply(file.analysis, found)
-        for each in here:
-            text = text if each.alter is None else each.alter(text)
-        return text
 
     def without(self, dropped: Collection[Change]) -> tuple[Change, ...]:
         """All others that can do without these."""
@@ -120,70 +101,30 @@ class Changes:
         kept: list[Change] = []
         findings: set[Finding] = set()
         for each in self.all:  # what is needed comes first
-            if each in chosen and (each.finding is None or findings.issuperset(each.finding.needs)):
+            if each in chosen and findings.issuperset(each.finding.needs):
                 kept.append(each)
-                findings.update(() if each.finding is None else (each.finding,))
+                findings.add(each.finding)
         return tuple(kept)
 
     def needs(self, change: Change) -> tuple[Change, ...]:
         """What a change needs, and what that needs, in their order."""
         wanted: set[Finding] = set()
-        pending = [] if change.finding is None else [*change.finding.needs]
+        pending = [*change.finding.needs]
         while pending:
             need = pending.pop()
             wanted.add(need)
             pending.extend(need.needs)
         return tuple(each for each in self.all if each.finding in wanted)
 
-    # -- planted faults
 
-    def mutated(self, change: Change, finding: Finding) -> Changes:
-        """With another finding in the place of one; those that needed the one need the other."""
-        replaced: dict[Finding, Finding] = {}
-        made = []
-        for each in self.all:
-            new = each.finding
-            if each is change:
-                new = finding
-            elif new is not None and not replaced.keys().isdisjoint(new.needs):
-                new = dataclasses.replace(new, needs=tuple(replaced.get(need, need) for need in new.needs))
-            if new is not each.finding and each.finding is not None and new is not None:
-                replaced[each.finding] = new
-            made.append(each if new is each.finding else dataclasses.replace(each, finding=new))
-        return dataclasses.replace(self, all=tuple(made))
+def find(paths: Iterable[Path], plan: Plan, alter: Callable[[Analysis], Analysis] | None = None) -> Changes:
+    """What rules say about the files of a project, the script first. Raises `ConfigError`.
 
-    def altered(self, change: Change, alter: Callable[[str], str]) -> Changes:
-        """With something else done to the text of a file whenever a change is applied."""
-        made = tuple(dataclasses.replace(each, alter=alter) if each is change else each for each in self.all)
-        return dataclasses.replace(self, all=made)
-
-    def planted(
-        self,
-        path: Path,
-        line: int,
-        alter: Callable[[str], str],
-        *,
-        code: str = "AA000",
-        name: str = "planted-fault",
-        tier: Tier = Tier.EXACT,
-    ) -> Changes:
-        """With a change that no rule makes."""
-        path = path.resolve()
-        files = dict(self.files)
-        if path not in files:
-            files[path] = _File(sources.read(path).text, None)
-        said = Record(code, name, tier.label, "planted", Range(line, 1, line, 1))
-        change = Change(path, said, tier, None, ((line, line),), alter)
-        order = list(files)
-        made = sorted((*self.all, change), key=lambda each: _rank(each, order))
-        return dataclasses.replace(self, all=_needs_first(made), files=files)
-
-
-def find(paths: Iterable[Path], plan: Plan) -> Changes:
-    """What rules say about the files of a project, the script first. Raises `ConfigError`."""
+    `alter` may put other findings in the place of what was found: faults, to see whether they are noticed.
+    """
     real = tuple(dict.fromkeys(path.resolve() for path in paths))
     project = Project(Files(real))
-    files: dict[Path, _File] = {}
+    files: dict[Path, Analysis] = {}
     found: list[Change] = []
     left_alone: list[tuple[Path, Record]] = []
     problems: list[str] = []
@@ -192,40 +133,39 @@ def find(paths: Iterable[Path], plan: Plan) -> Changes:
         rules, tier = plan.rules_for(path), plan.tier_for(path)
         try:
             text = sources.read(path).text
-            files[path] = _File(text, None)
             if not engine.concerned(text, rules):
                 continue
-            here, declined, analysis = _in_file(text, path, rules, tier, project)
-            files[path] = _File(text, analysis)
-            found.extend(here)
-            left_alone.extend((path, each) for each in declined)
-            later.extend((path, each) for each in _later(here, analysis, path, rules, tier, project))
+            analysis, declined = _analysed(text, path, rules, tier, project)
+            later.extend((path, each) for each in _later(analysis, path, rules, tier, project))
         except (sources.SourceError, engine.RewriteError) as error:
             problems.append(str(error))
+            continue
+        files[path] = analysis = analysis if alter is None else alter(analysis)
+        found.extend(_change(path, each, analysis.places) for each in analysis.findings)
+        left_alone.extend((path, each) for each in declined)
     ordered = _needs_first(sorted(found, key=lambda each: _rank(each, real)))
     return Changes(ordered, files, tuple(left_alone), tuple(problems), tuple(later))
 
 
-def _in_file(
+def _analysed(
     text: str, path: Path, rules: Sequence[Rule], tier: Tier, project: Project
-) -> tuple[list[Change], list[Record], Analysis]:
+) -> tuple[Analysis, list[Record]]:
+    """What can be carried out, but for the editing of comments, which train nothing; and what was declined."""
     analysis = engine.analyse(text, path, rules, tier=tier, project=project)
-    # Comments train nothing.
     _, done, refused = engine.checked(analysis, [each for each in analysis.findings if each.edits_code])
-    made = [
-        Change(path, record(each, analysis.places, 1), each.tier, each, witnesses(each, analysis.places))
-        for each in done
-    ]
-    return made, records((*analysis.skipped, *analysis.waiting, *refused), analysis.places, 1), analysis
+    declined = records((*analysis.skipped, *analysis.waiting, *refused), analysis.places, 1)
+    return dataclasses.replace(analysis, findings=tuple(done)), declined
 
 
-def _later(
-    here: Sequence[Change], analysis: Analysis, path: Path, rules: Sequence[Rule], tier: Tier, project: Project
-) -> list[Record]:
+def _change(path: Path, finding: Finding, places: Places) -> Change:
+    return Change(path, record(finding, places, 1), finding.tier, finding, witnesses(finding, places))
+
+
+def _later(analysis: Analysis, path: Path, rules: Sequence[Rule], tier: Tier, project: Project) -> list[Record]:
     """What would be found once all this is applied: findings that gave way to others."""
-    if not here:
+    if not analysis.findings:
         return []
-    text = engine.apply(analysis, [each.finding for each in here if each.finding is not None])
+    text = engine.apply(analysis, analysis.findings)
     after = engine.analyse(text, path, rules, tier=tier, project=project.changed(path, text))
     return records([each for each in after.findings if each.edits_code], after.places, 2)
 
@@ -236,12 +176,12 @@ def _rank(change: Change, paths: Sequence[Path]) -> tuple[int, int, int, int, st
 
 
 def _needs_first(changes: Sequence[Change]) -> tuple[Change, ...]:
-    by_finding = {each.finding: each for each in changes if each.finding is not None}
+    by_finding = {each.finding: each for each in changes}
     placed: dict[Change, None] = {}
 
     def place(change: Change) -> None:
-        for need in () if change.finding is None else change.finding.needs:
-            if need in by_finding and by_finding[need] not in placed:
+        for need in change.finding.needs:
+            if by_finding[need] not in placed:
                 place(by_finding[need])
         placed.setdefault(change)
 

@@ -1,0 +1,434 @@
+"""Two runs, and what differs between them, in words that the owner of the script understands.
+
+What is the same whenever the original is repeated must be the same in the rewritten script. `Reference` knows what
+that is: parts that vary between equal runs of the original, such as times that it prints, are not compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autoaccel.measure.observing.record import FAILED, Entry, Loss, Pass, Record
+
+Fact = tuple[str, str]
+"""A kind and a name."""
+
+# The order in which differences are told: what explains others comes first.
+KINDS = (
+    "failure", "mark", "data", "setting", "count", "loss", "buffer", "parameter", "optimizer", "random", "printed",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not as it was."""
+
+    kind: str
+    """One of `KINDS`."""
+    text: str
+    """A phrase: `loss of step 3: 0.69314 instead of 0.69301`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An original run, and what of it repeats itself."""
+
+    record: Record
+    varying: frozenset[Fact] = frozenset()
+    """Facts that are not the same in equal runs."""
+    unsteady: frozenset[str] = frozenset()
+    """Of `loss`, `data`, `state` and `random` what is not bit-equal in equal runs."""
+    masks: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Of lines that are alike but for their numbers the words that vary."""
+    prints: bool = True
+    """Whether equal runs print the same lines, apart from those words."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it trains the same, bit for bit, whenever it is run."""
+        return not self.unsteady
+
+
+def reference(runs: Sequence[Record]) -> Reference:
+    """The first of several runs that should be equal, and what of it repeats itself in the others."""
+    first, *others = runs
+    known = [facts(run) for run in runs]
+    names = dict.fromkeys(name for each in known for name in each)
+    varying = {name for name in names if len({each.get(name) for each in known}) > 1}
+    unsteady = set()
+    for other in others:
+        unsteady |= {"loss"} if _first_loss(first.losses, other.losses) is not None else set()
+        unsteady |= {"data"} if _batches(first) != _batches(other) else set()
+        unsteady |= {"state"} if _digests(first) != _digests(other) else set()
+        unsteady |= {"random"} if first.random != other.random else set()
+    same = all(_shapes(first.printed) == _shapes(other.printed) for other in others)
+    return Reference(first, frozenset(varying), frozenset(unsteady), _masks(runs) if same else {}, same)
+
+
+def differences(original: Reference, other: Record) -> list[Difference]:
+    """All that must be the same, bit for bit, and is not; what explains the rest comes first."""
+    record = original.record
+    found = structure(original, other)
+    steady = original.unsteady.__contains__
+    if not steady("data"):
+        found.extend(_data(record, other))
+    if not steady("loss"):
+        found.extend(_losses(record.losses, other.losses))
+    if not steady("state"):
+        found.extend(_state(record.state, other.state))
+    if not steady("random"):
+        found.extend(_random(record, other))
+    found.extend(_printed(original, other))
+    return _in_order(found)
+
+
+def structure(original: Reference, other: Record) -> list[Difference]:
+    """What does not depend on the values of random numbers, nor on rounding: how often, with which settings, on what;
+    and whether it failed."""
+    record = original.record
+    if other.ending == FAILED and record.ending != FAILED:
+        return [Difference("failure", failed(other))]
+    found = [
+        Difference("mark", phrase if times == 1 else f"{phrase}, {times} times")
+        for phrase, times in other.marks.items()
+        if times > record.marks.get(phrase, 0)
+    ]
+    before, after = facts(record), facts(other)
+    modes = []
+    for fact in dict.fromkeys((*before, *after)):
+        if fact in original.varying or before.get(fact) == after.get(fact):
+            continue
+        if fact[0] == "setting" and fact[1].endswith(".training"):
+            modes.append((fact[1], after.get(fact)))
+        else:
+            found.append(_differing(fact, before.get(fact), after.get(fact)))
+    found.extend(_training_modes(modes))
+    return _in_order(found)
+
+
+def told(found: Sequence[Difference]) -> str:
+    """The first difference and, where that is not one itself, the first loss that differs."""
+    if not found:
+        return "the same"
+    loss = next((each.text for each in found[1:] if each.kind == "loss"), None)
+    if found[0].kind in ("loss", "failure") or loss is None:
+        return found[0].text
+    return f"{found[0].text}; {loss}"
+
+
+def failed(record: Record) -> str:
+    """How a run failed, in one phrase."""
+    failure = record.failure
+    if failure is None:
+        return "it failed"
+    where = f" ({failure.where})" if failure.where else ""
+    message = failure.message if failure.message.startswith(failure.kind) else f"{failure.kind}: {failure.message}"
+    return f"it fails: {message}{where}"
+
+
+# -- facts: what can be compared between runs whose numbers differ
+
+
+def facts(record: Record) -> dict[Fact, str]:
+    """How often what was done, with which settings, on which tensors."""
+    found: dict[Fact, str] = {
+        ("count", "step"): str(record.steps),
+        ("count", "backward"): str(record.backwards),
+        ("count", "step left out because gradients overflowed"): str(record.skipped_steps),
+        ("count", "optimizer"): str(record.optimizers),
+    }
+    for loader in dict.fromkeys(each.loader for each in record.passes):
+        found.update(_facts_of_loader(loader, [each for each in record.passes if each.loader == loader]))
+    found.update({("setting", name): value for name, value in record.settings.items()})
+    found.update({(each.kind, each.name): _tensor(each) for each in record.state})
+    return found
+
+
+def _facts_of_loader(loader: int, passes: Sequence[Pass]) -> dict[Fact, str]:
+    name = f"loader {loader + 1}"
+    found = {
+        ("passes", name): str(len(passes)),
+        ("repeated", name): str(sum(_repetitions(each) for each in passes)),
+    }
+    if lengths := _several(each.length for each in passes if each.length is not None):
+        found["length", name] = lengths
+    if sizes := _several(len(each.batches) for each in passes if each.complete):
+        found["batches", name] = sizes
+    return found
+
+
+def _several(numbers: Iterable[int]) -> str:
+    return " or ".join(str(number) for number in sorted(set(numbers)))
+
+
+def _repetitions(one: Pass) -> int:
+    """How many batches of a pass were handed out before, in the same pass."""
+    return len(one.batches) - len(set(one.batches))
+
+
+def _tensor(entry: Entry) -> str:
+    return f"{entry.dtype.removeprefix('torch.')} of {' x '.join(map(str, entry.shape)) or 'one number'}"
+
+
+def _differing(fact: Fact, before: str | None, after: str | None) -> Difference:
+    kind, name = fact
+    match kind:
+        case "count":
+            return Difference("count", f"{_counted(after or '0', name)} instead of {before}")
+        case "passes":
+            return Difference("data", f"{_counted(after or '0', 'pass')} over {name} instead of {before or 0}")
+        case "length":
+            return Difference(
+                "data", f"{after or 'an unknown number of'} batches per pass of {name} instead of {before}"
+            )
+        case "batches":
+            return Difference(
+                "data", f"{after or 'no'} batches in a complete pass of {name} instead of {before or 'no'}"
+            )
+        case "repeated":
+            return Difference("data", f"{_counted(after or '0', 'batch')} of {name} came again in the same pass")
+        case "setting":
+            owner, _, attribute = name.rpartition(".")
+            what = f"{owner}'s {attribute}" if owner else name
+            return Difference("setting", f"{what}: {after or 'not there'} instead of {before or 'not there'}")
+    if after is None:
+        return Difference(kind, f"no {_named(kind, name)}")
+    if before is None:
+        return Difference(kind, f"{_named(kind, name)}, which the original does not have")
+    return Difference(kind, f"{_named(kind, name)}: {after} instead of {before}")
+
+
+def _named(kind: str, name: str) -> str:
+    return name if kind == "optimizer" else f"{kind} {name}"
+
+
+def _counted(number: str, word: str) -> str:
+    if number == "1":
+        return f"1 {word}"
+    first, _, rest = word.partition(" ")
+    plural = {"pass": "passes", "batch": "batches"}.get(first, f"{first}s")
+    return f"{number} {plural} {rest}".rstrip()
+
+
+def _training_modes(modes: Sequence[tuple[str, str | None]]) -> Iterator[Difference]:
+    """Of modules in the other mode the outermost, with how many there are."""
+    for value, mode in (("False", "evaluation"), ("True", "training")):
+        names = [name.removesuffix(".training") for name, after in modes if after == value]
+        outermost = [name for name in names if not any(name.startswith(f"{other}.") for other in names)]
+        if names:
+            others = len(names) - len(outermost)
+            more = f", with {_counted(str(others), 'module')} in it" if others else ""
+            ends = "are" if len(outermost) > 1 else "is"
+            yield Difference("setting", f"{_listed(outermost)} {ends} in {mode} mode{more}")
+    gone = [name.removesuffix(".training") for name, after in modes if after is None]
+    if gone:
+        yield Difference("setting", f"{_listed(gone)} is not there")
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} others"
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+# -- what must be bit-equal
+
+
+def _first_loss(before: Sequence[Loss], after: Sequence[Loss]) -> int | None:
+    """The index of the first loss that differs, or of the end of the shorter; None when all are equal."""
+    for index, (one, other) in enumerate(zip(before, after, strict=False)):
+        if one.exact != other.exact:
+            return index
+    return None if len(before) == len(after) else min(len(before), len(after))
+
+
+def _losses(before: Sequence[Loss], after: Sequence[Loss]) -> Iterator[Difference]:
+    index = _first_loss(before, after)
+    if index is None:
+        return
+    if index == min(len(before), len(after)):
+        yield Difference(
+            "loss", f"{_counted(str(len(after)), 'loss')} instead of {len(before)}".replace("losss", "losses")
+        )
+        return
+    one, other = before[index], after[index]
+    step = one.step + 1
+    amid = sum(each.step == one.step for each in before) > 1
+    which = (
+        f"loss {sum(each.step == one.step for each in before[:index]) + 1} of step {step}"
+        if amid
+        else f"loss of step {step}"
+    )
+    if one.value is None or other.value is None:
+        yield Difference("loss", f"{which}: other numbers")
+        return
+    yield Difference("loss", f"{which}: {' instead of '.join(distinct(other.value, one.value))}")
+
+
+def distinct(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to tell them apart, and five at least."""
+    for digits in range(5, 18):
+        texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        if texts[0] != texts[1]:
+            return texts
+    return repr(one), repr(other)
+
+
+def _batches(record: Record) -> list[tuple[int, tuple[str, ...]]]:
+    return [(each.loader, each.batches) for each in record.passes]
+
+
+def _data(before: Record, after: Record) -> Iterator[Difference]:
+    """The first pass that got other batches. Of a pass that was left early, batches looked ahead for are no matter."""
+    numbers: Counter[int] = Counter()
+    for one, other in zip(before.passes, after.passes, strict=False):
+        numbers[one.loader] += 1
+        where = f"pass {numbers[one.loader]} over loader {one.loader + 1}"
+        if one.loader != other.loader:
+            yield Difference(
+                "data", f"the pass after {sum(numbers.values()) - 1} others is over loader {other.loader + 1}"
+            )
+            return
+        pairs = zip(one.batches, other.batches, strict=False)
+        index = next((index for index, (left, right) in enumerate(pairs) if left != right), None)
+        if index is None and len(other.batches) < len(one.batches):
+            index = len(other.batches)
+        if index is None and one.complete and len(other.batches) > len(one.batches):
+            index = len(one.batches)
+        if index is not None:
+            yield Difference("data", f"{where}: {_how_batches_differ(one.batches, other.batches, index)}")
+            return
+
+
+def _how_batches_differ(before: Sequence[str], after: Sequence[str], index: int) -> str:
+    again = [at for at, batch in enumerate(after) if batch in after[:at] and (at >= len(before) or before[at] != batch)]
+    if again and not _repeats(before):
+        return f"{_range(again)} came before"
+    if index >= len(before):
+        return f"{len(after)} batches instead of {len(before)}"
+    if index >= len(after):
+        return f"{len(after)} batches instead of {len(before)}"
+    if Counter(before) == Counter(after):
+        return f"the batches come in another order, from batch {index + 1} on"
+    return f"batch {index + 1} is another one"
+
+
+def _repeats(batches: Sequence[str]) -> bool:
+    return len(set(batches)) < len(batches)
+
+
+def _range(indices: Sequence[int]) -> str:
+    first, last = indices[0] + 1, indices[-1] + 1
+    if len(indices) == 1:
+        return f"batch {first}"
+    return (
+        f"batches {first} to {last}"
+        if last - first + 1 == len(indices)
+        else f"{len(indices)} batches, {first} the first,"
+    )
+
+
+def _digests(record: Record) -> dict[tuple[str, str], str]:
+    return {(each.kind, each.name): each.digest for each in record.state}
+
+
+def _state(before: Sequence[Entry], after: Sequence[Entry]) -> Iterator[Difference]:
+    """Of each kind the tensor that is furthest off, with the number of others."""
+    known = {(each.kind, each.name): each for each in after}
+    differing: dict[str, list[tuple[float, Entry]]] = {}
+    for entry in before:
+        other = known.get((entry.kind, entry.name))
+        if other is not None and other.digest != entry.digest and _tensor(other) == _tensor(entry):
+            differing.setdefault(entry.kind, []).append((relative_distance(entry, other), entry))
+    for kind, found in differing.items():
+        distance, entry = max(found, key=lambda each: each[0])
+        others = f", and {len(found) - 1} others" if len(found) > 1 else ""
+        off = f" (off by {distance:.1g} of its norm)" if distance > 0 else ""
+        yield Difference(kind, f"{_named(kind, entry.name)}{off}{others}")
+
+
+def relative_distance(one: Entry, other: Entry) -> float:
+    """Between two tensors, as a part of the norm of the first; estimated."""
+    if not one.sketch or len(one.sketch) != len(other.sketch):
+        return 0.0
+    square = sum((left - right) ** 2 for left, right in zip(one.sketch, other.sketch, strict=True)) / len(one.sketch)
+    distance: float = square**0.5
+    return distance / one.norm if one.norm else distance
+
+
+def _random(before: Record, after: Record) -> Iterator[Difference]:
+    streams = [name for name in before.random if after.random.get(name) != before.random[name]]
+    if streams:
+        yield Difference("random", f"{_listed(streams)}: other random numbers were drawn")
+
+
+# -- what the script prints
+
+_WORDS = re.compile(r"0x[0-9a-fA-F]+|[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[^\W\d]+|\S")
+_NUMBER = re.compile(r"[-+]?(?:\d|\.\d)|0x")
+_OF_TIME = re.compile(
+    r"(?<![a-z])(time|eta|elapsed|seconds|secs?|minutes|mins?|hours|ms|date)(?![a-z])|\d ?m?s\b|\d:\d\d", re.IGNORECASE
+)
+# A printed tensor shows whether a graph was built, which is what no_grad is there to change.
+_GRAPH = re.compile(r",\s*(?:grad_fn=<[^>]*>|requires_grad=True)")
+
+
+def _shape(line: str) -> str:
+    """What lines have in common that differ in their numbers."""
+    return " ".join("#" if _NUMBER.match(word) else word for word in _WORDS.findall(line))
+
+
+def _shapes(lines: Sequence[str]) -> list[str]:
+    """Of all lines, but for paths: runs in copies of a folder print where they are."""
+    return [_shape(line) if "/" not in line else "/" for line in lines]
+
+
+def _masks(runs: Sequence[Record]) -> dict[str, frozenset[int]]:
+    """Of each shape the words that are not the same in all runs, in any line of that shape."""
+    found: dict[str, set[int]] = {}
+    for lines in zip(*(run.printed for run in runs), strict=True):
+        words = [_WORDS.findall(line) for line in lines]
+        varying = {at for at, same in enumerate(zip(*words, strict=False)) if len(set(same)) > 1}
+        found.setdefault(_shape(lines[0]), set()).update(varying)
+    return {shape: frozenset(varying) for shape, varying in found.items()}
+
+
+def _printed(original: Reference, other: Record) -> Iterator[Difference]:
+    if not original.prints:
+        return
+    before, after = original.record.printed, other.printed
+    for one, two in zip(before, after, strict=False):
+        if not _prints_the_same(one, two, original.masks):
+            yield Difference("printed", f"printed {_quoted(two)} instead of {_quoted(one)}")
+            return
+    if len(before) > len(after):
+        yield Difference("printed", f"{_quoted(before[len(after)])} is not printed")
+    elif len(after) > len(before):
+        yield Difference("printed", f"{_quoted(after[len(before)])} is printed, too")
+
+
+def _prints_the_same(one: str, two: str, masks: Mapping[str, frozenset[int]]) -> bool:
+    one, two = _GRAPH.sub("", one), _GRAPH.sub("", two)
+    if one == two:
+        return True
+    shape = _shape(one)
+    if "/" in one and "/" in two and masks.get(shape):
+        return True  # a path that is another in each run
+    if _shape(two) != shape:
+        return False
+    masked = masks.get(shape, frozenset())
+    words = zip(_WORDS.findall(one), _WORDS.findall(two), strict=True)
+    differing = [at for at, (left, right) in enumerate(words) if left != right]
+    return all(at in masked for at in differing) or _OF_TIME.search(one) is not None
+
+
+def _quoted(line: str, most: int = 60) -> str:
+    line = line.strip()
+    return repr(line if len(line) <= most else f"{line[:most]}…")
+
+
+def _in_order(found: Iterable[Difference]) -> list[Difference]:
+    return sorted(found, key=lambda each: KINDS.index(each.kind))
