@@ -35,7 +35,7 @@ beat = Beat(exchange)
 record = {"ending": "finished"}
 with open(request.script) as file:
     exec(compile(file.read(), os.path.abspath(request.script), "exec"))
-exchange.write(Record(**record).to_json())
+exchange.write_result(Record(**record).to_json())
 """
 
 Observe = Callable[..., Record]

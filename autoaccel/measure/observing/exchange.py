@@ -52,7 +52,7 @@ class Exchange:
     def stderr(self) -> Path:
         return self.folder / "stderr"
 
-    def write(self, text: str) -> None:
+    def write_result(self, text: str) -> None:
         """The result, whole or not at all."""
         write_whole(self.result, text)
 
