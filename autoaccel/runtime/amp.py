@@ -3,6 +3,10 @@
 bfloat16 where the hardware computes in it (CUDA compute capability 8.0 and up, XPU, CPUs with AVX512-BF16 or AMX),
 float16 with a scaler on CUDA 7.x, nothing elsewhere: older CUDA devices have no units for either and emulate bfloat16
 slowly, although `torch.cuda.is_bf16_supported()` says yes there.
+
+`AUTOACCEL_GRAD_SCALER=on` makes the scaler scale whatever the precision is. Its factors are powers of two, so float32
+gradients come out bit-equal: with `AUTOACCEL_AMP_DTYPE=float32` a script shows on any machine whether it scales,
+unscales and steps rightly.
 """
 
 from __future__ import annotations
@@ -87,6 +91,17 @@ def _by_hardware(device: torch.device) -> Decision:
             return Decision(None, f"mixed precision does not pay on {device.type}")
 
 
+def scaling(device: torch.device) -> Decision:
+    """Whether gradients of parameters on a device are scaled."""
+    wish = setting("GRAD_SCALER").lower()
+    if wish == "on" and not disabled("amp"):
+        return Decision(True, "AUTOACCEL_GRAD_SCALER")
+    if wish not in ("", "on"):
+        warn_once(f"AUTOACCEL_GRAD_SCALER={wish!r} is not 'on': ignored")
+    scaled = precision(device).value is torch.float16
+    return Decision(scaled, "gradients are float16" if scaled else "needed for float16 only")
+
+
 def by_capability(major: int, minor: int) -> Decision:
     """The low precision of a CUDA device of this compute capability."""
     if major >= 8:
@@ -104,7 +119,7 @@ def _cpu_computes_bfloat16() -> bool:
 
 
 class Scaler(torch.amp.GradScaler):
-    """A `torch.amp.GradScaler` that is active only where gradients are float16, and that never breaks a plain loop.
+    """A `torch.amp.GradScaler` that is active where gradients are float16, and that never breaks a plain loop.
 
     Differences to torch's: whether it is enabled is settled at the first `scale`, by where the optimizers' parameters
     are then; optimizers without a gradient, and steps before anything was scaled, pass through instead of failing an
@@ -121,7 +136,7 @@ class Scaler(torch.amp.GradScaler):
     def _settle(self) -> None:
         place = _home(self.optimizers())
         self._device = place.type
-        self._enabled = precision(place).value is torch.float16
+        self._enabled = scaling(place).value
 
     def optimizers(self) -> Iterator[torch.optim.Optimizer]:
         """The optimizers it was made for that are still alive."""
@@ -158,7 +173,7 @@ class Scaler(torch.amp.GradScaler):
             result: float | None = optimizer.step(*args, **kwargs)
             return result
         if args:  # torch checks the keyword only, and would run the closure's backward on scaled gradients
-            raise RuntimeError("a closure cannot be combined with float16 gradient scaling; set AUTOACCEL_DISABLE=amp")
+            raise RuntimeError("a closure cannot be combined with gradient scaling; set AUTOACCEL_DISABLE=amp")
         return super().step(optimizer, **kwargs)
 
     def update(self, new_scale: float | torch.Tensor | None = None) -> None:
@@ -201,12 +216,8 @@ def grad_scaler(*optimizers: Any) -> Scaler:
                 return scaler
     scaler = Scaler(wanted.values())
     _scalers.setdefault(next(iter(wanted.values())), []).append(scaler)
-    note("gradient scaling", Decision(scaler.is_enabled(), _why_scaled(scaler)))
+    note("gradient scaling", scaling(_home(scaler.optimizers())))
     return scaler
-
-
-def _why_scaled(scaler: Scaler) -> str:
-    return "gradients are float16" if scaler.is_enabled() else "needed for float16 only"
 
 
 def _flat(values: Any) -> Iterator[torch.optim.Optimizer]:

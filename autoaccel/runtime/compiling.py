@@ -174,9 +174,9 @@ class _Attempt:
     def _warn(self, failure: Exception) -> None:
         self.given_up = True
         lines = str(failure).strip().splitlines()
-        warn_once(
-            f"{self._name} is not compiled and runs eagerly: {type(failure).__name__}: {lines[0] if lines else ''}"
-        )
+        reason = f"{type(failure).__name__}: {lines[0] if lines else ''}"
+        note(f"compile {self._name}", Decision(False, reason))
+        warn_once(f"{self._name} is not compiled and runs eagerly: {reason}")
 
 
 class _RandomState:

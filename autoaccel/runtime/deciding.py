@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import devices
-from .amp import precision
+from .amp import precision, scaling
 from .compiling import verdict
 from .environment import Decision, disabled, setting, whole_number
 from .loading import pin_decision, worker_decision
@@ -18,7 +18,7 @@ def decisions() -> dict[str, tuple[bool | int | str, str]]:
     found = {
         "device": Decision(place.type, "the current accelerator" if place.type != "cpu" else "no accelerator"),
         "amp": Decision(str(dtype.value).removeprefix("torch.") if dtype.value else False, dtype.reason),
-        "grad_scaler": Decision(dtype.value is torch.float16, "needed for float16 only"),
+        "grad_scaler": scaling(place),
         "compile": _compile(place),
         "prefetch": _prefetch(place),
         "num_workers": worker_decision(),

@@ -69,7 +69,7 @@ def lookahead(loader: Any, device: torch.device) -> Decision:
     """How many batches to look ahead on a loader, and why; 0 is not at all."""
     if disabled("prefetch"):
         return Decision(0, "AUTOACCEL_DISABLE")
-    if device.type not in ("cuda", "xpu") or not devices.available(device):
+    if not overlaps(device):
         return Decision(0, f"copies to {device.type} cannot overlap with the computation")
     if reason := unsafe(loader):
         return Decision(0, reason)
@@ -81,13 +81,23 @@ def lookahead(loader: Any, device: torch.device) -> Decision:
     )
 
 
+def overlaps(device: torch.device) -> bool:
+    """Whether copies to a device can run beside its computation."""
+    return device.type in ("cuda", "xpu") and devices.available(device)
+
+
+def pinned(loader: data.DataLoader[Any]) -> bool:
+    """Whether the loader's batches come in page-locked memory."""
+    return loader.pin_memory
+
+
 def unsafe(loader: Any) -> str:
     """Why looking ahead on a loader could change what the loop sees, or would gain nothing; empty when neither."""
     if not isinstance(loader, data.DataLoader) or type(loader).__iter__ is not data.DataLoader.__iter__:
         return f"a {type(loader).__name__} is not iterated by torch's DataLoader"
     if loader.num_workers == 0:
         return "the loader has no workers: fetching ahead would reorder the program's random numbers"
-    if not loader.pin_memory:
+    if not pinned(loader):
         return "the loader does not pin its batches: copies would hold up the host"
     if not _foreseeable(loader):
         return f"the sampler {type(loader.sampler).__name__} may draw random numbers between batches"

@@ -56,6 +56,22 @@ class Lane(Protocol):
         ...
 
 
+def plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is nothing but numbers on the host.
+
+    Subclasses, gradients and lazy bits are for the loop's own `.to`, which knows how to carry them over.
+    """
+    return (
+        type(tensor) is torch.Tensor
+        and tensor.device.type == "cpu"
+        and tensor.layout is torch.strided
+        and not tensor.requires_grad
+        and not tensor.is_quantized
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+    )
+
+
 class DeviceLane:
     """Streams and events of a CUDA or XPU device."""
 
@@ -79,17 +95,7 @@ class DeviceLane:
         stream.wait_event(event)
 
     def movable(self, tensor: torch.Tensor) -> bool:
-        # subclasses, gradients and lazy bits are for the loop's own `.to`, which knows how to carry them over
-        return (
-            type(tensor) is torch.Tensor
-            and tensor.device.type == "cpu"
-            and tensor.layout is torch.strided
-            and not tensor.requires_grad
-            and not tensor.is_quantized
-            and not tensor.is_conj()
-            and not tensor.is_neg()
-            and tensor.is_pinned()
-        )
+        return plain(tensor) and tensor.is_pinned()
 
     def allocate(self, tensor: torch.Tensor) -> torch.Tensor:
         return torch.empty_like(tensor, device=self._device)

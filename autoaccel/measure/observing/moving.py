@@ -1,0 +1,262 @@
+"""`accel.prefetch` without an accelerator: it looks ahead and copies batches, to other memory of the host.
+
+What the loop gets in the place of a moved tensor reads as nonsense until the loop moves it itself, as it must for a
+tensor that was on the host: whatever a loop does with a tensor that it has not asked for shows in its results. Of the
+first batch of a pass the tensors are as they are, and one that the loop does not ask for then is never made nonsense:
+the script may be one that moves nothing on this machine.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from autoaccel.runtime import prefetching, streams
+from autoaccel.runtime.batches import Move, rebuild
+from autoaccel.runtime.environment import Decision, note
+
+KEPT_ON_HOST = "a batch was moved that the script keeps on the host"
+
+Mark = Callable[[str], None]
+
+# What a loop may call before it moves a tensor: it converts the same way on every device.
+_CONVERTING = ("float", "double", "int", "long", "bool", "contiguous", "reshape", "flatten")
+# How many batches of a pass are remembered: a loop may move one that it got a little earlier.
+_REMEMBERED = 3
+
+
+@dataclass
+class Part:
+    """One tensor of every batch of a pass: in how many batches it was, and in how many the loop moved it itself."""
+
+    handed: int = 0
+    asked: int = 0
+    done: int = 0
+    """Batches that the loop has left behind."""
+
+
+@dataclass
+class Handed:
+    """One tensor of one batch, with all that stands in for it."""
+
+    part: Part
+    asked: bool = False
+    stands: list[Stand] = field(default_factory=list)
+
+    def ask(self) -> None:
+        self.part.asked += not self.asked
+        self.asked = True
+
+    def stand(self, nonsense: torch.Tensor, real: torch.Tensor) -> Stand:
+        """Let a tensor stand in for another; both are kept, so that their memory becomes nothing else."""
+        stand = Stand(self, nonsense, real)
+        self.stands.append(stand)
+        _stands[_memory(nonsense)] = stand
+        return stand
+
+    def forget(self) -> None:
+        for stand in self.stands:
+            _stands.pop(_memory(stand.nonsense), None)
+
+
+@dataclass
+class Stand:
+    """A tensor in the place of the real one."""
+
+    handed: Handed
+    nonsense: torch.Tensor
+    real: torch.Tensor
+
+    def seen_as(self, view: torch.Tensor) -> torch.Tensor:
+        """The real tensor as `view` sees the one that stands in for it."""
+        if self.nonsense is self.real:
+            return view
+        if _geometry(view) == _geometry(self.real):
+            return self.real
+        return self.real.as_strided(*_geometry(view))
+
+
+# By the memory of what stands in.
+_stands: dict[int, Stand] = {}
+_passes: list[Pass] = []
+
+
+class Pass:
+    """What one pass over a loader does with the parts of its batches that were moved for it."""
+
+    def __init__(self) -> None:
+        self.parts: dict[int, Part] = {}
+        self._batches: deque[list[Handed]] = deque()
+
+    def hand_over(self, host: Any, batch: Any, move: Move) -> Any:
+        """The batch for the loop, with nonsense in the place of what it has always asked for so far."""
+        self.done()
+        kept = {id(tensor) for tensor in _tensors(host, move)}
+        handed: list[Handed] = []
+        given: dict[int, torch.Tensor] = {}
+        for at, tensor in enumerate(_tensors(batch, move)):
+            if id(tensor) not in kept:
+                part = self.parts.setdefault(at, Part())
+                given[id(tensor)] = nonsense(tensor) if 0 < part.asked == part.handed else tensor
+                part.handed += 1
+                handed.append(Handed(part))
+                handed[-1].stand(given[id(tensor)], tensor)
+        self._batches.append(handed)
+        return rebuild(batch, lambda tensor: given.get(id(tensor), tensor), move)
+
+    def done(self) -> None:
+        """The loop is done with its last batch."""
+        for handed in self._batches[-1] if self._batches else ():
+            handed.part.done = handed.part.handed
+        if len(self._batches) == _REMEMBERED:
+            for handed in self._batches.popleft():
+                handed.forget()
+
+
+class WatchedEpoch(prefetching.Epoch):
+    """A pass whose moved tensors are watched."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._pass = Pass()
+        _passes.append(self._pass)
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except StopIteration:
+            self._pass.done()
+            raise
+
+    def _hand_over(self, staged: Any) -> Any:
+        batch = super()._hand_over(staged)
+        return batch if staged.copied is None else self._pass.hand_over(staged.host, batch, self._move)
+
+
+class HostLane:
+    """A device that is the host: copies are made at once."""
+
+    def consumer(self) -> str:
+        return "consumer"
+
+    def side(self) -> str:
+        return "side"
+
+    def record(self, stream: str) -> streams.Event:  # noqa: ARG002 - the lanes of devices need it
+        return Reached()
+
+    def wait(self, stream: str, event: streams.Event) -> None:
+        pass
+
+    def movable(self, tensor: torch.Tensor) -> bool:
+        return streams.plain(tensor)
+
+    def allocate(self, tensor: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(tensor)
+
+    def copy(self, pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        for destination, source in pairs:
+            destination.copy_(source)
+
+    def keep(self, sources: list[torch.Tensor], copied: streams.Event) -> None:
+        pass
+
+
+class Reached:
+    """A point in work that is done at once."""
+
+    def query(self) -> bool:
+        return True
+
+
+def install() -> None:
+    """Look ahead on every loader that has workers, whatever the device and whether it pins its batches."""
+    overlaps, lane, epoch = prefetching.overlaps, streams.lane, prefetching.Epoch
+    host = HostLane()
+
+    def yes(_: Any) -> bool:
+        return True
+
+    def watched(batches: Iterator[Any], lane: streams.Lane, move: Move, ahead: int) -> prefetching.Epoch:
+        kind = WatchedEpoch if lane is host else epoch
+        return kind(batches, lane, move, ahead)
+
+    vars(prefetching).update(
+        overlaps=lambda device: device.type == "cpu" or overlaps(device),
+        pinned=yes,
+        arrived=yes,
+        lane=lambda device: host if device.type == "cpu" else lane(device),
+        Epoch=watched,
+        SMALLEST_BATCH=0,
+    )
+    for name in ("to", "cuda", "type", *_CONVERTING):
+        setattr(torch.Tensor, name, _asking(name, getattr(torch.Tensor, name)))
+
+
+def look_back(mark: Mark) -> None:
+    """At the end: mark what was moved for a loop that moves other parts of its batches, and never this."""
+    for each in _passes:
+        parts = [part for part in each.parts.values() if part.done]
+        if any(part.asked for part in parts):
+            for part in parts:
+                if not part.asked:
+                    mark(KEPT_ON_HOST)
+        elif parts:
+            note("prefetch", Decision("in vain", "the loop moves no part of its batches on this machine"))
+
+
+def nonsense(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor like another, each of whose elements is wrong."""
+    if tensor.is_floating_point() or tensor.is_complex():
+        return torch.full_like(tensor, float("nan"))
+    return torch.bitwise_not(tensor)
+
+
+def _tensors(batch: Any, move: Move) -> list[torch.Tensor]:
+    """The tensors of a batch that `move` names, always in the same order."""
+    found: dict[int, torch.Tensor] = {}
+    rebuild(batch, lambda tensor: found.setdefault(id(tensor), tensor), move)
+    return list(found.values())
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    memory: int = tensor.untyped_storage()._cdata  # noqa: SLF001 - the address of what holds the numbers
+    return memory
+
+
+def _geometry(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    return tuple(tensor.size()), tensor.stride(), int(tensor.storage_offset())
+
+
+def _asking(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method of tensors that tells the real tensor when a loop moves what stands in for it."""
+
+    @functools.wraps(method)
+    def called(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not _stands or type(self) is not torch.Tensor or torch.compiler.is_compiling():
+            return method(self, *args, **kwargs)
+        stand = _stands.get(_memory(self)) if streams.plain(self) else None
+        if stand is None or self.dtype is not stand.real.dtype:
+            return method(self, *args, **kwargs)
+        if _moves(name, args, kwargs):
+            stand.handed.ask()
+            return method(stand.seen_as(self), *args, **kwargs)
+        result = method(self, *args, **kwargs)
+        if stand.nonsense is not stand.real and isinstance(result, torch.Tensor) and _memory(result) not in _stands:
+            stand.handed.stand(result, method(stand.seen_as(self), *args, **kwargs))
+        return result
+
+    return called
+
+
+def _moves(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call moves a tensor to a device, and does not only convert it."""
+    if name == "cuda":
+        return True
+    given = args[0] if args else next((kwargs[key] for key in ("device", "other", "dtype") if key in kwargs), None)
+    return name in ("to", "type") and given is not None and not isinstance(given, torch.dtype)

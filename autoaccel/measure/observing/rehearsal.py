@@ -1,0 +1,62 @@
+"""Makes the runtime do on any machine what it does on a GPU, in a form that trains bit for bit as the script itself.
+
+What it does by itself is asked for through its environment (`autoaccel.measure.rehearsals`). Here is what needs more:
+a scale that goes up and down, copies of batches to other memory of the host, and watching what good rewrites never do.
+No generator of random numbers is touched.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+import torch
+from torch.amp.grad_scaler import OptState
+
+from autoaccel.measure import rehearsals
+from autoaccel.measure.observing import moving, precision
+from autoaccel.measure.observing.observation import Observation
+from autoaccel.measure.observing.request import PREFETCH, SCALER
+from autoaccel.runtime.amp import Scaler
+
+# Factors that the scale goes through, one an update: what was scaled by one of them must not be divided by another.
+SCALES = (2.0**10, 2.0**12, 2.0**9, 2.0**11)
+
+
+def install(observation: Observation) -> None:
+    """Rehearse what the request asks for, from now on."""
+    os.environ.update(rehearsals.environment(observation.request.rehearse))
+    precision.install(observation.mark)
+    if SCALER in observation.request.rehearse:
+        _vary_scale()
+    if PREFETCH in observation.request.rehearse:
+        moving.install()
+        observation.endings.append(lambda *_: moving.look_back(observation.mark))
+
+
+def depth() -> int:
+    """How many autocast regions of the runtime are open; those inside compiled code are not counted."""
+    return precision.Region.open
+
+
+def _vary_scale() -> None:
+    scale, update = Scaler.scale, Scaler.update
+
+    @functools.wraps(scale)
+    def first(self: Scaler, outputs: Any) -> Any:
+        if self._scale is None:
+            self._init_scale = SCALES[0]
+        return scale(self, outputs)
+
+    @functools.wraps(update)
+    def varied(self: Scaler, new_scale: float | torch.Tensor | None = None) -> None:
+        stepped = any(state["stage"] is OptState.STEPPED for state in self._per_optimizer_states.values())
+        before = self.get_scale()
+        update(self, new_scale)
+        if self._scale is not None and stepped and new_scale is None and self.get_scale() >= before:
+            at = SCALES.index(before) if before in SCALES else -1
+            self._scale.fill_(SCALES[(at + 1) % len(SCALES)])
+
+    for name, method in (("scale", first), ("update", varied)):
+        setattr(Scaler, name, method)
