@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
@@ -43,19 +44,25 @@ def locate(program: Program) -> Path:
 
 def run(program: Program, path: Path, rewriter: Rewriter) -> int:
     """Run to the end; the exit status. What the script raises is told as Python tells it."""
+    execute = prepare(program, path, rewriter)
+    try:
+        execute()
+    except SystemExit:
+        raise
+    except BaseException as error:
+        error = error.with_traceback(of_the_script(error.__traceback__))
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def prepare(program: Program, path: Path, rewriter: Rewriter) -> Callable[[], None]:
+    """Become the program: `__main__`, `sys.argv`, the import hook. The result runs it. Raises `ProgramError`."""
     importing.install(rewriter)
     module, code = _main(program, path, rewriter)
     sys.modules["__main__"] = module
     sys.argv = [str(path.absolute()) if program.is_module else program.name, *program.arguments]
-    try:
-        exec(code, module.__dict__)
-    except SystemExit:
-        raise
-    except BaseException as error:
-        error = error.with_traceback(_of_the_script(error.__traceback__))
-        sys.excepthook(type(error), error, error.__traceback__)
-        return 130 if isinstance(error, KeyboardInterrupt) else 1
-    return 0
+    return lambda: exec(code, module.__dict__)
 
 
 def _main(program: Program, path: Path, rewriter: Rewriter) -> tuple[ModuleType, CodeType]:
@@ -95,9 +102,14 @@ def _module_spec(name: str) -> ModuleSpec:
     return spec
 
 
-def _of_the_script(traceback: TracebackType | None) -> TracebackType | None:
-    """The part of a traceback that begins in the script."""
+def of_the_script(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of this folder: those that started the script, and hooks that it came through."""
     here = str(Path(__file__).parent)
-    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(here):
+    frames: list[TracebackType] = []
+    while traceback is not None:
+        if not traceback.tb_frame.f_code.co_filename.startswith(here):
+            frames.append(traceback)
         traceback = traceback.tb_next
-    return traceback
+    for outer, inner in zip(frames, [*frames[1:], None], strict=False):
+        outer.tb_next = inner
+    return frames[0] if frames else None

@@ -26,12 +26,16 @@ class Request:
     """With 0 the seeds that the script sets stand; another number shifts each. What it leaves alone gets it."""
     steps: int | None = None
     """Stop after so many optimizer steps (or backwards, where no optimizer is seen); None runs to the end."""
+    patience: float | None = None
+    """Stop after the first optimizer step that ends more than so many seconds after the script began."""
     pass_batches: int | None = None
     """Every pass over a loader ends after so many batches."""
     mode: str = "record"
     """`record` writes down everything; `turns` only times, and runs when it is told to; `profile` says what binds."""
     rehearse: tuple[str, ...] = ()
     """What the runtime is made to do although it would not on this machine; see `rehearsal`."""
+    jitter: float = 0.0
+    """After the first optimizer step every trained number is multiplied by one plus so much of a standard normal."""
     lines: bool = False
     """Whether to note which lines of the project's files were reached; slower."""
     protected: tuple[str, ...] = ()

@@ -1,0 +1,22 @@
+"""`__main__.py REQUEST RESULT [COMMANDS EVENTS]`: one observed run; the numbers are file descriptors for `turns`."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+_BEGAN = time.monotonic()
+
+
+def main(arguments: list[str]) -> None:
+    """Become the requested script, under observation."""
+    from autoaccel.measure.observing import starting
+
+    starting.start(*arguments[1:], began=_BEGAN)
+
+
+if __name__ == "__main__":
+    if not getattr(sys.flags, "safe_path", False):
+        # this folder, whose modules have names that others may have: the script's folder takes its place
+        sys.path[0] = __file__.rpartition("autoaccel")[0].rstrip("/\\") or "."
+    main(sys.argv)

@@ -1,0 +1,33 @@
+"""What the runtime decides while the script runs, taken from its log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from typing import Any
+
+from autoaccel.measure.observing.observation import Observation
+from autoaccel.measure.observing.record import Decision
+
+_VARIABLE = "AUTOACCEL_LOG"
+_LINE = re.compile(r"(?P<topic>.*?): (?P<value>.*?) \((?P<reason>.*)\)", re.DOTALL)
+
+
+class Decisions:
+    """Listens to the runtime's log, which goes on to the user only where the user asked for it."""
+
+    def install(self, observation: Observation) -> None:
+        self._found: list[Decision] = []
+        self._asked = bool(os.environ.get(_VARIABLE, "").strip())
+        if not self._asked:
+            os.environ[_VARIABLE] = "info"
+        logging.getLogger("autoaccel.runtime").addFilter(self._take)
+
+    def contribute(self) -> dict[str, Any]:
+        return {"decisions": tuple(self._found)}
+
+    def _take(self, record: logging.LogRecord) -> bool:
+        if said := _LINE.fullmatch(record.getMessage()):
+            self._found.append(Decision(**said.groupdict()))
+        return self._asked

@@ -1,0 +1,122 @@
+"""One observed run: what is watched, and how it ends.
+
+Nothing is ever raised through the script to stop it, since scripts catch what they like: at the last step the record is
+written on the spot, and the process ends.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from autoaccel.measure.observing import children
+from autoaccel.measure.observing.exchange import Exchange
+from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.observing.request import Request
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
+
+
+class Part(Protocol):
+    """One concern: hooks what it needs before the script starts, and has its say in the record at the end."""
+
+    def install(self, observation: Observation) -> None: ...
+
+    def contribute(self) -> dict[str, Any]:
+        """Fields of the record."""
+        ...
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a loader handed out, before anything was done with it."""
+
+    loader: int
+    value: Any
+    waited: float
+    """Seconds that the loop waited for it."""
+
+
+@dataclass
+class Events:
+    """What happens in the main process of the script, as the hooks on torch tell it. Parts add what is to be called."""
+
+    before_backward: list[Callable[[list[Tensor]], None]] = field(default_factory=list)
+    """With the roots, unscaled."""
+    after_backward: list[Callable[[], None]] = field(default_factory=list)
+    before_step: list[Callable[[Optimizer], None]] = field(default_factory=list)
+    after_step: list[Callable[[Optimizer | None], None]] = field(default_factory=list)
+    """After every step, also those that a scaler left out; with None where there is no optimizer and backwards count."""
+    batch: list[Callable[[Batch], None]] = field(default_factory=list)
+    steps: int = 0
+    backwards: int = 0
+    skipped: int = 0
+    optimizers: int = 0
+    """How many were created."""
+
+
+class Observation:
+    """The run of this process."""
+
+    def __init__(self, request: Request, exchange: Exchange, began: float) -> None:
+        self.request = request
+        self.exchange = exchange
+        self.events = Events()
+        self.marks: Counter[str] = Counter()
+        self.parts: list[Part] = []
+        self.endings: list[Callable[[str, Failure | None], None]] = []
+        """Called before the record is written."""
+        self.began = began
+        """When the process was started, by the monotonic clock."""
+        self._process = os.getpid()
+        self._ending = threading.Lock()
+
+    @property
+    def here(self) -> bool:
+        """Whether this is the script's own process, and not one that was forked from it."""
+        return os.getpid() == self._process
+
+    def mark(self, phrase: str) -> None:
+        """Note something that no good rewrite does."""
+        self.marks[phrase] += 1
+
+    def stop(self, failure: Failure) -> NoReturn:
+        """End the run because it must not go on."""
+        self.end(FAILED, failure)
+
+    def end(self, ending: str, failure: Failure | None = None) -> NoReturn:
+        """Write the record and end the process, with everything that it started."""
+        if self.here:
+            if not self._ending.acquire(blocking=False):
+                threading.Event().wait()  # another thread is about to end the process
+            try:
+                self.exchange.write_result(self.record(ending, failure).to_json())
+            except BaseException as error:
+                problem = Failure("died", f"the record could not be written: {type(error).__name__}: {error}")
+                self.exchange.write_result(Record(FAILED, problem).to_json())
+            finally:
+                children.end_all()
+        os._exit(0 if failure is None else 1)
+
+    def record(self, ending: str, failure: Failure | None = None) -> Record:
+        """What was seen up to now."""
+        for told in self.endings:
+            told(ending, failure)
+        fields: dict[str, Any] = {}
+        for part in self.parts:
+            fields.update(part.contribute())
+        events = self.events
+        return Record(
+            ending,
+            failure,
+            steps=events.steps,
+            backwards=events.backwards,
+            skipped_steps=events.skipped,
+            **fields,
+        )

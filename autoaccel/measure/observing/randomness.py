@@ -1,0 +1,121 @@
+"""Streams of random numbers: seeded before the script starts, shifted where the script seeds them, and where they end.
+
+Nothing here draws a number from a stream of the script.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from autoaccel.measure.observing.fingerprints import digest_of
+from autoaccel.measure.observing.observation import Observation
+
+Seed = Callable[..., Any]
+
+
+class Randomness:
+    """Every stream starts from the request's seed; with another one than 0 the seeds that the script sets move along."""
+
+    def install(self, observation: Observation) -> None:
+        seed = observation.request.seed
+        random.seed(seed)
+        torch.manual_seed(seed)
+        numpy = _numpy()
+        if numpy is not None:
+            numpy.random.seed(seed % 2**32)
+            numpy.random.default_rng = _fresh(numpy, seed)
+        if seed:
+            self._shift(seed, numpy)
+
+    def contribute(self) -> dict[str, Any]:
+        return {"random": streams()}
+
+    def _shift(self, shift: int, numpy: Any) -> None:
+        modules: list[tuple[Any, str]] = [
+            (random, "seed"),
+            (torch, "manual_seed"),
+            (torch.random, "manual_seed"),
+            (torch.cuda, "manual_seed"),
+            (torch.cuda, "manual_seed_all"),
+        ]
+        if numpy is not None:
+            modules.append((numpy.random, "seed"))
+        seeds: dict[int, Seed] = {}
+        for module, name in modules:
+            plain = getattr(module, name)
+            seeds.setdefault(id(plain), _shifted(plain, shift))
+            setattr(module, name, seeds[id(plain)])
+        torch.Generator = _shifting_generator(shift)  # type: ignore[misc]
+
+
+def streams() -> dict[str, str]:
+    """Where each stream stands."""
+    found: dict[str, Any] = {"python": repr(random.getstate()), "torch": torch.get_rng_state()}
+    if "numpy" in sys.modules:
+        found["numpy"] = _numpy().random.get_state()
+    if torch.cuda.is_initialized():
+        for index in range(torch.cuda.device_count()):
+            found[f"cuda:{index}"] = torch.cuda.get_rng_state(index)
+    return {name: digest_of(state) for name, state in found.items()}
+
+
+def _numpy() -> Any:
+    try:
+        import numpy
+    except ImportError:
+        return None
+    return numpy
+
+
+def _shifted(plain: Seed, shift: int) -> Seed:
+    @functools.wraps(plain)
+    def seed(*args: Any, **kwargs: Any) -> Any:
+        if args:
+            args = (moved(args[0], shift), *args[1:])
+        elif kwargs:
+            name = next(iter(kwargs))
+            kwargs[name] = moved(kwargs[name], shift)
+        return plain(*args, **kwargs)
+
+    return seed
+
+
+def moved(seed: Any, shift: int) -> Any:
+    """Another seed of the same kind; None, which asks for a random one, stays."""
+    if isinstance(seed, int):
+        return (seed + shift) % 2**32
+    if isinstance(seed, (str, bytes)):
+        return int.from_bytes(hashlib.blake2b(f"{shift} {seed!r}".encode(), digest_size=4).digest(), "big")
+    return seed
+
+
+def _fresh(numpy: Any, shift: int) -> Seed:
+    """`default_rng` whose generators depend on the request's seed, also those that the script would leave to chance."""
+    plain = numpy.random.default_rng
+    unseeded = iter(range(sys.maxsize))
+
+    @functools.wraps(plain)
+    def default_rng(seed: Any = None) -> Any:
+        if seed is None:
+            return plain(numpy.random.SeedSequence(shift % 2**32, spawn_key=(next(unseeded),)))
+        return plain(moved(seed, shift) if shift and isinstance(seed, int) else seed)
+
+    return default_rng
+
+
+def _shifting_generator(shift: int) -> type[torch.Generator]:
+    class Generator(torch.Generator):
+        """Moves seeds; is otherwise torch's."""
+
+        def manual_seed(self, seed: int) -> torch.Generator:
+            super().manual_seed(moved(seed, shift))
+            return self
+
+    return Generator

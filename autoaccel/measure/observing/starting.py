@@ -1,0 +1,53 @@
+"""Sets up an observed run: guards, torch, hooks, then the script."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+from autoaccel.measure import program
+from autoaccel.measure.observing import parts, running
+from autoaccel.measure.observing.exchange import Exchange
+from autoaccel.measure.observing.observation import Observation
+from autoaccel.measure.observing.record import FAILED, Failure
+from autoaccel.measure.observing.request import Request
+from autoaccel.measure.rewriter import Rewriter
+
+
+def start(request_file: str, result_file: str, *pipes: str, began: float) -> NoReturn:
+    """Run what a request asks for; the process ends with it."""
+    request = Request.from_json(Path(request_file).read_text(encoding="utf-8"))
+    observation = Observation(request, Exchange.of(result_file), began - age_before(began))
+    begin(observation, tuple(map(int, pipes)))
+
+
+def begin(observation: Observation, pipes: tuple[int, ...] = ()) -> NoReturn:
+    """Run in this process, however it was made; it ends with the run."""
+    request = observation.request
+    rewriter = Rewriter(Path(request.root), running.Texts(request.texts), running.tell)
+    concerns = running.concerning(rewriter)
+    sys.dont_write_bytecode = True
+    execute = None
+    try:
+        wanted = program.Program(request.script, request.arguments, request.is_module)
+        path = program.locate(wanted)
+        parts.install(observation, path, rewriter, concerns, pipes)
+        execute = program.prepare(wanted, path, rewriter)
+    except program.ProgramError as error:
+        observation.end(FAILED, Failure("cannot start", str(error)))
+    except ImportError as error:
+        observation.end(FAILED, running.failure_of(error, concerns))
+    running.run(observation, execute, concerns)
+
+
+def age_before(now: float) -> float:
+    """How long the process lived before `now`, by the monotonic clock: Python needs time to start."""
+    try:
+        started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - started - (time.monotonic() - now)
+    except (OSError, AttributeError, ValueError, IndexError):
+        return 0.0
+    return max(age, 0.0)

@@ -1,0 +1,174 @@
+"""The state that training leaves: modules with what they own, optimizers, schedulers."""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+import weakref
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from autoaccel.measure.observing import settings
+from autoaccel.measure.observing.fingerprints import digest_of, plain
+from autoaccel.measure.observing.graphs import leaves
+from autoaccel.measure.observing.naming import Names
+from autoaccel.measure.observing.observation import Observation
+from autoaccel.measure.observing.record import Entry
+from autoaccel.measure.observing.sketches import sketch
+
+PARAMETER, BUFFER, OPTIMIZER = "parameter", "buffer", "optimizer"
+
+
+class State:
+    """Finds what is trained when it is trained for the first time, gives it names, and reads it at the end."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._modules: list[weakref.ref[nn.Module]] = []
+        self._roots: dict[int, nn.Module] = {}
+        self._optimizers: dict[int, Optimizer] = {}
+        self._schedulers: list[LRScheduler] = []
+        self._leaves: list[Tensor] = []
+
+    def install(self, observation: Observation) -> None:
+        self._events = observation.events
+        self._hook_modules()
+        self._hook_schedulers()
+        observation.events.after_step.append(self._stepped)
+        observation.events.before_backward.append(self._backward)
+
+    def contribute(self) -> dict[str, Any]:
+        for module in self._roots.values():
+            self._names.give(module, type(module).__name__)
+        for number, optimizer in enumerate(self._optimizers.values(), 1):
+            self._names.give(optimizer, f"optimizer {number}")
+        for number, scheduler in enumerate(self._schedulers, 1):
+            self._names.give(scheduler, f"scheduler {number}")
+        entries = list(self._entries())
+        return {"state": tuple(entries), "settings": dict(self._settings())}
+
+    def _hook_modules(self) -> None:
+        create, restore = nn.Module.__init__, nn.Module.__setstate__
+
+        @functools.wraps(create)
+        def created(module: nn.Module, *args: Any, **kwargs: Any) -> None:
+            create(module, *args, **kwargs)
+            self._modules.append(weakref.ref(module))
+
+        @functools.wraps(restore)
+        def restored(module: nn.Module, state: Any) -> None:  # copies and what was unpickled
+            restore(module, state)
+            self._modules.append(weakref.ref(module))
+
+        nn.Module.__init__ = created  # type: ignore[method-assign]
+        nn.Module.__setstate__ = restored  # type: ignore[method-assign]
+
+    def _hook_schedulers(self) -> None:
+        known = self._schedulers
+
+        def new(kind: type[LRScheduler], *_: Any, **__: Any) -> LRScheduler:
+            scheduler = object.__new__(kind)
+            known.append(scheduler)
+            return scheduler
+
+        # not `__init__`, which some schedulers do not pass on
+        LRScheduler.__new__ = new  # type: ignore[method-assign, assignment]
+
+    def _stepped(self, optimizer: Optimizer | None) -> None:
+        if optimizer is None or id(optimizer) in self._optimizers:
+            return
+        self._optimizers[id(optimizer)] = optimizer
+        trained = {id(parameter) for parameter in _parameters(optimizer)}
+        self._find(trained, sys._getframe())  # noqa: SLF001
+
+    def _backward(self, roots: list[Tensor]) -> None:
+        if self._events.optimizers:
+            return
+        self._leaves = list(leaves(roots))
+        self._find({id(leaf) for leaf in self._leaves}, sys._getframe())  # noqa: SLF001
+
+    def _find(self, trained: set[int], frame: FrameType | None) -> None:
+        """Keep the whole modules that own what is trained, and those that the script has a name for."""
+        self._names.look(frame, trained)
+        live = [module for module in (reference() for reference in self._modules) if module is not None]
+        self._modules = [weakref.ref(module) for module in live]
+        inner = {id(child) for module in live for child in module.modules() if child is not module}
+        for module in live:
+            if id(module) in inner or id(module) in self._roots:
+                continue
+            tensors = [*module.parameters(), *module.buffers()]
+            if tensors and (self._names.of(module) or any(id(tensor) in trained for tensor in tensors)):
+                self._roots[id(module)] = module
+
+    def _entries(self) -> Iterator[Entry]:
+        seen: dict[int, str] = {}
+        for module in self._roots.values():
+            name = self._names.of(module)
+            tensors = [(PARAMETER, *each) for each in module.named_parameters()]
+            tensors += [(BUFFER, *each) for each in module.named_buffers()]
+            for kind, path, tensor in tensors:
+                if id(tensor) not in seen:
+                    seen[id(tensor)] = f"{name}.{path}"
+                    yield entry(f"{name}.{path}", kind, tensor)
+        for number, leaf in enumerate(self._leaves, 1):
+            if id(leaf) not in seen:
+                seen[id(leaf)] = self._names.give(leaf, f"tensor {number}")
+                yield entry(seen[id(leaf)], PARAMETER, leaf)
+        for optimizer in self._optimizers.values():
+            yield from self._of_optimizer(optimizer, seen)
+
+    def _of_optimizer(self, optimizer: Optimizer, seen: dict[int, str]) -> Iterator[Entry]:
+        name = self._names.of(optimizer)
+        for number, parameter in enumerate(_parameters(optimizer), 1):
+            if id(parameter) not in seen:
+                seen[id(parameter)] = self._names.give(parameter, f"{name}: parameter {number}")
+                yield entry(seen[id(parameter)], PARAMETER, parameter)
+            for key, value in optimizer.state.get(parameter, {}).items():
+                for path, tensor in _tensors(str(key), value):
+                    yield entry(f"{name}: {seen[id(parameter)]} {path}", OPTIMIZER, tensor)
+
+    def _settings(self) -> Iterator[tuple[str, str]]:
+        for module in self._roots.values():
+            yield from settings.of_module(str(self._names.of(module)), module)
+        for optimizer in self._optimizers.values():
+            yield from settings.of_optimizer(str(self._names.of(optimizer)), optimizer)
+        for scheduler in self._schedulers:
+            yield from settings.of_scheduler(str(self._names.of(scheduler)), scheduler)
+
+
+def entry(name: str, kind: str, tensor: Tensor) -> Entry:
+    """What is kept of a tensor. What cannot be read says so in its digest, which then is the same in every run."""
+    dtype, shape = str(tensor.dtype).removeprefix("torch."), ()
+    if is_lazy(tensor) or tensor.is_meta:
+        return Entry(name, kind, dtype, shape, "without data", 0.0, ())
+    shape = tuple(tensor.shape)
+    try:
+        with torch.no_grad():
+            norm, projections = sketch(plain(tensor))
+    except (RuntimeError, NotImplementedError, TypeError, ValueError):
+        norm, projections = math.nan, ()
+    return Entry(name, kind, dtype, shape, digest_of(tensor), norm, projections)
+
+
+def _parameters(optimizer: Optimizer) -> Iterator[Tensor]:
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])
+
+
+def _tensors(path: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of one value of an optimizer's state; L-BFGS keeps lists of them."""
+    if isinstance(value, Tensor):
+        yield path, value
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _tensors(f"{path}[{index}]", item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _tensors(f"{path}[{key!r}]", item)
