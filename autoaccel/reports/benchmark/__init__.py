@@ -1,0 +1,1 @@
+"""Reports of a benchmark: pure functions from what was measured to text."""
