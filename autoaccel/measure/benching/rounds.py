@@ -47,6 +47,7 @@ class Series:
     turns: list[Turn] = field(default_factory=list)
     """All turns but the first step."""
     device: str = "cpu"
+    device_name: str = ""
     losses: list[tuple[int, float]] = field(default_factory=list)
     finished: bool = False
     failure: Failure | None = None
@@ -61,7 +62,7 @@ class Series:
 
     def add(self, turn: Turn) -> None:
         self.losses += turn.losses
-        self.device = turn.device
+        self.device, self.device_name = turn.device, turn.device_name
         self.finished = turn.state == turns.FINISHED
         self.failure = turn.failure if turn.state == turns.FAILED else None
 

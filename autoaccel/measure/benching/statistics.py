@@ -81,7 +81,7 @@ def autocorrelation(values: Sequence[float]) -> float:
 
 
 def _lowest(n: int, m: int, tail: float) -> int:
-    """The index of the first of `n` values in order that the median of `m` draws exceeds with a chance below 1 - tail."""
+    """The index of the first of `n` ordered values that the median of `m` draws is at most with a chance > `tail`."""
     m -= 1 - m % 2  # of an even number of draws the median would lie between two values
     return next(index for index in range(n) if _at_most(m, (index + 1) / n) > tail)
 

@@ -1,0 +1,119 @@
+"""`autoaccel bench`: the original against the rewritten script, in turns on the same machine."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from autoaccel.cli import inputs, trials
+from autoaccel.cli.options import FilledPath, SourcePath, configuration_options, output_options, rule_options
+from autoaccel.cli.progress import Activity
+from autoaccel.cli.terminal import Terminal, terminal
+
+if TYPE_CHECKING:
+    from autoaccel.measure.benching.report import Report
+
+
+@click.command(short_help="Measure what rewriting a script gains.")
+@trials.trial_options
+@click.option(
+    "--time",
+    "seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long each contender is timed.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Make at most so many optimizer steps. Default: what the time allows.",
+)
+@click.option("--ablate", is_flag=True, help="Measure what each rule is worth, too, which takes longer.")
+@click.option("--json", "json_file", type=SourcePath(), metavar="FILE|-", help="Write all figures there.")
+@click.option("--html", "html_file", type=FilledPath(), metavar="FILE", help="Write a page with pictures there.")
+@rule_options
+@configuration_options
+@output_options
+def bench(
+    script: str,
+    arguments: tuple[str, ...],
+    is_module: bool,
+    python: str | None,
+    scratch: bool,
+    timeout: float,
+    seconds: float,
+    steps: int | None,
+    ablate: bool,
+    json_file: Path | None,
+    html_file: Path | None,
+    config: tuple[str, ...],
+    isolated: bool,
+    color: str,
+    quiet: bool,
+    verbose: bool,
+    **overrides: Any,
+) -> int:
+    """Run SCRIPT as it is and rewritten in memory, in turns over the same steps, and say what was gained.
+
+    No file of the script changes. What follows `--` are the script's own arguments.
+
+    Speed-ups are medians with 99 % intervals. The original runs once more beside itself, which shows the noise.
+    """
+    from autoaccel.config import known_rules
+    from autoaccel.measure import changes
+    from autoaccel.measure.benching import procedure
+
+    speaker = terminal(color, quiet=quiet, verbose=verbose)
+    trial = trials.prepare(script, arguments, is_module=is_module, python=python)
+    plan = inputs.plan([trial.path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides)
+    task = procedure.Task(
+        trial.request,
+        command=shlex.join(["autoaccel", *sys.argv[1:]]),
+        python=trial.python,
+        folder=trial.folder,
+        seconds=seconds,
+        steps=steps,
+        timeout=timeout,
+        ablate=ablate,
+        scratch=scratch,
+    )
+    try:
+        with Activity(speaker) as tell:
+            report = procedure.bench(task, partial(changes.find, plan=plan), known_rules(), tell)
+    except procedure.BenchError as error:
+        raise trials.gave_up(str(error), error.failure, verbose=verbose) from error
+    return 0 if _deliver(report, json_file, html_file, speaker) else 2
+
+
+def _deliver(report: Report, json_file: Path | None, html_file: Path | None, speaker: Terminal) -> bool:
+    """Show the table, unless JSON takes its place on stdout, and write the files; false where one cannot be written."""
+    from autoaccel.reports.benchmark import json, page, table
+
+    to_stdout = json_file == inputs.STDIN
+    grid = table.best_grid() if speaker.colour_out else table.plain_grid
+    text = json.render(report) if to_stdout else table.render(report, grid=grid)
+    speaker.product((text if speaker.colour_out and not to_stdout else click.unstyle(text)).encode(errors="replace"))
+    written = True
+    if json_file is not None and not to_stdout:
+        written = _written(json_file, json.render(report), speaker)
+    if html_file is not None:
+        written = _written(html_file, page.page(report), speaker) and written
+    return written
+
+
+def _written(path: Path, text: str, speaker: Terminal) -> bool:
+    try:
+        path.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        speaker.fail(f"{path}: cannot write: {error.strerror or error}")
+        return False
+    speaker.say(f"{path} written")
+    return True

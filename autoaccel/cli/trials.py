@@ -1,0 +1,91 @@
+"""What `verify` and `bench` share: a script of the user's that is run under observation, several times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from autoaccel.measure.observing.record import Failure
+    from autoaccel.measure.observing.request import Request
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What to run."""
+
+    request: Request
+    """The original."""
+    python: str
+    """The interpreter that it is for."""
+    folder: Path
+    """Its working directory."""
+    path: Path
+    """A file of the project, whose configuration governs: the script, where it is known without running anything."""
+
+
+def trial_options(command: Command) -> Command:
+    """What to run, and how."""
+    for option in reversed(
+        [
+            click.argument("script", metavar="SCRIPT", type=click.Path()),
+            click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS]...", type=click.UNPROCESSED),
+            click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module, as with `python -m`."),
+            click.option("--python", metavar="PYTHON", help="Run the script with this one. Default: one with torch."),
+            click.option("--scratch", is_flag=True,
+                         help="Run in copies of the working directory: for scripts that write over their files."),
+            click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True,
+                         metavar="SECONDS", help="Give up on a script that makes no step for so long."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def prepare(script: str, arguments: tuple[str, ...], *, is_module: bool, python: str | None) -> Trial:
+    """Find out what to run. Raises `click.ClickException`."""
+    from autoaccel.measure import interpreters, launching
+    from autoaccel.measure.observing.request import Request
+    from autoaccel.measure.rewriter import project_root
+
+    path, folder = _path(script, is_module=is_module), Path.cwd()
+    root = project_root(path if path.is_dir() else path.parent)
+    try:
+        chosen = interpreters.choose(python)
+    except interpreters.InterpreterError as error:
+        raise click.ClickException(str(error)) from error
+    request = Request(script, arguments, is_module, root=str(root), protected=tuple(launching.protected(folder, root)))
+    return Trial(request, str(chosen.path), folder, path)
+
+
+def gave_up(message: str, failure: Failure | None, *, verbose: bool) -> click.ClickException:
+    """The error for a script that went wrong; `verbose` shows its own traceback at once."""
+    if verbose and failure is not None and failure.traceback.strip():
+        click.echo(failure.traceback.rstrip(), err=True)
+    return click.ClickException(message)
+
+
+def _path(script: str, *, is_module: bool) -> Path:
+    if is_module:
+        return _of_module(script)
+    path = Path(script)
+    if script == "-":
+        raise click.UsageError("a script on disk is needed; `-` is none")
+    if path.is_dir():
+        raise click.ClickException(f"{path}: is a folder; give a script")
+    if not path.is_file():
+        raise click.ClickException(f"{path}: no such file")
+    return path
+
+
+def _of_module(name: str) -> Path:
+    """Where a module of the working directory is; importing its packages is not for this process."""
+    place = Path(*name.split("."))
+    found = (each for each in (place.with_suffix(".py"), place / "__main__.py") if each.is_file())
+    return next(found, Path.cwd())

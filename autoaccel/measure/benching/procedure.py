@@ -1,0 +1,290 @@
+"""A benchmark from the first look at the script to the report."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoaccel.measure import failures, launching, scratch
+from autoaccel.measure.benching import ablation, diagnosis, figures, statistics
+from autoaccel.measure.benching.break_even import NEVER, break_even
+from autoaccel.measure.benching.contenders import Observed
+from autoaccel.measure.benching.machine import facts, free_memory, load
+from autoaccel.measure.benching.report import BreakEven, Column, Diagnosis, Interval, Report
+from autoaccel.measure.benching.rounds import Rounds, Series, take_turns
+from autoaccel.measure.changes import Change, Changes
+from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.observing.request import Request
+from autoaccel.rewriting.rule import Rule
+
+ORIGINAL, AGAIN, REWRITTEN = "original", "again", "rewritten"
+
+_FIRST_LOOK = 2  # steps: enough to see which files are imported, and whether the script trains at all
+_FEW_BLOCKS = 10
+_BUSY = 0.5  # of the cores, by the load average: then others have much to do here, too
+
+
+class BenchError(ValueError):
+    """A script that cannot be measured; the message is one line."""
+
+    def __init__(self, message: str, failure: Failure | None = None) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to measure, and for how long."""
+
+    request: Request
+    """The original."""
+    command: str
+    python: str
+    folder: Path
+    seconds: float
+    """Of each contender's own time, warm-up excluded."""
+    steps: int | None = None
+    timeout: float | None = None
+    ablate: bool = False
+    scratch: bool = False
+
+
+Tell = Callable[[str, float | None], None]
+"""Gets what is going on and, where it is known, how much of it is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    name: str
+    changes: tuple[Change, ...]
+    texts: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What became of contenders that ran side by side."""
+
+    rounds: Rounds
+    candidates: tuple[_Candidate, ...]
+    records: dict[str, Record | None]
+    busy: dict[str, float | None]
+
+    def series(self, name: str) -> Series | None:
+        return next((each for each in self.rounds.series if each.name == name), None)
+
+
+def bench(task: Task, find: Callable[[Iterable[Path]], Changes], rules: Collection[Rule], tell: Tell) -> Report:
+    """Measure. `find` says what rules would change in files. Raises `BenchError`, and what `find` raises."""
+    return _Bench(task, find, rules, tell).run()
+
+
+class _Bench:
+    def __init__(
+        self, task: Task, find: Callable[[Iterable[Path]], Changes], rules: Collection[Rule], tell: Tell
+    ) -> None:
+        self.task, self.find, self.rules, self.tell = task, find, rules, tell
+        self.notes: list[str] = []
+        self.noise = 1.0
+
+    def run(self) -> Report:
+        self._look_at_load()
+        first = self._first_look()
+        self.tell("looking for what can be rewritten", None)
+        changes = self.find(Path(each) for each in first.files)
+        self.notes += changes.problems
+        found = self._diagnosis({each.record.code for each in changes})
+        outcome = self._side_by_side(self._main(changes), self.task.seconds)
+        columns = self._columns(outcome)
+        even = self._break_even(outcome, columns)
+        measured = {frozenset(changes.all): each.speedup for each in columns if each.name == REWRITTEN}
+        if self.task.ablate:
+            columns += self._ablated(changes, columns[0], measured)
+        self._notes(outcome, columns)
+        return Report(
+            script=self.task.request.script,
+            command=self.task.command,
+            machine=facts(first, outcome.rounds.series[0].device_name),
+            diagnosis=found,
+            columns=tuple(columns),
+            break_even=even,
+            contributions=ablation.contributions(changes, measured) if self.task.ablate else (),
+            notes=tuple(self.notes),
+            level=statistics.LEVEL,
+        )
+
+    # -- before
+
+    def _look_at_load(self) -> None:
+        busy = load()
+        if busy is not None and busy > _BUSY:
+            cores = os.cpu_count() or 1
+            self.notes.append(f"the machine was not idle: a load of {busy * cores:.1f} on {cores} cores at the start")
+
+    def _first_look(self) -> Record:
+        """The original for a moment: its files, whether it trains at all; and the disk's cache is warm afterwards."""
+        self.tell("a first look at the original", None)
+        record = self._observe(dataclasses.replace(self.task.request, steps=_FIRST_LOOK))
+        if record.failure is not None:
+            raise BenchError(self._line(record.failure), record.failure)
+        if told := failures.without_training(record, script=self.task.request.script):
+            raise BenchError(told)
+        return record
+
+    def _diagnosis(self, found: Collection[str]) -> Diagnosis | None:
+        self.tell("what binds the original", None)
+        record = self._observe(dataclasses.replace(self.task.request, mode="profile"))
+        if record.ending == FAILED:
+            self.notes.append("what binds the script could not be found out")
+        return diagnosis.diagnose(record.profile, self.rules, found)
+
+    def _observe(self, request: Request) -> Record:
+        task = self.task
+        with contextlib.ExitStack() as stack:
+            request, folder = self._placed(request, stack)
+            return launching.observe(request, python=task.python, environment={}, folder=folder, timeout=task.timeout)
+
+    def _placed(self, request: Request, stack: contextlib.ExitStack) -> tuple[Request, Path]:
+        """Where a run takes place: in a copy of the working directory where that was asked for."""
+        if not self.task.scratch:
+            return request, self.task.folder
+        copy = stack.enter_context(scratch.copy(self.task.folder, Path(request.root)))
+        return copy.request(request), copy.folder
+
+    # -- turns
+
+    def _main(self, changes: Changes) -> list[_Candidate]:
+        candidates = [_Candidate(ORIGINAL, (), {}), _Candidate(AGAIN, (), {})]
+        if changes.all:
+            candidates.append(_Candidate(REWRITTEN, changes.all, changes.texts()))
+        else:
+            self.notes.append("no rule changes anything here: the original was measured against itself only")
+        return candidates
+
+    def _side_by_side(self, candidates: Sequence[_Candidate], seconds: float) -> _Outcome:
+        task = self.task
+        with contextlib.ExitStack() as stack:
+            running = []
+            for each in candidates:
+                request = dataclasses.replace(task.request, texts=each.texts)
+                request, folder = self._placed(request, stack)
+                contender = Observed(
+                    each.name, request, python=task.python, environment={}, folder=folder, timeout=task.timeout
+                )
+                running.append(stack.enter_context(contender))
+            rounds = take_turns(running, seconds=seconds, steps=task.steps, tell=self._told)
+            for series in rounds.series:
+                self._judge_ending(series)
+            block = rounds.block
+            busy = {one.name: _busy(one, series, block) for one, series in zip(running, rounds.series, strict=True)}
+            self.tell("ending all runs", None)
+            records = {one.name: one.end() for one in running}
+            return _Outcome(rounds, tuple(candidates), records, busy)
+
+    def _told(self, name: str, steps: int, share: float) -> None:
+        self.tell(f"{name}: {steps} step{'s' * (steps != 1)}", share)
+
+    def _judge_ending(self, series: Series) -> None:
+        """Raises `BenchError` where there is nothing to compare."""
+        if series.failure is None:
+            return
+        line = self._line(series.failure)
+        if series.name in (ORIGINAL, REWRITTEN):
+            raise BenchError(f"{series.name}: {line}" if series.name != ORIGINAL else line, series.failure)
+        self.notes.append(f"{series.name} failed after {series.steps} steps and is not shown: {line}")
+
+    def _line(self, failure: Failure) -> str:
+        return failures.line(failure, script=self.task.request.script, python=self.task.python)
+
+    # -- afterwards
+
+    def _columns(self, outcome: _Outcome) -> list[Column]:
+        """Of those that did not fail. Raises `BenchError`."""
+        columns = []
+        for series, candidate in zip(outcome.rounds.series, outcome.candidates, strict=True):
+            if series.failure is not None:
+                continue
+            try:
+                column = figures.column(
+                    series,
+                    outcome.rounds,
+                    changes=len(candidate.changes),
+                    record=outcome.records[series.name],
+                    busy=outcome.busy[series.name],
+                    noise=1.0 if series.name in (ORIGINAL, AGAIN) else self.noise,
+                )
+            except figures.TooShortError as error:
+                raise BenchError(f"{Path(self.task.request.script).name}: {series.name} {error}") from error
+            if series.name == AGAIN:
+                self.noise = column.speedup.median
+            columns.append(column)
+        return columns
+
+    def _break_even(self, outcome: _Outcome, columns: Sequence[Column]) -> BreakEven:
+        original, again, rewritten = (outcome.series(name) for name in (ORIGINAL, AGAIN, REWRITTEN))
+        column = next((each for each in columns if each.name == REWRITTEN), None)
+        if original is None or rewritten is None or column is None:
+            return NEVER
+        chance = 0.02 * original.first
+        if again is not None and again.failure is None:
+            chance = max(chance, abs(again.first - original.first))
+        return break_even(
+            _from_start(original),
+            _from_start(rewritten),
+            speedup=column.speedup,
+            step=(columns[0].step_seconds.median, column.step_seconds.median),
+            start=chance,
+        )
+
+    def _ablated(self, changes: Changes, original: Column, measured: dict[frozenset[Change], Interval]) -> list[Column]:
+        columns: list[Column] = []
+        room = ablation.room(free_memory(), original.host_memory)
+        for group in ablation.groups(ablation.subsets(changes), room):
+            candidates = [
+                _Candidate(ORIGINAL, (), {}),
+                *(_Candidate(each.name, each.changes, changes.texts(each.changes)) for each in group),
+            ]
+            found = self._columns(self._side_by_side(candidates, self.task.seconds))[1:]
+            columns += found
+            of_name = {each.name: frozenset(each.changes) for each in group}
+            measured.update({of_name[each.name]: each.speedup for each in found})
+        return columns
+
+    def _notes(self, outcome: _Outcome, columns: Sequence[Column]) -> None:
+        original = outcome.rounds.series[0]
+        if original.finished:
+            self.notes.append(f"the original ended by itself after {original.steps} steps")
+        for series in outcome.rounds.series[1:]:
+            if series.finished and series.steps < original.steps:
+                self.notes.append(f"{series.name} ended by itself after {series.steps} steps, the original did not")
+        if len(columns[0].blocks) < _FEW_BLOCKS:
+            self.notes.append(
+                f"only {len(columns[0].blocks)} blocks of steps were timed, so intervals are wide; --time makes it more"
+            )
+        rewritten = next((each for each in columns if each.name == REWRITTEN), None)
+        if rewritten is not None:
+            self._compare_sums(columns[0], rewritten)
+
+    def _compare_sums(self, original: Column, rewritten: Column) -> None:
+        """Evaluation and epochs' ends happen in few blocks: the median does not see them, the sum does."""
+        count = min(len(original.step_times), len(rewritten.step_times))
+        together = sum(original.step_times[:count]) / sum(rewritten.step_times[:count])
+        if not rewritten.speedup.contains(together):
+            self.notes.append(
+                f"over all {count} timed steps together, rewritten is {together:.2f} times as fast as the original: "
+                "some steps, such as those with an evaluation, differ from the median one"
+            )
+
+
+def _busy(contender: Observed, series: Series, block: int) -> float | None:
+    """How busy the device is, over one more block of steps, which is not timed."""
+    if series.over or series.device == "cpu":
+        return None
+    return contender.run(block, busy=True).busy
+
+
+def _from_start(series: Series) -> list[float]:
+    return [series.first, *(seconds for turn in series.turns for seconds in turn.times)]
