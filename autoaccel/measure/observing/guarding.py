@@ -1,0 +1,367 @@
+"""Files that were there before the run are there, unchanged, after it.
+
+An audit hook sees whatever Python opens for writing, removes or renames, before it happens; `writers` adds what opens
+files below Python. A run that is about to change an older file ends instead, with no chance for the script to object.
+What is new is written down, so that it can be removed after the run. Processes that are forked, or started by
+`multiprocessing`, are guarded too; other programs that the script starts are not.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing.spawn
+import os
+import signal
+import stat
+import sys
+import sysconfig
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from autoaccel.measure.observing import writers
+from autoaccel.measure.observing.exchange import FILE, FOLDER, REMOVED_FOLDER, Exchange, write_whole
+from autoaccel.measure.observing.record import Failure
+
+OVERWRITES = "overwrites"
+
+_CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+# Where programs leave what they can make again. Variables name folders, the rest is below the home folder.
+_FREE_VARIABLES = (
+    "XDG_CACHE_HOME",
+    "TORCH_HOME",
+    "HF_HOME",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TRITON_CACHE_DIR",
+    "MPLCONFIGDIR",
+)
+_FREE_AT_HOME = (".cache", ".triton", ".nv", ".config/matplotlib", "Library/Caches")
+_FREE = ("/tmp", "/var/tmp", "/dev", "/proc", "/sys", "/run")
+
+
+class Guard:
+    """Decides about each change, and keeps the list of what is new."""
+
+    def __init__(
+        self, protected: Sequence[str], exchange: Exchange, main: int, stop: Callable[[Failure], NoReturn] | None
+    ) -> None:
+        self._exchange = exchange
+        self._main = main
+        """The script's own process, which alone can `stop`."""
+        self._stop = stop
+        self._places = _places(protected)
+        self._new: dict[str, str] = {}
+        self._journal = os.open(exchange.written, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        self._read = 0
+        self._began = os.stat(exchange.request).st_mtime_ns  # noqa: PTH116 - no objects in what every open goes through
+        self._connecting = threading.local()
+        self._events: dict[str, Callable[..., None]] = {
+            "os.remove": self._remove,
+            "os.rename": self._rename,
+            "os.rmdir": self._remove_folder,
+            "os.mkdir": self._make_folder,
+            "os.truncate": self._truncate,
+            "os.link": self._link,
+            "os.symlink": self._link,
+            "shutil.rmtree": self._remove_tree,
+            "sqlite3.connect": self._connect,
+            "sqlite3.connect/handle": self._connected,
+        }
+
+    def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """What Python calls for every event that can be audited: most are none of ours."""
+        if event == "open":
+            if (arguments[2] or 0) & _CHANGES:
+                self.open(arguments[0])
+            return
+        answer = self._events.get(event)
+        if answer is not None:
+            answer(*arguments)
+
+    def open(self, path: Any) -> None:
+        """A file is about to be opened in order to be changed or created."""
+        name = _name(path)
+        if name is not None:
+            self._write(os.path.realpath(name), "overwrite")
+
+    def written(self) -> tuple[str, ...]:
+        """The files that are new, of all processes."""
+        self._catch_up()
+        return tuple(sorted(path for path, kind in list(self._new.items()) if kind == FILE and os.path.lexists(path)))
+
+    def _write(self, path: str, verb: str) -> None:
+        if not self._watched(path):
+            return
+        if os.path.lexists(path):
+            self._keep(path, verb)
+        else:
+            self._note(FILE, path)
+
+    def _keep(self, path: str, verb: str) -> None:
+        """The run ends here if a file is older than it."""
+        if self._is_old(path):
+            self._refuse(path, verb)
+
+    def _is_old(self, path: str) -> bool:
+        if not self._watched(path) or self._is_new(path):
+            return False
+        try:
+            status = os.lstat(path)
+        except OSError:
+            return False
+        if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+            # A program that the script started may have made it.
+            return status.st_ctime_ns <= self._began and not (path.endswith(".lock") and status.st_size == 0)
+        return False
+
+    def _watched(self, path: str) -> bool:
+        """Whether changes at a path matter: of the folders that are named, the innermost decides."""
+        if "__pycache__" in path or path.endswith((".pyc", ".pyo")):
+            return False
+        return next((matters for folder, matters in self._places if path.startswith(folder)), False)
+
+    def _is_new(self, path: str) -> bool:
+        if path in self._new:
+            return True
+        self._catch_up()
+        return path in self._new
+
+    def _catch_up(self) -> None:
+        """Read what other processes of the run wrote down."""
+        size = os.fstat(self._journal).st_size
+        if size > self._read:
+            text = os.pread(self._journal, size - self._read, self._read)
+            self._read = size
+            for line in text.splitlines():
+                kind, path = json.loads(line)
+                if kind != REMOVED_FOLDER:
+                    self._new[path] = kind
+
+    def _note(self, kind: str, path: str) -> None:
+        if self._new.get(path) != kind:
+            self._new[path] = kind
+            self._write_down(kind, path)
+
+    def _write_down(self, kind: str, path: str) -> None:
+        os.write(self._journal, json.dumps([kind, path]).encode() + b"\n")
+
+    # -- events
+
+    def _remove(self, path: Any, folder: int = -1) -> None:
+        self._keep(_entry(path, folder), "remove")
+
+    def _rename(self, source: Any, target: Any, source_folder: int = -1, target_folder: int = -1) -> None:
+        old, new = _entry(source, source_folder), _entry(target, target_folder)
+        if os.path.isdir(old):  # noqa: PTH112
+            if self._watched(old) and not self._is_new(old):
+                self._refuse(old, "move")
+            for path, kind in [(old, FOLDER), *self._new.items()] if self._watched(new) else ():
+                if path == old or path.startswith(old + os.sep):
+                    self._note(kind, new + path[len(old) :])
+            return
+        self._keep(old, "move")
+        self._write(new, "overwrite")
+
+    def _remove_folder(self, path: Any, folder: int = -1) -> None:
+        entry = _entry(path, folder)
+        if self._watched(entry) and not self._is_new(entry):
+            self._write_down(REMOVED_FOLDER, entry)  # only an empty one can be removed: it is made again after the run
+
+    def _make_folder(self, path: Any, _mode: int = 0, folder: int = -1) -> None:
+        entry = _entry(path, folder)
+        if self._watched(entry) and not os.path.lexists(entry):
+            self._note(FOLDER, entry)
+
+    def _truncate(self, path: Any, _length: int = 0) -> None:
+        self.open(path)
+
+    def _link(self, _source: Any, target: Any, *folders: int) -> None:
+        entry = _entry(target, folders[-1] if folders else -1)
+        if self._watched(entry) and not os.path.lexists(entry):
+            self._note(FILE, entry)
+
+    def _remove_tree(self, path: Any, folder: int | None = None) -> None:
+        top = _entry(path, -1 if folder is None else folder)
+        if not self._watched(top):
+            return
+        for place, _, files in os.walk(top):
+            for name in files:
+                self._keep(os.path.join(place, name), "remove")  # noqa: PTH118
+
+    def _connect(self, database: Any) -> None:
+        """A database is only read as long as nothing is written: what the connection does decides."""
+        name = _name(database)
+        path = "" if name is None or name in ("", ":memory:") else os.path.realpath(_file_of(name))
+        self._connecting.old = path if path and self._is_old(path) else None
+        if path and self._watched(path) and not os.path.lexists(path):
+            for ending in ("", "-journal", "-wal", "-shm"):
+                self._note(FILE, path + ending)
+
+    def _connected(self, connection: Any) -> None:
+        path = getattr(self._connecting, "old", None)
+        if path is not None:
+            connection.set_authorizer(_Authorizer(self, path))
+
+    # -- the end
+
+    def refuse(self, path: str) -> NoReturn:
+        """End the run before a file is overwritten."""
+        self._refuse(path, "overwrite")
+
+    def _refuse(self, path: str, verb: str) -> NoReturn:
+        where, lines = _script(sys._getframe(1))  # noqa: SLF001 - the documented way to see one's callers
+        here = os.path.realpath(os.curdir) + os.sep
+        shown, remedy = (path[len(here) :], "; --scratch runs in a copy") if path.startswith(here) else (path, "")
+        message = f"would {verb} {shown}, which was there before the run{remedy}"
+        failure = Failure(OVERWRITES, message, where, lines)
+        if os.getpid() == self._main and self._stop is not None:
+            self._stop(failure)
+        content = {"kind": failure.kind, "message": message, "where": where, "traceback": lines}
+        write_whole(self._exchange.failure, json.dumps(content))
+        os.kill(self._main, signal.SIGKILL)
+        os._exit(1)
+
+
+class _Authorizer:
+    """Allows a connection to read. The numbers are SQLite's own, which Python does not name.
+
+    Creating is let through: `CREATE TABLE IF NOT EXISTS` asks even if it does nothing, and filling a table asks again.
+    """
+
+    _WRITES = frozenset({9, 10, 11, 16, 17, 18, 23, 26, 27, 28, 30})
+
+    def __init__(self, guard: Guard, path: str) -> None:
+        self._guard = guard
+        self._path = path
+
+    def __call__(self, action: int, table: str | None, *rest: str | None) -> int:
+        if action in self._WRITES and "temp" not in rest and not (table or "").startswith("sqlite_"):
+            self._guard.refuse(self._path)
+        return 0
+
+
+_guards: list[Guard] = []
+
+
+def install(protected: Sequence[str], exchange: Exchange, stop: Callable[[Failure], NoReturn]) -> None:
+    """Guard this process, and those that it forks or starts by `multiprocessing`.
+
+    `stop` ends this process at once and does not return; in other processes the guard itself does that, and tells the
+    process that started the run.
+    """
+    _install(protected, exchange, os.getpid(), stop)
+
+
+def guard_torch() -> None:
+    """Watch what torch writes without Python; to be called once it is imported."""
+    for guard in _guards:
+        writers.watch_torch(guard.open)
+
+
+def written() -> tuple[str, ...]:
+    """The files that the run created, in all of its processes."""
+    return tuple(path for guard in _guards for path in guard.written())
+
+
+def _install(
+    protected: Sequence[str], exchange: Exchange, main: int, stop: Callable[[Failure], NoReturn] | None
+) -> None:
+    guard = Guard(protected, exchange, main, stop)
+    _guards.append(guard)
+    sys.addaudithook(guard.hook)
+    writers.watch_imports(guard.open)
+    prepare = multiprocessing.spawn.get_preparation_data
+
+    def prepared(name: str) -> dict[str, Any]:
+        # A key of its own, which the new process unpickles and otherwise ignores.
+        return {"autoaccel guard": _InNewProcess(tuple(protected), str(exchange.folder), main), **prepare(name)}
+
+    vars(multiprocessing.spawn)["get_preparation_data"] = prepared
+
+
+class _InNewProcess:
+    """Guards the process in which it is unpickled."""
+
+    def __init__(self, protected: tuple[str, ...], folder: str, main: int) -> None:
+        self._arguments = protected, folder, main
+
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[tuple[str, ...], str, int]]:
+        return _install_in_new_process, self._arguments
+
+
+def _install_in_new_process(protected: tuple[str, ...], folder: str, main: int) -> None:
+    _install(protected, Exchange(Path(folder)), main, None)
+
+
+# -- paths
+
+
+def _places(protected: Sequence[str]) -> list[tuple[str, bool]]:
+    """Folders, each with the separator at its end, and whether changes below them matter; inner ones first."""
+    free = [*_FREE, tempfile.gettempdir(), *(os.environ.get(name, "") for name in _FREE_VARIABLES)]
+    free += [os.path.expanduser(os.path.join("~", name)) for name in _FREE_AT_HOME]  # noqa: PTH111, PTH118
+    places = {_with_separator(folder): False for folder in free if folder}
+    places |= {_with_separator(folder): True for folder in protected}
+    return sorted(places.items(), key=lambda place: len(place[0]), reverse=True)
+
+
+def _with_separator(folder: str) -> str:
+    return os.path.realpath(folder).rstrip(os.sep) + os.sep
+
+
+def _name(path: Any) -> str | None:
+    """A path as text; None for a file that is already open."""
+    if isinstance(path, int):
+        return None
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        return None
+
+
+def _file_of(database: str) -> str:
+    return database[len("file:") :].partition("?")[0] if database.startswith("file:") else database
+
+
+def _entry(path: Any, folder: int = -1) -> str:
+    """Where an entry of a folder is: links on the way are followed, but it may be a link itself."""
+    name = os.fsdecode(path)
+    if folder >= 0 and not os.path.isabs(name):  # noqa: PTH117
+        name = os.path.join(f"/proc/self/fd/{folder}" if sys.platform == "linux" else f"/dev/fd/{folder}", name)  # noqa: PTH118
+    head, tail = os.path.split(name.rstrip(os.sep))
+    return os.path.join(os.path.realpath(head or os.curdir), tail)  # noqa: PTH118
+
+
+# -- the place in the script
+
+
+def _script(frame: FrameType | None) -> tuple[str, str]:
+    """`file:line` of the innermost frame that is the script's own, and the traceback down to it."""
+    frames = list(_frames(frame))
+    own = [index for index, each in enumerate(frames) if _is_own(each.f_code.co_filename)]
+    if not own:
+        return "", ""
+    inner, outer = own[0], own[-1]
+    shown = [(each, each.f_lineno) for each in reversed(frames[inner : outer + 1])]
+    lines = traceback.StackSummary.extract(iter(shown)).format()
+    path = frames[inner].f_code.co_filename
+    return f"{os.path.basename(path)}:{frames[inner].f_lineno}", "Traceback (most recent call last):\n" + "".join(lines)  # noqa: PTH119
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _is_own(path: str) -> bool:
+    if path.startswith("<") or "site-packages" in path or "dist-packages" in path:
+        return False
+    library, tool = sysconfig.get_path("stdlib"), str(Path(__file__).parent.parent.parent)
+    real = os.path.realpath(path)
+    return not path.startswith((library, tool)) and not real.startswith((library, os.path.realpath(tool)))
