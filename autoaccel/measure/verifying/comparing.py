@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from autoaccel.measure.observing.record import FAILED, Entry, Loss, Pass, Record
 
+SKIPPED = "step left out because gradients overflowed"
 Fact = tuple[str, str]
 """A kind and a name."""
 
@@ -137,7 +138,7 @@ def facts(record: Record) -> dict[Fact, str]:
     found: dict[Fact, str] = {
         ("count", "step"): str(record.steps),
         ("count", "backward"): str(record.backwards),
-        ("count", "step left out because gradients overflowed"): str(record.skipped_steps),
+        ("count", SKIPPED): str(record.skipped_steps),
         ("count", "optimizer"): str(record.optimizers),
     }
     for loader in dict.fromkeys(each.loader for each in record.passes):

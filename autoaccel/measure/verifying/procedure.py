@@ -1,0 +1,476 @@
+"""The procedure of `verify`: which runs are made, in which order, and what follows from them.
+
+The original is run twice, for what does not repeat itself cannot be compared. Then everything is rewritten and
+rehearsed at once (`observing.rehearsal`): the runtime does all that it does on a GPU, in a form that is bit-equal to
+the original where the rewriting is right. One run tells, then; only where it differs are changes judged in groups.
+What changes the numbers is run as this machine runs it, under several seeds, and must lie within the spread of the
+original.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoaccel.measure.changes import Change, Changes
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
+from autoaccel.measure.observing.request import COMPILE, REHEARSALS, WORKERS, Request
+from autoaccel.measure.verifying import comparing, spread
+from autoaccel.measure.verifying.bisecting import Culprit, bisect
+from autoaccel.measure.verifying.comparing import Difference, Reference
+from autoaccel.measure.verifying.report import Numerics, Outcome, Report, Verdict
+from autoaccel.measure.verifying.trials import Runner, Trials
+from autoaccel.rewriting.finding import Tier
+
+STEPS = 40
+SEEDS = 8
+"""At most; three are enough where the rewritten script is close to the original."""
+PATIENCE = 8.0
+"""Seconds of training after which a run is long enough; a verification makes about ten."""
+
+_FEWEST_STEPS = 5
+_SHORT_PASS = 3  # batches, where passes are cut short to reach what comes after them
+_CALM = tuple(each for each in REHEARSALS if each != WORKERS)
+_EAGER = tuple(each for each in _CALM if each != COMPILE)
+
+ChangesOf = Callable[[Sequence[Path]], Changes]
+Verdicts = Sequence[Difference]
+
+
+class CannotVerifyError(ValueError):
+    """Nothing can be said about this script. The message is one line; `failure` is why, if the script failed."""
+
+    def __init__(self, message: str, failure: Failure | None = None) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a verification goes."""
+
+    steps: int = STEPS
+    seeds: int = SEEDS
+    patience: float | None = PATIENCE
+    """None: however long the steps take."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One way to run the script, and what it does then."""
+
+    name: str
+    asked: Mapping[str, object]
+    reference: Reference
+    reached: Mapping[str, Collection[int]]
+
+
+@dataclass(slots=True)
+class _State:
+    """What is known so far of each change."""
+
+    good: tuple[Change, ...]
+    failed: dict[Change, tuple[Sequence[Difference], tuple[Change, ...]]] = field(default_factory=dict)
+    random: dict[Change, str] = field(default_factory=dict)
+    """Changes that draw other random numbers, and what shows it."""
+    loose: set[Change] = field(default_factory=set)
+    """Changes that are not bit-equal as graphs."""
+    notes: list[str] = field(default_factory=list)
+
+
+def verify(
+    request: Request,
+    changes_of: ChangesOf,
+    runner: Runner,
+    *,
+    limits: Limits | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> tuple[Report, Changes]:
+    """Verify one script; also what its changes are. `changes_of` gets the project files that the script ran or
+    imported. Raises `CannotVerifyError`."""
+    return _Procedure(Trials(request, runner, tell), limits or Limits()).run(changes_of)
+
+
+class _Procedure:
+    def __init__(self, trials: Trials, limits: Limits) -> None:
+        self.trials = trials
+        self.limits = limits
+        self.began = time.monotonic()
+
+    def run(self, changes_of: ChangesOf) -> tuple[Report, Changes]:
+        first, asked = self._first_run()
+        changes = self.trials.changes = changes_of([Path(name) for name in first.files])
+        state = _State(changes.all)
+        state.notes.extend(changes.problems)
+        if changes.later:
+            state.notes.append(
+                f"{len(changes.later)} more would be found in the rewritten files; they are not verified"
+            )
+        views = self._views(first, asked, changes) if changes.all else []
+        for view in views:
+            self._exact(view, state)
+            self._with_workers(view, state)
+            self._on_accelerator(view, state)
+            self._unsteady(view, state)
+        numerics, here = self._numerics(views, state) if views else (None, first)
+        reference = views[0].reference if views else comparing.reference([first])
+        report = Report(
+            script=self.trials.request.script,
+            outcomes=tuple(self._outcome(each, state, views, numerics) for each in changes),
+            steps=first.steps or first.backwards,
+            complete=first.ending == FINISHED,
+            repeats=reference.repeats,
+            device=first.device,
+            torch=first.torch,
+            python=first.python,
+            seconds=time.monotonic() - self.began,
+            trials=tuple(self.trials.noted),
+            numerics=numerics,
+            decisions=here.decisions,
+            notes=tuple(state.notes),
+        )
+        return report, changes
+
+    # -- the original
+
+    def _first_run(self) -> tuple[Record, dict[str, object]]:
+        """It says how many steps there is time for."""
+        steps = self.limits.steps
+        first = self.trials.original("original", steps=steps, patience=self.limits.patience)
+        self._check(first)
+        made = first.steps or first.backwards
+        if first.ending == FINISHED or made >= steps:
+            return first, {"steps": steps}
+        if made >= _FEWEST_STEPS:
+            return first, {"steps": made}
+        first = self.trials.original("original", steps=_FEWEST_STEPS)
+        self._check(first)
+        return first, {"steps": _FEWEST_STEPS}
+
+    def _check(self, record: Record) -> None:
+        if record.ending == FAILED:
+            assert record.failure is not None
+            raise CannotVerifyError(comparing.failed(record), record.failure)
+        if not record.steps and not record.backwards:
+            raise CannotVerifyError("it trains nothing: there was neither a backward nor an optimizer step")
+
+    def _views(self, first: Record, asked: dict[str, object], changes: Changes) -> list[View]:
+        """The script as it is and, where that does not reach every change, with its passes cut short."""
+        again = self.trials.original("original again", lines=True, **asked)
+        self._check(again)
+        runs = [first, again]
+        reference = comparing.reference(runs)
+        if not reference.repeats:
+            runs.append(self.trials.original("original once more", **asked))
+            self._check(runs[-1])
+            reference = comparing.reference(runs)
+        self.trials.judged(_how_it_repeats(reference))
+        views = [View("", asked, reference, again.reached)]
+        if all(each.is_reached(again.reached) for each in changes):
+            return views
+        cut = {**asked, "pass_batches": _SHORT_PASS}
+        short = self.trials.original("original, passes cut short", lines=True, **cut)
+        self.trials.judged("" if short.ending == FAILED else "for comparison")
+        more = any(each.is_reached(short.reached) and not each.is_reached(again.reached) for each in changes)
+        if short.ending != FAILED and more and reference.repeats:
+            same = comparing.reference([short])
+            views.append(View(", passes cut short", cut, _as_steady_as(same, reference), short.reached))
+        return views
+
+    # -- bit-equal
+
+    def _exact(self, view: View, state: _State) -> None:
+        """Find the changes that are not bit-equal; those that may draw other random numbers are put aside."""
+        if not self._differences(view, state.good, REHEARSALS):
+            return
+        base = [each for each in state.good if each not in state.random and each not in state.loose]
+
+        def probe(chosen: Sequence[Change]) -> Verdicts | None:
+            return self._differences(view, chosen, _CALM) or None
+
+        found = bisect(base, probe, self.trials.changes.needs)
+        for culprit in found.culprits:
+            if culprit.item.tier is Tier.EQUIVALENT and not self._structure(view, culprit, _CALM):
+                state.random[culprit.item] = comparing.told(culprit.verdict)
+            elif self._is_loose(view, culprit):
+                state.loose.add(culprit.item)
+            else:
+                self._fail(culprit, state)
+
+    def _is_loose(self, view: View, culprit: Culprit[Change, Verdicts]) -> bool:
+        """Whether a change of the numerics differs only where it is captured as a graph, which may round otherwise."""
+        if culprit.item.tier < Tier.NUMERICS or any(each.kind in ("failure", "mark") for each in culprit.verdict):
+            return False
+        return not self._differences(view, self._with_company(culprit), _EAGER)
+
+    def _with_workers(self, view: View, state: _State) -> None:
+        """Where the loaders have workers, datasets may draw other random numbers; nothing else may differ."""
+        left = self._bit_equal(state)
+        found = self._differences(view, left, REHEARSALS)
+        if not found:
+            return
+
+        def structure(chosen: Sequence[Change]) -> Verdicts | None:
+            return self._structure_of(view, chosen, REHEARSALS) or None
+
+        def everything(chosen: Sequence[Change]) -> Verdicts | None:
+            return self._differences(view, chosen, REHEARSALS) or None
+
+        # What is exact must be so with workers, too; what is equivalent must do the same things as often.
+        exact = [each for each in left if each.tier is not Tier.EQUIVALENT]
+        for culprit in bisect(exact, everything, self.trials.changes.needs).culprits:
+            self._fail(culprit, state)
+        left = self._bit_equal(state)
+        for culprit in bisect(left, structure, self.trials.changes.needs).culprits:
+            self._fail(culprit, state)
+        left = self._bit_equal(state)
+        found = self._differences(view, left, REHEARSALS)
+        if found:
+            drawing = [each for each in left if each.tier is Tier.EQUIVALENT]
+            state.random.update(dict.fromkeys(drawing, comparing.told(found)))
+
+    def _on_accelerator(self, view: View, state: _State) -> None:
+        """There copies overlap with the work of others, which no rehearsal shows."""
+        if view.reference.record.device == "cpu":
+            return
+
+        def probe(chosen: Sequence[Change]) -> Verdicts | None:
+            record = self.trials.rewritten(f"exact changes{view.name}", chosen, {}, **view.asked)
+            found = comparing.differences(view.reference, record)
+            self.trials.judged(comparing.told(found))
+            return found or None
+
+        exact = [each for each in self._bit_equal(state) if each.tier is Tier.EXACT]
+        for culprit in bisect(exact, probe, self.trials.changes.needs).culprits:
+            self._fail(culprit, state)
+
+    def _bit_equal(self, state: _State) -> tuple[Change, ...]:
+        return self.trials.changes.closed(
+            [each for each in state.good if each not in state.random and each not in state.loose]
+        )
+
+    def _differences(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> list[Difference]:
+        found = comparing.differences(view.reference, self._rehearsed(view, chosen, rehearse))
+        self.trials.judged(comparing.told(found))
+        return found
+
+    def _structure_of(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> list[Difference]:
+        found = comparing.structure(view.reference, self._rehearsed(view, chosen, rehearse))
+        self.trials.judged(comparing.told(found))
+        return found
+
+    def _structure(self, view: View, culprit: Culprit[Change, Verdicts], rehearse: tuple[str, ...]) -> list[Difference]:
+        return self._structure_of(view, self._with_company(culprit), rehearse)
+
+    def _rehearsed(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> Record:
+        every = len(chosen) == len(self.trials.changes)
+        name = "rewritten, rehearsed" if every else f"{len(chosen)} of {len(self.trials.changes)} changes, rehearsed"
+        if rehearse == _CALM:
+            name += " without workers"
+        return self.trials.rewritten(f"{name}{view.name}", chosen, {}, rehearse=rehearse, **view.asked)
+
+    def _with_company(self, culprit: Culprit[Change, Verdicts]) -> tuple[Change, ...]:
+        changes = self.trials.changes
+        wanted = {culprit.item, *culprit.company}
+        wanted.update(need for each in tuple(wanted) for need in changes.needs(each))
+        return tuple(each for each in changes if each in wanted)
+
+    def _fail(self, culprit: Culprit[Change, Verdicts], state: _State) -> None:
+        state.failed[culprit.item] = culprit.verdict, culprit.company
+        state.good = self.trials.changes.without(state.failed)
+
+    # -- an original that does not repeat itself
+
+    def _unsteady(self, view: View, state: _State) -> None:
+        """Its runs under the same seed spread, too: within that must lie what should be bit-equal."""
+        if "loss" not in view.reference.unsteady and "state" not in view.reference.unsteady:
+            return
+        original: list[Record] = []
+
+        def probe(chosen: Sequence[Change]) -> Verdicts | None:
+            rewritten: list[Record] = []
+            while True:
+                number = len(rewritten)
+                if len(original) <= number:
+                    original.append(self.trials.original(f"original, run {number + 1}", **view.asked))
+                name = f"rewritten, run {number + 1}"
+                record = self.trials.rewritten(name, chosen, {}, repetition=number, rehearse=_CALM, **view.asked)
+                rewritten.append(record)
+                found = comparing.structure(view.reference, record)
+                if found:
+                    return found
+                last = len(rewritten) == self.limits.seeds
+                verdict = spread.judge(original, rewritten, last=last, resolution=spread.SINGLE)
+                if verdict.within is not None:
+                    return None if verdict.within else [Difference("loss", verdict.reason)]
+
+        for culprit in bisect(state.good, probe, self.trials.changes.needs).culprits:
+            self._fail(culprit, state)
+
+    # -- within the spread
+
+    def _numerics(self, views: Sequence[View], state: _State) -> tuple[Numerics | None, Record]:
+        """Run as this machine does what changes numbers or draws other random numbers, under several seeds."""
+        candidates = self._inexact(state)
+        view = next((each for each in views if any(c.is_reached(each.reached) for c in candidates)), views[0])
+        spreading = _Spreading(self.trials, view, self.limits.seeds, workers=bool(state.random))
+        if not candidates:
+            return None, view.reference.record
+        found = spreading.wrong(state.good)
+        if found is not None:
+            fixed = [each for each in state.good if each not in candidates]
+
+            def probe(chosen: Sequence[Change]) -> Verdicts | None:
+                return spreading.wrong(self.trials.changes.closed([*fixed, *chosen]))
+
+            def needs(change: Change) -> Sequence[Change]:
+                return [each for each in self.trials.changes.needs(change) if each in candidates]
+
+            only = len(candidates) == 1
+            culprits = (
+                [Culprit(candidates[0], found)] if only else bisect(candidates, probe, needs, wrong=found).culprits
+            )
+            for culprit in culprits:
+                self._fail(culprit, state)
+        return spreading.summary(state.good), spreading.here(state.good)
+
+    def _inexact(self, state: _State) -> list[Change]:
+        wanted = (Tier.NUMERICS, Tier.OPT_IN)
+        return [each for each in state.good if each.tier in wanted or each in state.random or each in state.loose]
+
+    # -- what is said of a change
+
+    def _outcome(self, change: Change, state: _State, views: Sequence[View], numerics: Numerics | None) -> Outcome:
+        verdict, reason, found = self._verdict(change, state, views, numerics)
+        said = change.record
+        return Outcome(
+            _known_as(change.path), said.where, said.code, said.name, change.tier.label, said.message, verdict, reason,
+            tuple(each.text for each in found),
+        )  # fmt: skip
+
+    def _verdict(
+        self, change: Change, state: _State, views: Sequence[View], numerics: Numerics | None
+    ) -> tuple[Verdict, str, Sequence[Difference]]:
+        if change in state.failed:
+            found, company = state.failed[change]
+            together = f", together with {_names(company)}" if company else ""
+            return Verdict.FAILED, f"{comparing.told(found)}{together}", found
+        if change not in state.good:
+            lost = [each for each in self.trials.changes.needs(change) if each in state.failed]
+            return Verdict.NOT_VERIFIED, f"it needs {_names(lost)}", ()
+        if not any(change.is_reached(view.reached) for view in views):
+            return Verdict.NOT_REACHED, f"line {_listed(_missed(change, views))} was not reached", ()
+        if change in state.random:
+            return Verdict.PASSED, f"other random numbers, equally distributed: {state.random[change]}", ()
+        if not views[0].reference.repeats:
+            return Verdict.PASSED, "within the spread of the original's own runs under one seed", ()
+        if change in state.loose:
+            return Verdict.PASSED, "the same, bit for bit, but for rounding in captured graphs", ()
+        if change.tier in (Tier.NUMERICS, Tier.OPT_IN) and numerics is not None:
+            return Verdict.PASSED, "the same, bit for bit, in float32; within the spread in low precision", ()
+        return Verdict.PASSED, "the same, bit for bit", ()
+
+
+class _Spreading:
+    """Runs under several seeds, of the original and with some changes, as this machine makes them."""
+
+    def __init__(self, trials: Trials, view: View, most: int, *, workers: bool) -> None:
+        self.trials = trials
+        self.view = view
+        self.most = most
+        self.originals = [view.reference.record]
+        self.jitter = 0.0
+        self.judged: dict[frozenset[Change], spread.Judgement] = {}
+        self.environment: dict[str, str] = {"AUTOACCEL_NUM_WORKERS": "2"} if workers else {}
+        if view.reference.record.device == "cpu":
+            # Otherwise nothing would change on most CPUs.
+            self.environment["AUTOACCEL_AMP_DTYPE"] = "bfloat16"
+
+    def wrong(self, chosen: Sequence[Change]) -> Verdicts | None:
+        """What is wrong with some changes; None when they lie within the spread."""
+        runs: list[Record] = []
+        while True:
+            seed = len(runs)
+            while len(self.originals) <= seed:
+                self.originals.append(self._original(len(self.originals)))
+            runs.append(self.rewritten(chosen, seed))
+            found = self._structure(runs[-1], seed)
+            if found:
+                self.trials.judged(comparing.told(found))
+                return found
+            if seed == 0 and self.view.reference.repeats and not comparing.differences(self.view.reference, runs[0]):
+                self.trials.judged("the same, bit for bit")
+                return None
+            verdict = spread.judge(self.originals[: seed + 1], runs, last=seed + 1 >= self.most)
+            if len(self.originals) > 1 and not verdict.spreads and not self.jitter:
+                # Seeds make no difference to this script; rounding does.
+                self.jitter = spread.HALF
+                self.originals = self.originals[:1]
+                runs.clear()
+                continue
+            if verdict.within is not None:
+                self.judged[frozenset(chosen)] = verdict
+                self.trials.judged(verdict.reason or "within the spread of the original")
+                return None if verdict.within else [Difference("loss", verdict.reason)]
+
+    def rewritten(self, chosen: Sequence[Change], seed: int) -> Record:
+        name = f"rewritten, seed {seed}{self.view.name}"
+        return self.trials.rewritten(name, chosen, self.environment, seed=0 if self.jitter else seed, **self.view.asked)
+
+    def here(self, chosen: Sequence[Change]) -> Record:
+        """A run that was made already."""
+        return self.rewritten(chosen, 0)
+
+    def summary(self, chosen: Sequence[Change]) -> Numerics | None:
+        verdict = self.judged.get(frozenset(chosen))
+        end = None if verdict is None else verdict.end
+        if verdict is None or end is None:
+            return None
+        what = "in bfloat16" if "AUTOACCEL_AMP_DTYPE" in self.environment else "as on this machine"
+        return Numerics(verdict.seeds, end.original, end.rewritten, end.spread, what)
+
+    def _original(self, number: int) -> Record:
+        if self.jitter:
+            record = self.trials.original(
+                f"original, disturbed {number}", seed=number, jitter=self.jitter, **self.view.asked
+            )
+        else:
+            record = self.trials.original(f"original, seed {number}{self.view.name}", seed=number, **self.view.asked)
+        self.trials.judged("for the spread")
+        return record
+
+    def _structure(self, record: Record, seed: int) -> list[Difference]:
+        """What may not differ whatever the numbers are: what is the same in all runs of the original."""
+        known = comparing.reference(self.originals)
+        varying = known.varying | self.view.reference.varying | {("count", comparing.SKIPPED)}
+        return comparing.structure(Reference(self.originals[seed], varying), record)
+
+
+def _how_it_repeats(reference: Reference) -> str:
+    return "the same, bit for bit" if reference.repeats else "not the same: " + ", ".join(sorted(reference.unsteady))
+
+
+def _as_steady_as(one: Reference, other: Reference) -> Reference:
+    """What is known not to repeat itself in a script is not expected to in another of its runs."""
+    varying = frozenset(fact for fact in other.varying)
+    return Reference(one.record, varying, other.unsteady, other.masks, other.prints)
+
+
+def _missed(change: Change, views: Sequence[View]) -> tuple[int, ...]:
+    """The lines that the view that came furthest did not reach."""
+    return min((change.missed(view.reached) for view in views), key=len)
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(str(number) for number in numbers)
+
+
+def _names(changes: Iterable[Change]) -> str:
+    return " and ".join(f"{each.record.code} on line {each.record.line}" for each in changes)
+
+
+def _known_as(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

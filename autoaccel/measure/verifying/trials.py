@@ -1,0 +1,59 @@
+"""The runs of a verification: each is made once, told while it goes on, and noted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from autoaccel.measure.changes import Change, Changes
+from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.request import Request
+from autoaccel.measure.verifying.report import Trial
+
+Runner = Callable[[Request, Mapping[str, str]], Record]
+"""Makes one run; the mapping is put on top of the environment."""
+
+
+@dataclass(slots=True)
+class Trials:
+    """Makes runs of one script."""
+
+    request: Request
+    runner: Runner
+    tell: Callable[[str], None]
+    changes: Changes = field(default_factory=Changes)
+    noted: list[Trial] = field(default_factory=list)
+    _known: dict[object, Record] = field(default_factory=dict)
+
+    def original(self, name: str, **asked: object) -> Record:
+        """A run of the script as it is; `asked` are fields of `Request`. Made anew each time."""
+        return self._run(name, replace(self.request, texts={}, **asked), {})  # type: ignore[arg-type]
+
+    def rewritten(
+        self,
+        name: str,
+        chosen: Collection[Change],
+        environment: Mapping[str, str],
+        *,
+        repetition: int = 0,
+        **asked: object,
+    ) -> Record:
+        """A run with some changes applied; the same question is not asked twice, but for another `repetition`."""
+        key = (frozenset(chosen), tuple(sorted(environment.items())), tuple(sorted(asked.items())), repetition)
+        if key not in self._known:
+            request = replace(self.request, texts=self.changes.texts(chosen), **asked)  # type: ignore[arg-type]
+            self._known[key] = self._run(name, request, environment)
+        return self._known[key]
+
+    def judged(self, result: str) -> None:
+        """What came of the run before."""
+        if self.noted and not self.noted[-1].result:
+            self.noted[-1] = replace(self.noted[-1], result=result)
+
+    def _run(self, name: str, request: Request, environment: Mapping[str, str]) -> Record:
+        self.tell(name)
+        began = time.monotonic()
+        record = self.runner(request, environment)
+        self.noted.append(Trial(name, record.steps, time.monotonic() - began, ""))
+        return record
