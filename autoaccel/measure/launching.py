@@ -209,6 +209,12 @@ def observe(
         return run.record() or _without_record(run, request, timeout if hangs else None)
 
 
+def protected(folder: Path, root: Path) -> tuple[str, ...]:
+    """What `Request.protected` should be: everything, but for where programs leave what they can make again; and, even
+    if they lie there, the working directory and the project."""
+    return tuple(dict.fromkeys(os.path.realpath(path) for path in (folder, root, Path(os.sep))))
+
+
 def _follow(run: Started, timeout: float | None, on_steps: Callable[[int], None] | None) -> bool:
     """Wait until the run is over; true when it hangs."""
     steps, since = 0, run.began
