@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.utils import data
 
-from autoaccel.runtime import prefetching, streams
+from autoaccel import runtime
+from autoaccel.runtime import devices, prefetching, streams
 from autoaccel.runtime.batches import Move, rebuild
 from autoaccel.runtime.environment import Decision, note
 
@@ -175,7 +177,10 @@ class Reached:
 
 
 def install() -> None:
-    """Look ahead on every loader that has workers, whatever the device and whether it pins its batches."""
+    """Look ahead on every loader that has workers, whatever the device and whether it pins its batches.
+
+    Without workers fetching ahead would change the order of random draws; there batches are only moved.
+    """
     overlaps, lane, epoch = prefetching.overlaps, streams.lane, prefetching.Epoch
     host = HostLane()
 
@@ -194,8 +199,18 @@ def install() -> None:
         Epoch=watched,
         SMALLEST_BATCH=0,
     )
+    vars(runtime)["prefetch"] = functools.wraps(prefetching.prefetch)(moved_at_least)
     for name in ("to", "cuda", "type", *_CONVERTING):
         setattr(torch.Tensor, name, _asking(name, getattr(torch.Tensor, name)))
+
+
+def moved_at_least(loader: Any, device: devices.Device = None, move: Move = "all") -> Any:
+    """`accel.prefetch`, which would hand back a loader without workers as it is."""
+    watched, place = prefetching.prefetch(loader, device, move), devices.resolve(device)
+    is_torchs = isinstance(loader, data.DataLoader) and type(loader).__iter__ is data.DataLoader.__iter__
+    if watched is not loader or place.type != "cpu" or not is_torchs:
+        return watched
+    return prefetching.Prefetched(loader, place, move if isinstance(move, str) else tuple(move), 0)
 
 
 def look_back(mark: Mark) -> None:
