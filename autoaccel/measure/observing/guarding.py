@@ -16,7 +16,6 @@ import stat
 import sys
 import sysconfig
 import tempfile
-import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -59,7 +58,6 @@ class Guard:
         self._journal = os.open(exchange.written, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self._read = 0
         self._began = os.stat(exchange.request).st_mtime_ns  # noqa: PTH116 - no objects in what every open goes through
-        self._connecting = threading.local()
         self._events: dict[str, Callable[..., None]] = {
             "os.remove": self._remove,
             "os.rename": self._rename,
@@ -70,7 +68,6 @@ class Guard:
             "os.symlink": self._link,
             "shutil.rmtree": self._remove_tree,
             "sqlite3.connect": self._connect,
-            "sqlite3.connect/handle": self._connected,
         }
 
     def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -194,18 +191,22 @@ class Guard:
                 self._keep(os.path.join(place, name), "remove")  # noqa: PTH118
 
     def _connect(self, database: Any) -> None:
-        """A database is only read as long as nothing is written: what the connection does decides."""
-        name = _name(database)
-        path = "" if name is None or name in ("", ":memory:") else os.path.realpath(_file_of(name))
-        self._connecting.old = path if path and self._is_old(path) else None
-        if path and self._watched(path) and not os.path.lexists(path):
+        path = self._database(database)
+        if path is not None and self._watched(path) and not os.path.lexists(path):
             for ending in ("", "-journal", "-wal", "-shm"):
                 self._note(FILE, path + ending)
 
-    def _connected(self, connection: Any) -> None:
-        path = getattr(self._connecting, "old", None)
-        if path is not None:
+    def connected(self, connection: Any, database: Any) -> None:
+        """A database is only read as long as nothing is written: what the connection does decides."""
+        path = self._database(database)
+        if path is not None and self._is_old(path):
             connection.set_authorizer(_Authorizer(self, path))
+
+    def _database(self, database: Any) -> str | None:
+        name = _name(database)
+        if name is None or name in ("", ":memory:"):
+            return None
+        return os.path.realpath(name[len("file:") :].partition("?")[0] if name.startswith("file:") else name)
 
     # -- the end
 
@@ -274,7 +275,7 @@ def _install(
     guard = Guard(protected, exchange, main, stop)
     _guards.append(guard)
     sys.addaudithook(guard.hook)
-    writers.watch_imports(guard.open)
+    writers.watch_imports(guard.open, guard.connected)
     prepare = multiprocessing.spawn.get_preparation_data
 
     def prepared(name: str) -> dict[str, Any]:
@@ -322,10 +323,6 @@ def _name(path: Any) -> str | None:
         return os.fsdecode(path)
     except TypeError:
         return None
-
-
-def _file_of(database: str) -> str:
-    return database[len("file:") :].partition("?")[0] if database.startswith("file:") else database
 
 
 def _entry(path: Any, folder: int = -1) -> str:

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 Tell: TypeAlias = "Callable[[Any], None]"
+Change: TypeAlias = "Callable[[ModuleType], None]"
 
 # By module: function and which argument is the file.
 _FUNCTIONS = {
@@ -36,20 +37,27 @@ def watch_torch(tell: Tell) -> None:
         native.ScriptModule.save = _told(native.ScriptModule.save, 1, tell)
 
 
-def watch_imports(tell: Tell) -> None:
-    """Have libraries tell, from the moment at which they are imported."""
-    sys.meta_path.insert(0, _Finder(tell))
+def watch_imports(tell: Tell, connected: Callable[[Any, Any], None]) -> None:
+    """Have libraries tell, from the moment at which they are imported; databases, once they are connected."""
+    changes: dict[str, Change] = {
+        name: functools.partial(_functions_tell, functions, tell) for name, functions in _FUNCTIONS.items()
+    }
+    changes["h5py"] = functools.partial(_modes_tell, tell)
+    changes["sqlite3.dbapi2"] = functools.partial(_connections_tell, connected)
+    for name in changes.keys() & sys.modules.keys():
+        changes[name](sys.modules[name])
+    sys.meta_path.insert(0, _Finder(changes))
 
 
 class _Finder(MetaPathFinder):
     """Finds the few modules that matter as all others would, and changes them once they are there."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, changes: dict[str, Change]) -> None:
+        self._changes = changes
         self._searching = False
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        if self._searching or (fullname not in _FUNCTIONS and fullname != "h5py"):
+        if self._searching or fullname not in self._changes:
             return None
         self._searching = True
         try:
@@ -58,20 +66,47 @@ class _Finder(MetaPathFinder):
             self._searching = False
         loader: Any = None if spec is None else spec.loader
         if hasattr(loader, "exec_module"):
-            loader.exec_module = self._changed_after(loader.exec_module, fullname)
+            loader.exec_module = _changed_after(loader.exec_module, self._changes[fullname])
         return spec
 
-    def _changed_after(self, execute: Callable[[ModuleType], None], name: str) -> Callable[[ModuleType], None]:
-        @functools.wraps(execute)
-        def execute_and_change(module: ModuleType) -> None:
-            execute(module)
-            for function, position in _FUNCTIONS.get(name, ()):
-                if hasattr(module, function):
-                    setattr(module, function, _told(getattr(module, function), position, self._tell))
-            if name == "h5py" and hasattr(module, "File"):
-                module.File.__init__ = _told_of_mode(module.File.__init__, self._tell)
 
-        return execute_and_change
+def _changed_after(execute: Callable[[ModuleType], None], change: Change) -> Callable[[ModuleType], None]:
+    @functools.wraps(execute)
+    def execute_and_change(module: ModuleType) -> None:
+        execute(module)
+        change(module)
+
+    return execute_and_change
+
+
+def _functions_tell(functions: tuple[tuple[str, int], ...], tell: Tell, module: ModuleType) -> None:
+    for name, position in functions:
+        if hasattr(module, name):
+            setattr(module, name, _told(getattr(module, name), position, tell))
+
+
+def _modes_tell(tell: Tell, module: ModuleType) -> None:
+    initialize = vars(module)["File"].__init__
+
+    @functools.wraps(initialize)
+    def telling(self: Any, name: Any, mode: str = "r", *arguments: Any, **named: Any) -> None:
+        if mode not in _MODES_THAT_READ:
+            tell(name)
+        initialize(self, name, mode, *arguments, **named)
+
+    vars(module)["File"].__init__ = telling
+
+
+def _connections_tell(connected: Callable[[Any, Any], None], module: ModuleType) -> None:
+    connect = vars(module)["connect"]
+
+    @functools.wraps(connect)
+    def telling(database: Any, *arguments: Any, **named: Any) -> Any:
+        connection = connect(database, *arguments, **named)
+        connected(connection, database)
+        return connection
+
+    vars(module)["connect"] = telling
 
 
 def _told(function: Callable[..., Any], position: int, tell: Tell) -> Callable[..., Any]:
@@ -85,15 +120,5 @@ def _told(function: Callable[..., Any], position: int, tell: Tell) -> Callable[.
         if given is not None:
             tell(given)
         return function(*arguments, **named)
-
-    return telling
-
-
-def _told_of_mode(initialize: Callable[..., None], tell: Tell) -> Callable[..., None]:
-    @functools.wraps(initialize)
-    def telling(self: Any, name: Any, mode: str = "r", *arguments: Any, **named: Any) -> None:
-        if mode not in _MODES_THAT_READ:
-            tell(name)
-        initialize(self, name, mode, *arguments, **named)
 
     return telling
