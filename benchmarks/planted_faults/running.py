@@ -1,0 +1,132 @@
+"""One verification of a script with a fault in it, as `autoaccel verify` makes it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoaccel.config import Plan
+from autoaccel.config.settings import Settings
+from autoaccel.measure import changes, launching
+from autoaccel.measure.changes import Changes
+from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.request import Request
+from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits, verify
+from autoaccel.measure.verifying.report import Outcome, Report, Verdict
+from autoaccel.rewriting.engine import Analysis
+from autoaccel.rewriting.finding import Finding
+from benchmarks.planted_faults import judging
+from benchmarks.planted_faults.catalogue import FIXTURES, Fault
+from benchmarks.planted_faults.planting import UnplantableError, plant
+
+_PROJECT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {
+    "PYTHONPATH": str(_PROJECT / "tests" / "standins"),
+    "OMP_NUM_THREADS": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+    "MPLBACKEND": "Agg",
+    "STANDIN_SAMPLES": "256",
+    "STANDIN_TEST_SAMPLES": "100",
+}
+_TIMEOUT = 60.0  # s without a step
+
+
+@dataclass(slots=True)
+class _Plantation:
+    """Plants a fault when the file that it is for is analysed."""
+
+    fault: Fault
+    wrong: Finding | None = None
+    problems: list[str] = field(default_factory=list)
+
+    def __call__(self, analysis: Analysis) -> Analysis:
+        if analysis.path is None or analysis.path.name != self.fault.planted_in.name:
+            return analysis
+        try:
+            altered, self.wrong = plant(analysis, self.fault.plant)
+        except UnplantableError as error:
+            self.problems.append(str(error))
+            return analysis
+        return altered
+
+
+def judged(fault: Fault, limits: Limits | None = None, tell: Callable[[str], None] = lambda _: None) -> judging.Verdict:
+    """Verify a copy of the fault's script with the fault in it."""
+    plantation = _Plantation(fault)
+    began = time.monotonic()
+    with copied(fault.path) as script:
+        try:
+            report, _ = verify_in(script, fault.arguments, plantation, limits, tell)
+        except CannotVerifyError as error:
+            report, status = None, f"no answer: {error}"
+        else:
+            status = "same" if report.same else "difference"
+    seconds = time.monotonic() - began
+    if plantation.wrong is None:
+        status = f"not planted: {'; '.join(plantation.problems) or 'its file was not imported'}"
+        return judging.Verdict(fault.name, fault.planted_in.name, fault.wrong, "", status, seconds=seconds)
+    wrong = plantation.wrong
+    place = f"{wrong.rule.code} {fault.planted_in.name}:{getattr(wrong.node, 'lineno', 1)}"
+    failed = () if report is None else report.of(Verdict.FAILED)
+    at = next((each for each in _outcomes(report) if _place(each) == place), None)
+    if status == "same" and at is not None:
+        status = f"{at.verdict.value}: {at.reason}"
+    return judging.Verdict(
+        fault.name,
+        place,
+        fault.wrong,
+        wrong.tier.label,
+        status,
+        tuple(_place(each) for each in failed),
+        failed[0].reason if failed else "",
+        round(seconds, 1),
+        fault.unseen,
+    )
+
+
+def _outcomes(report: Report | None) -> Sequence[Outcome]:
+    return () if report is None else report.outcomes
+
+
+def _place(outcome: Outcome) -> str:
+    return f"{outcome.code} {Path(outcome.path).name}:{outcome.line}"
+
+
+@contextlib.contextmanager
+def copied(script: Path) -> Iterator[Path]:
+    """A copy of a script in a folder of its own, with the other files of its project."""
+    alone = script.parent == FIXTURES or script.parent.name == "scripts"
+    with tempfile.TemporaryDirectory(prefix="planted-", ignore_cleanup_errors=True) as folder:
+        for path in [script] if alone else sorted(script.parent.glob("*.py")):
+            shutil.copy(path, folder)
+        yield Path(folder) / script.name
+
+
+def verify_in(
+    script: Path,
+    arguments: tuple[str, ...],
+    alter: Callable[[Analysis], Analysis] | None,
+    limits: Limits | None,
+    tell: Callable[[str], None],
+) -> tuple[Report, Changes]:
+    """`autoaccel verify` in the script's folder. Raises `CannotVerifyError`."""
+    folder = script.parent.resolve()
+    request = Request(script.name, arguments, root=str(folder))
+    variables = {**os.environ, **ENVIRONMENT}
+
+    def runner(asked: Request, environment: Mapping[str, str]) -> Record:
+        return launching.observe(
+            asked, python=sys.executable, environment={**variables, **environment}, folder=folder, timeout=_TIMEOUT
+        )
+
+    find = functools.partial(changes.find, plan=Plan(Settings()), alter=alter)
+    return verify(request, find, runner, limits=limits, tell=tell)
+
