@@ -17,7 +17,7 @@ _LINE = re.compile(r"(?P<topic>.*?): (?P<value>.*?) \((?P<reason>.*)\)", re.DOTA
 class Decisions:
     """Listens to the runtime's log, which goes on to the user only where the user asked for it."""
 
-    def install(self, observation: Observation) -> None:
+    def install(self, _: Observation) -> None:
         self._found: list[Decision] = []
         self._asked = bool(os.environ.get(_VARIABLE, "").strip())
         if not self._asked:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch.utils import data
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from autoaccel.measure.observing import drawing
 from autoaccel.measure.observing.fingerprints import digest_of
+from autoaccel.measure.observing.hooks import around
 from autoaccel.measure.observing.observation import Batch, Observation
 from autoaccel.measure.observing.record import Pass
 
@@ -26,6 +28,7 @@ class Iteration:
     batches: list[str] = field(default_factory=list)
     handed_out: int = 0
     complete: bool = False
+    draws: tuple[str, ...] = ()
 
 
 class Loaders:
@@ -40,37 +43,32 @@ class Loaders:
 
     def install(self, observation: Observation) -> None:
         self._observation = observation
+        if self._hashed:
+            drawing.install()
         self._hook_beginning()
         self._hook_batches()
 
     def contribute(self) -> dict[str, Any]:
         return {
             "passes": tuple(
-                Pass(each.loader, each.length, tuple(each.batches), each.complete, each.workers)
+                Pass(each.loader, each.length, tuple(each.batches), each.complete, each.workers, each.draws)
                 for each in self._passes
             )
         }
 
     def _hook_beginning(self) -> None:
-        create, reset = _BaseDataLoaderIter.__init__, _BaseDataLoaderIter._reset  # noqa: SLF001
-
-        @functools.wraps(create)
-        def created(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-            create(iterator, loader, *args, **kwargs)
+        @around(_BaseDataLoaderIter, "__init__")
+        def create(plain: Callable[..., None], iterator: Any, loader: Any) -> None:
+            plain(iterator, loader)
             self._begin(iterator, loader)
 
-        @functools.wraps(reset)
-        def begun_again(iterator: Any, loader: Any, first_iter: bool = False) -> None:
-            reset(iterator, loader, first_iter)
+        @around(_BaseDataLoaderIter, "_reset")
+        def reset(plain: Callable[..., None], iterator: Any, loader: Any, first_iter: bool = False) -> None:
+            plain(iterator, loader, first_iter)
             if not first_iter:  # workers that are kept: the same iterator serves every pass
                 self._begin(iterator, loader)
 
-        _BaseDataLoaderIter.__init__ = created  # type: ignore[method-assign]
-        _BaseDataLoaderIter._reset = begun_again  # type: ignore[method-assign]  # noqa: SLF001
-
     def _begin(self, iterator: Any, loader: Any) -> None:
-        if not self._observation.here:
-            return
         if loader not in self._numbers:
             self._numbers[loader] = self._loaders
             self._loaders += 1
@@ -79,13 +77,12 @@ class Loaders:
         self._passes.append(begun)
 
     def _hook_batches(self) -> None:
-        plain = _BaseDataLoaderIter.__next__
         limit = self._observation.request.pass_batches
 
-        @functools.wraps(plain)
-        def following(iterator: Any) -> Any:
+        @around(_BaseDataLoaderIter, "__next__")
+        def following(plain: Callable[[Any], Any], iterator: Any) -> Any:
             current = self._under_way.get(iterator)
-            if current is None or not self._observation.here:
+            if current is None:
                 return plain(iterator)
             if limit is not None and current.handed_out >= limit:
                 raise StopIteration
@@ -95,10 +92,10 @@ class Loaders:
             except StopIteration:
                 current.complete = True
                 raise
-            self._handed_out(current, batch, time.perf_counter() - began)
+            waited = time.perf_counter() - began
+            current.draws = drawing.drawn(iterator)
+            self._handed_out(current, batch, waited)
             return batch
-
-        _BaseDataLoaderIter.__next__ = following  # type: ignore[method-assign]
 
     def _handed_out(self, current: Iteration, batch: Any, waited: float) -> None:
         current.handed_out += 1

@@ -33,9 +33,8 @@ class Memory:
 
 def device_peak() -> int:
     """Bytes that torch had allocated on accelerators at most; 0 where none is in use."""
-    if torch.cuda.is_initialized():
-        return sum(torch.cuda.max_memory_allocated(index) for index in range(torch.cuda.device_count()))
-    xpu: Any = getattr(torch, "xpu", None)
-    if xpu is not None and hasattr(xpu, "is_initialized") and xpu.is_initialized():
-        return sum(xpu.max_memory_allocated(index) for index in range(xpu.device_count()))
+    kinds: list[Any] = [getattr(torch, name, None) for name in ("cuda", "xpu")]
+    for kind in kinds:
+        if hasattr(kind, "is_initialized") and kind.is_initialized():
+            return sum(int(kind.max_memory_allocated(index)) for index in range(kind.device_count()))
     return 0

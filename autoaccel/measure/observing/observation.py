@@ -7,6 +7,8 @@ written on the spot, and the process ends.
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -22,11 +24,13 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
+_exit = os._exit  # a script that ends this way is told apart
+
 
 class Part(Protocol):
     """One concern: hooks what it needs before the script starts, and has its say in the record at the end."""
 
-    def install(self, observation: Observation) -> None: ...
+    def install(self, observation: Observation, /) -> None: ...
 
     def contribute(self) -> dict[str, Any]:
         """Fields of the record."""
@@ -52,7 +56,7 @@ class Events:
     after_backward: list[Callable[[], None]] = field(default_factory=list)
     before_step: list[Callable[[Optimizer], None]] = field(default_factory=list)
     after_step: list[Callable[[Optimizer | None], None]] = field(default_factory=list)
-    """After every step, also those that a scaler left out; with None where there is no optimizer and backwards count."""
+    """After every step, those that a scaler left out, too; with None where there is no optimizer: backwards count."""
     batch: list[Callable[[Batch], None]] = field(default_factory=list)
     steps: int = 0
     backwards: int = 0
@@ -95,6 +99,7 @@ class Observation:
         if self.here:
             if not self._ending.acquire(blocking=False):
                 threading.Event().wait()  # another thread is about to end the process
+            _undisturbed()
             try:
                 self.exchange.write_result(self.record(ending, failure).to_json())
             except BaseException as error:
@@ -102,7 +107,7 @@ class Observation:
                 self.exchange.write_result(Record(FAILED, problem).to_json())
             finally:
                 children.end_all()
-        os._exit(0 if failure is None else 1)
+        _exit(0 if failure is None else 1)
 
     def record(self, ending: str, failure: Failure | None = None) -> Record:
         """What was seen up to now."""
@@ -120,3 +125,10 @@ class Observation:
             skipped_steps=events.skipped,
             **fields,
         )
+
+
+def _undisturbed() -> None:
+    """From here on nothing of the script shall run: no signal handler, and no limit that it may have come close to."""
+    sys.setrecursionlimit(sys.getrecursionlimit() + 1000)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

@@ -67,8 +67,16 @@ def _of_mode(
         from autoaccel.measure.observing.turns import Turns
 
         yield Turns(*pipes)
-    # the last: what is imported on the way may draw numbers
+    if observation.request.jitter:
+        from autoaccel.measure.observing.jitter import Jitter
+
+        yield Jitter()
+    # what is imported on the way may draw numbers
     yield Randomness()
+    if observation.request.lines:
+        from autoaccel.measure.observing.lines import Lines
+
+        yield Lines(concerns)
 
 
 def _record(concerns: Concerns) -> Iterator[Part]:

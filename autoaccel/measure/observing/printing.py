@@ -31,7 +31,8 @@ class Printing:
 
 def flush() -> None:
     """Bring everything that is still in a buffer to the file: of Python and of the C library."""
-    for stream in {id(stream): stream for stream in (sys.stdout, sys.__stdout__, sys.stderr)}.values():
+    streams: list[Any] = [sys.stdout, sys.__stdout__, sys.stderr]
+    for stream in streams:
         with contextlib.suppress(Exception):  # closed, replaced by something else, or gone
             stream.flush()
     with contextlib.suppress(OSError, AttributeError):

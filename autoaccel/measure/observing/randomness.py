@@ -21,7 +21,7 @@ Seed = Callable[..., Any]
 
 
 class Randomness:
-    """Every stream starts from the request's seed; with another one than 0 the seeds that the script sets move along."""
+    """Every stream starts from the request's seed; if that is not 0, the seeds that the script sets move along."""
 
     def install(self, observation: Observation) -> None:
         seed = observation.request.seed
@@ -60,9 +60,10 @@ def streams() -> dict[str, str]:
     found: dict[str, Any] = {"python": repr(random.getstate()), "torch": torch.get_rng_state()}
     if "numpy" in sys.modules:
         found["numpy"] = _numpy().random.get_state()
-    if torch.cuda.is_initialized():
-        for index in range(torch.cuda.device_count()):
-            found[f"cuda:{index}"] = torch.cuda.get_rng_state(index)
+    cuda: Any = torch.cuda
+    if cuda.is_initialized():
+        for index in range(cuda.device_count()):
+            found[f"cuda:{index}"] = cuda.get_rng_state(index)
     return {name: digest_of(state) for name, state in found.items()}
 
 

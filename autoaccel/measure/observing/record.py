@@ -64,6 +64,8 @@ class Pass:
     complete: bool
     """Whether the loader ran out of batches of its own."""
     workers: int = 0
+    draws: tuple[str, ...] = ()
+    """Streams that the dataset drew random numbers from, as far as it works in this process: python, numpy, torch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,21 @@ class Decision:
     topic: str
     value: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Where the time of a step goes."""
+
+    shares: dict[str, float]
+    """By class (`loader`, `transfer`, `launch`, `compute`, `optimizer`, `sync`, `evaluation`, `other`), in this order;
+    they add up to 1, and what is missing has none."""
+    seconds: float
+    """Of a step, as it is without a profiler."""
+    steps: int
+    """How many were timed."""
+    uncertainty: float = 0.0
+    """By how much a share may be off: one standard error, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +134,8 @@ class Record:
     """The type of device that parameters of the optimizers are on."""
     torch: str = ""
     python: str = ""
+    profile: Profile | None = None
+    """Of a run in the mode `profile`: None also there, if it was too short."""
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -124,7 +143,7 @@ class Record:
     @classmethod
     def from_json(cls, text: str) -> Record:
         values: dict[str, Any] = json.loads(text)
-        failure = values.pop("failure")
+        failure, profile = values.pop("failure"), values.pop("profile")
         return cls(
             **{
                 **values,
@@ -134,8 +153,12 @@ class Record:
                     Entry(**{**each, "shape": tuple(each["shape"]), "sketch": tuple(each["sketch"])})
                     for each in values["state"]
                 ),
-                "passes": tuple(Pass(**{**each, "batches": tuple(each["batches"])}) for each in values["passes"]),
+                "passes": tuple(
+                    Pass(**{**each, "batches": tuple(each["batches"]), "draws": tuple(each["draws"])})
+                    for each in values["passes"]
+                ),
                 "printed": tuple(values["printed"]),
+                "profile": None if profile is None else Profile(**profile),
                 "decisions": tuple(Decision(**each) for each in values["decisions"]),
                 "files": tuple(values["files"]),
                 "reached": {path: tuple(lines) for path, lines in values["reached"].items()},

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from autoaccel.measure import program
+from autoaccel.measure.observing.hooks import around
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.record import FAILED, FINISHED, Failure
 from autoaccel.measure.rewriter import Rewriter
@@ -37,11 +38,16 @@ def tell(message: str) -> None:
 
 def run(observation: Observation, execute: Callable[[], None], concerns: Concerns) -> NoReturn:
     """Run the program to its end, or to where the observation ends it."""
+
+    @around(os, "_exit")
+    def leave(_: Callable[[int], NoReturn], status: int) -> NoReturn:
+        observation.end(*(FAILED, _exit_status(status)) if status else (FINISHED,))
+
     try:
         execute()
-    except SystemExit as leave:
-        if leave.code not in (None, 0):
-            observation.end(FAILED, _exit_status(leave))
+    except SystemExit as error:
+        if (code := error.code) not in (None, 0):
+            observation.end(FAILED, _exit_status(code))
     except BaseException as error:
         observation.end(FAILED, failure_of(error, concerns))
     _leave()
@@ -66,9 +72,8 @@ def _where(error: BaseException, concerns: Concerns) -> str:
     return where
 
 
-def _exit_status(leave: SystemExit) -> Failure:
-    status = leave.code if isinstance(leave.code, int) else 1
-    said = "" if isinstance(leave.code, int) else f": {leave.code}".split("\n")[0]
+def _exit_status(code: object) -> Failure:
+    status, said = (code, "") if isinstance(code, int) else (1, f": {code}".split("\n")[0])
     return Failure("exit status", f"ended with exit status {status}{said}")
 
 

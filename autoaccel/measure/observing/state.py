@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -52,24 +53,21 @@ class State:
             self._names.give(optimizer, f"optimizer {number}")
         for number, scheduler in enumerate(self._schedulers, 1):
             self._names.give(scheduler, f"scheduler {number}")
-        entries = list(self._entries())
-        return {"state": tuple(entries), "settings": dict(self._settings())}
+        with torch.device("cpu"), torch.no_grad():  # whatever the script has chosen
+            return {"state": tuple(self._entries()), "settings": dict(self._settings())}
 
     def _hook_modules(self) -> None:
-        create, restore = nn.Module.__init__, nn.Module.__setstate__
+        for name in ("__init__", "__setstate__"):  # the second of copies, and of what was unpickled
+            setattr(nn.Module, name, self._noting(getattr(nn.Module, name)))
 
-        @functools.wraps(create)
-        def created(module: nn.Module, *args: Any, **kwargs: Any) -> None:
-            create(module, *args, **kwargs)
-            self._modules.append(weakref.ref(module))
+    def _noting(self, begin: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(begin)
+        def begun(module: nn.Module, *args: Any, **kwargs: Any) -> None:
+            begin(module, *args, **kwargs)
+            if not torch.compiler.is_compiling():  # so that graphs need not break where they create modules
+                self._modules.append(weakref.ref(module))
 
-        @functools.wraps(restore)
-        def restored(module: nn.Module, state: Any) -> None:  # copies and what was unpickled
-            restore(module, state)
-            self._modules.append(weakref.ref(module))
-
-        nn.Module.__init__ = created  # type: ignore[method-assign]
-        nn.Module.__setstate__ = restored  # type: ignore[method-assign]
+        return begun
 
     def _hook_schedulers(self) -> None:
         known = self._schedulers
@@ -100,19 +98,18 @@ class State:
         self._names.look(frame, trained)
         live = [module for module in (reference() for reference in self._modules) if module is not None]
         self._modules = [weakref.ref(module) for module in live]
-        inner = {id(child) for module in live for child in module.modules() if child is not module}
-        for module in live:
-            if id(module) in inner or id(module) in self._roots:
-                continue
-            tensors = [*module.parameters(), *module.buffers()]
-            if tensors and (self._names.of(module) or any(id(tensor) in trained for tensor in tensors)):
+        owned = {id(tensor) for root in self._roots.values() for tensor in _tensors_of(root)}
+        for module in _outermost(live):
+            tensors = {id(tensor) for tensor in _tensors_of(module)}
+            if id(module) not in self._roots and tensors and (self._names.of(module) or tensors & trained - owned):
                 self._roots[id(module)] = module
+                owned |= tensors
 
     def _entries(self) -> Iterator[Entry]:
         seen: dict[int, str] = {}
         for module in self._roots.values():
             name = self._names.of(module)
-            tensors = [(PARAMETER, *each) for each in module.named_parameters()]
+            tensors: list[tuple[str, str, Tensor]] = [(PARAMETER, *each) for each in module.named_parameters()]
             tensors += [(BUFFER, *each) for each in module.named_buffers()]
             for kind, path, tensor in tensors:
                 if id(tensor) not in seen:
@@ -146,16 +143,27 @@ class State:
 
 def entry(name: str, kind: str, tensor: Tensor) -> Entry:
     """What is kept of a tensor. What cannot be read says so in its digest, which then is the same in every run."""
-    dtype, shape = str(tensor.dtype).removeprefix("torch."), ()
+    dtype = str(tensor.dtype).removeprefix("torch.")
     if is_lazy(tensor) or tensor.is_meta:
-        return Entry(name, kind, dtype, shape, "without data", 0.0, ())
-    shape = tuple(tensor.shape)
-    try:
-        with torch.no_grad():
-            norm, projections = sketch(plain(tensor))
-    except (RuntimeError, NotImplementedError, TypeError, ValueError):
-        norm, projections = math.nan, ()
-    return Entry(name, kind, dtype, shape, digest_of(tensor), norm, projections)
+        return Entry(name, kind, dtype, (), "without data", 0.0, ())
+    norm: float = math.nan
+    projections: tuple[float, ...] = ()
+    with contextlib.suppress(RuntimeError, NotImplementedError, TypeError, ValueError):
+        norm, projections = sketch(plain(tensor))
+    return Entry(name, kind, dtype, tuple(tensor.shape), digest_of(tensor), norm, projections)
+
+
+def _outermost(modules: list[nn.Module]) -> list[nn.Module]:
+    """Those that are no part of another; graphs, which compiling makes of modules, come last and own nothing."""
+    graphs = [module for module in modules if isinstance(module, torch.fx.GraphModule)]
+    others = [module for module in modules if not isinstance(module, torch.fx.GraphModule)]
+    inner = {id(child) for module in others for child in module.modules() if child is not module}
+    return [module for module in (*others, *graphs) if id(module) not in inner]
+
+
+def _tensors_of(module: nn.Module) -> Iterator[Tensor]:
+    yield from module.parameters()
+    yield from module.buffers()
 
 
 def _parameters(optimizer: Optimizer) -> Iterator[Tensor]:

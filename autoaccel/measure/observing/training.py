@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from autoaccel.measure.observing.exchange import Beat
+from autoaccel.measure.observing.hooks import around, untraced
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.record import STOPPED
 
@@ -30,6 +31,7 @@ class Training:
 
     def install(self, observation: Observation) -> None:
         self._observation = observation
+        self._events = observation.events
         self._began = time.monotonic()
         self._beat = Beat(observation.exchange)
         self._hook_backward()
@@ -40,90 +42,82 @@ class Training:
         return {"optimizers": len(self._known), "first_step": self.first_step, "device": self.device}
 
     def _hook_backward(self) -> None:
-        plain = torch.autograd.backward
-
-        @functools.wraps(plain)
-        def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
-            if not self._observation.here:
-                return plain(tensors, *args, **kwargs)
-            self._before_backward([tensors] if isinstance(tensors, Tensor) else list(tensors))
-            plain(tensors, *args, **kwargs)
+        @around(torch.autograd, "backward")
+        def backward(plain: Callable[..., None], tensors: Any, *args: Any, **kwargs: Any) -> None:
+            roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+            self._before_backward(roots)
+            plain(roots, *args, **kwargs)
             self._after_backward()
 
-        torch.autograd.backward = backward
-
     def _before_backward(self, roots: list[Tensor]) -> None:
-        events, request = self._observation.events, self._observation.request
-        if not events.optimizers and request.steps is not None and events.backwards >= request.steps:
+        steps = self._observation.request.steps
+        if not self._events.optimizers and steps is not None and self._events.backwards >= steps:
             self._observation.end(STOPPED)  # only now has the script made use of the last gradients
         unscaled = [getattr(root, _UNSCALED, root) for root in roots]
-        for told in events.before_backward:
+        for told in self._events.before_backward:
             told(unscaled)
 
     def _after_backward(self) -> None:
-        events = self._observation.events
-        events.backwards += 1
-        for told in events.after_backward:
+        self._events.backwards += 1
+        for told in self._events.after_backward:
             told()
-        if not events.optimizers:
+        if not self._events.optimizers:
             self._stepped(None)
 
     def _hook_scaler(self) -> None:
-        scale, step = torch.amp.GradScaler.scale, torch.amp.GradScaler.step
+        @around(GradScaler, "scale")
+        def scale(plain: Callable[..., Any], scaler: GradScaler, outputs: Any) -> Any:
+            if not isinstance(outputs, (Tensor, list, tuple)):
+                outputs = list(outputs)  # what can be read only once
+            scaled = plain(scaler, outputs)
+            _remember(scaled, outputs)
+            return scaled
 
-        @functools.wraps(scale)
-        def scaled(scaler: torch.amp.GradScaler, outputs: Any) -> Any:
-            result = scale(scaler, outputs)
-            _remember(result, outputs)
-            return result
-
-        @functools.wraps(step)
-        def stepped(scaler: torch.amp.GradScaler, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
-            before = self._observation.events.steps
-            result = step(scaler, optimizer, *args, **kwargs)
-            if self._observation.here and self._observation.events.steps == before:
-                self._observation.events.skipped += 1
+        @around(GradScaler, "step")
+        def step(plain: Callable[..., Any], scaler: GradScaler, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+            before = self._events.steps
+            result = plain(scaler, optimizer, *args, **kwargs)
+            if self._events.steps == before:
+                self._events.skipped += 1
                 self._step_over(optimizer)
             return result
 
-        vars(torch.amp)["GradScaler"].scale = scaled
-        vars(torch.amp)["GradScaler"].step = stepped
-
     def _hook_optimizers(self) -> None:
-        create = Optimizer.__init__
+        @around(Optimizer, "__init__")
+        def create(plain: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+            self._events.optimizers += 1
+            plain(*args, **kwargs)
 
-        @functools.wraps(create)
-        def created(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
-            self._observation.events.optimizers += 1
-            create(optimizer, *args, **kwargs)
+        @untraced
+        def step_begins(optimizer: Optimizer, *_: Any) -> None:
+            if self._observation.here:
+                for told in self._events.before_step:
+                    told(optimizer)
 
-        Optimizer.__init__ = created  # type: ignore[method-assign]
-        register_optimizer_step_pre_hook(lambda optimizer, *_: self._step_begins(optimizer))
-        register_optimizer_step_post_hook(lambda optimizer, *_: self._step_over(optimizer))
+        @untraced
+        def step_over(optimizer: Optimizer, *_: Any) -> None:
+            if self._observation.here:
+                self._step_over(optimizer)
 
-    def _step_begins(self, optimizer: Optimizer) -> None:
-        if self._observation.here:
-            for told in self._observation.events.before_step:
-                told(optimizer)
+        register_optimizer_step_pre_hook(step_begins)
+        register_optimizer_step_post_hook(step_over)
 
     def _step_over(self, optimizer: Optimizer) -> None:
-        if not self._observation.here:
-            return
         if id(optimizer) not in self._known:
             self._known[id(optimizer)] = optimizer
             self.device = next((kind for kind in _devices(optimizer) if kind != "cpu"), self.device)
-        self._observation.events.steps += 1
+        self._events.steps += 1
         self._stepped(optimizer)
 
     def _stepped(self, optimizer: Optimizer | None) -> None:
         observation = self._observation
-        self._beat(observation.events.steps or observation.events.backwards)
+        self._beat(self._events.steps or self._events.backwards)
         if self.first_step is None:
             self.first_step = time.monotonic() - observation.began
-        for told in observation.events.after_step:
+        for told in self._events.after_step:
             told(optimizer)
         steps, patience = observation.request.steps, observation.request.patience
-        enough = optimizer is not None and steps is not None and observation.events.steps >= steps
+        enough = optimizer is not None and steps is not None and self._events.steps >= steps
         if enough or (patience is not None and time.monotonic() - self._began > patience):
             observation.end(STOPPED)
 

@@ -1,0 +1,77 @@
+"""Which lines of the project's files are run; each is only waited for until it is seen."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+from autoaccel.measure.observing.observation import Observation
+from autoaccel.measure.observing.running import Concerns
+
+
+class Lines:
+    """Notes lines by `sys.monitoring` or, before Python 3.12, by a trace function that leaves what it has seen."""
+
+    def __init__(self, concerns: Concerns) -> None:
+        self._concerns = concerns
+        self._reached: dict[str, set[int]] = {}
+        self._unseen: dict[CodeType, set[int]] = {}
+
+    def install(self, observation: Observation) -> None:
+        self._observation = observation
+        if hasattr(sys, "monitoring"):
+            self._monitor(sys.monitoring)
+        else:
+            threading.settrace(self._enter)
+            sys.settrace(self._enter)
+            os.register_at_fork(after_in_child=lambda: sys.settrace(None))
+
+    def contribute(self) -> dict[str, Any]:
+        reached: dict[str, set[int]] = {}
+        for name, lines in self._reached.items():
+            reached.setdefault(os.path.realpath(name), set()).update(lines)
+        return {"reached": {path: tuple(sorted(lines)) for path, lines in reached.items()}}
+
+    def _enter(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
+        """Called for every call of a function: whether its lines are of interest."""
+        code = frame.f_code
+        unseen = self._unseen.get(code)
+        if unseen is None:
+            unseen = self._unseen[code] = lines_of(code) if self._concerns(code.co_filename) else set()
+        if not unseen:
+            return None
+        reached = self._reached.setdefault(code.co_filename, set())
+
+        def line(frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
+            if event == "line" and frame.f_lineno in unseen:
+                reached.add(frame.f_lineno)
+                unseen.discard(frame.f_lineno)
+                if not unseen:
+                    frame.f_trace_lines = False
+                    return None
+            return line
+
+        # the line of `def` is where a call begins; what runs is told line by line
+        return line(frame, event, _)
+
+    def _monitor(self, monitoring: Any) -> None:
+        tool = next(number for number in range(6) if monitoring.get_tool(number) is None)
+        monitoring.use_tool_id(tool, "autoaccel")
+
+        def line(code: CodeType, number: int) -> Any:
+            if self._concerns(code.co_filename):
+                self._reached.setdefault(code.co_filename, set()).add(number)
+            return monitoring.DISABLE
+
+        monitoring.register_callback(tool, monitoring.events.LINE, line)
+        monitoring.set_events(tool, monitoring.events.LINE)
+
+
+def lines_of(code: CodeType) -> set[int]:
+    """The lines that the instructions of a code object come from, but for the one where its function is defined."""
+    found = {line for *_, line in code.co_lines() if line}
+    return found if code.co_name == "<module>" or len(found) == 1 else found - {code.co_firstlineno}
