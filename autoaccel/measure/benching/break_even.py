@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Sequence
 
 from autoaccel.measure.benching.report import BreakEven, Interval
@@ -21,7 +22,7 @@ def break_even(
     less than `start` seconds is chance. Seen where the run was long enough, else computed: never where no gain was
     measured.
     """
-    head_starts = list(itertools.accumulate(map(float.__sub__, contender, original)))
+    head_starts = list(itertools.accumulate(map(operator.sub, contender, original)))
     if not head_starts or speedup.low <= 1:
         return NEVER
     if max(head_starts) <= start:

@@ -125,8 +125,9 @@ class _Pace:
         while self._goes_on():
             self._round(self.block, rounds)
             rounds += 1
-            last = self.series[0].turns[-1]
-            wanted = self._wanted(last)
+            if self.series[0].over:
+                break
+            wanted = self._wanted(self.series[0].turns[-1])
             if wanted <= self.block:
                 break
             self.block = min(wanted, self.block * _GROWTH)

@@ -17,6 +17,7 @@ Of ratios the logarithms are taken: the interval of B/A is then that of A/B upsi
 from __future__ import annotations
 
 import math
+import operator
 import statistics
 from collections.abc import Sequence
 
@@ -77,7 +78,7 @@ def autocorrelation(values: Sequence[float]) -> float:
     mean = statistics.fmean(values)
     off = [value - mean for value in values]
     scale = sum(each * each for each in off)
-    return sum(map(float.__mul__, off, off[1:])) / scale if scale else 0.0
+    return sum(map(operator.mul, off, off[1:])) / scale if scale else 0.0
 
 
 def _lowest(n: int, m: int, tail: float) -> int:

@@ -1,0 +1,58 @@
+"""Contenders of which every second is known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from autoaccel.measure.observing import turns
+from autoaccel.measure.observing.record import FAILED, Failure
+from autoaccel.measure.observing.turns import Turn
+
+
+@dataclass
+class Played:
+    """Makes steps that take what `seconds` says of their number, from 1; writes down when it had its turn."""
+
+    name: str
+    seconds: Callable[[int], float]
+    diary: list[tuple[str, int]] = field(default_factory=list)
+    steps: int | None = None
+    """After which the script ends by itself."""
+    fails_after: int | None = None
+    device: str = "cpu"
+    made: int = 0
+
+    def start(self) -> Turn:
+        return self.run(1)
+
+    def run(self, steps: int) -> Turn:
+        self.diary.append((self.name, steps))
+        times: list[float] = []
+        for _ in range(steps):
+            if self.made == self.fails_after:
+                return Turn(FAILED, sum(times), tuple(times), failure=Failure("RuntimeError", "no luck"))
+            if self.made == self.steps:
+                return self._turn(turns.FINISHED, times)
+            self.made += 1
+            times.append(self.seconds(self.made))
+        return self._turn(turns.WAITING, times)
+
+    def _turn(self, state: str, times: list[float]) -> Turn:
+        first = self.made - len(times) + 1
+        losses = tuple((first + number, 1 / (first + number)) for number in range(len(times)))
+        return Turn(
+            state,
+            sum(times),
+            tuple(times),
+            loader=sum(times) / 4,
+            samples=32 * len(times),
+            losses=losses,
+            host_memory=1 << 20,
+            device=self.device,
+        )
+
+
+def steady(seconds: float, *, start: float = 1.0) -> Callable[[int], float]:
+    """Every step takes as long as every other, but for the first."""
+    return lambda step: start if step == 1 else seconds
