@@ -28,6 +28,8 @@ COMMANDS = {
     "rewrite": "autoaccel.cli.rewrite:rewrite",
     "lint": "autoaccel.cli.lint:lint",
     "run": "autoaccel.cli.run:run",
+    "verify": "autoaccel.cli.verify:verify",
+    "bench": "autoaccel.cli.bench:bench",
     "rule": "autoaccel.cli.rules:rule",
     "rules": "autoaccel.cli.rules:rules",
     "env": "autoaccel.cli.env:env",

@@ -17,7 +17,7 @@ from autoaccel.rewriting import engine
 from autoaccel.rewriting.finding import AddDecorator, AddImport, Edit, Finding, Tier, WrapStatements
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import anchors
-from autoaccel.rewriting.record import Range, Record
+from autoaccel.rewriting.record import Record
 from autoaccel.rewriting.recording import record, records
 from autoaccel.script import Project
 from autoaccel.script.files import Files

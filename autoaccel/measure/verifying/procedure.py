@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
@@ -62,7 +63,7 @@ class View:
     """One way to run the script, and what it does then."""
 
     name: str
-    asked: Mapping[str, object]
+    asked: Mapping[str, Any]
     reference: Reference
     reached: Mapping[str, Collection[int]]
 
@@ -135,7 +136,7 @@ class _Procedure:
 
     # -- the original
 
-    def _first_run(self) -> tuple[Record, dict[str, object]]:
+    def _first_run(self) -> tuple[Record, dict[str, Any]]:
         """It says how many steps there is time for."""
         steps = self.limits.steps
         first = self.trials.original("original", steps=steps, patience=self.limits.patience)
@@ -156,7 +157,7 @@ class _Procedure:
         if not record.steps and not record.backwards:
             raise CannotVerifyError("it trains nothing: there was neither a backward nor an optimizer step")
 
-    def _views(self, first: Record, asked: dict[str, object], changes: Changes) -> list[View]:
+    def _views(self, first: Record, asked: dict[str, Any], changes: Changes) -> list[View]:
         """The script as it is and, where that does not reach every change, with its passes cut short."""
         again = self.trials.original("original again", lines=True, **asked)
         self._check(again)
@@ -367,10 +368,10 @@ class _Procedure:
         if not views[0].reference.repeats:
             return Verdict.PASSED, "within the spread of the original's own runs under one seed", ()
         if change in state.loose:
-            return Verdict.PASSED, "the same, bit for bit, but for rounding in captured graphs", ()
+            return Verdict.PASSED, "bit for bit, but for rounding in captured graphs", ()
         if change.tier in (Tier.NUMERICS, Tier.OPT_IN) and numerics is not None:
-            return Verdict.PASSED, "the same, bit for bit, in float32; within the spread in low precision", ()
-        return Verdict.PASSED, "the same, bit for bit", ()
+            return Verdict.PASSED, "bit for bit in float32; in low precision within the spread", ()
+        return Verdict.PASSED, "bit for bit", ()
 
 
 class _Spreading:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.record import Record
@@ -26,9 +27,9 @@ class Trials:
     noted: list[Trial] = field(default_factory=list)
     _known: dict[object, Record] = field(default_factory=dict)
 
-    def original(self, name: str, **asked: object) -> Record:
+    def original(self, name: str, **asked: Any) -> Record:
         """A run of the script as it is; `asked` are fields of `Request`. Made anew each time."""
-        return self._run(name, replace(self.request, texts={}, **asked), {})  # type: ignore[arg-type]
+        return self._run(name, replace(self.request, texts={}, **asked), {})
 
     def rewritten(
         self,
@@ -37,12 +38,12 @@ class Trials:
         environment: Mapping[str, str],
         *,
         repetition: int = 0,
-        **asked: object,
+        **asked: Any,
     ) -> Record:
         """A run with some changes applied; the same question is not asked twice, but for another `repetition`."""
         key = (frozenset(chosen), tuple(sorted(environment.items())), tuple(sorted(asked.items())), repetition)
         if key not in self._known:
-            request = replace(self.request, texts=self.changes.texts(chosen), **asked)  # type: ignore[arg-type]
+            request = replace(self.request, texts=self.changes.texts(chosen), **asked)
             self._known[key] = self._run(name, request, environment)
         return self._known[key]
 

@@ -1,0 +1,192 @@
+"""`autoaccel verify`: whether the rewritten script trains the same and, where it does not, which change is to blame."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from autoaccel.cli import inputs, reporting, trials
+from autoaccel.cli.options import SourcePath, configuration_options, output_options, rule_options
+from autoaccel.cli.progress import Activity
+from autoaccel.cli.terminal import Terminal, terminal
+
+if TYPE_CHECKING:
+    from autoaccel.config import Plan
+    from autoaccel.measure.changes import Changes
+    from autoaccel.measure.observing.record import Record
+    from autoaccel.measure.observing.request import Request
+    from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits
+    from autoaccel.measure.verifying.report import Report
+
+SAME, DIFFERENT, FAILED = 0, 1, 2
+
+
+@click.command(short_help="Prove that a rewritten script trains the same.")
+@trials.trial_options
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Optimizer steps of each run. Default: 40, fewer where they take long.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=3),
+    metavar="N",
+    help="Compare numbers over so many seeds at most; 3 are enough where they are close. Default: 8.",
+)
+@click.option("--json", "json_file", type=SourcePath(), metavar="FILE|-", help="Write all that is known there.")
+@rule_options
+@configuration_options
+@output_options
+def verify(
+    script: str,
+    arguments: tuple[str, ...],
+    is_module: bool,
+    python: str | None,
+    scratch: bool,
+    timeout: float,
+    steps: int | None,
+    seeds: int | None,
+    json_file: Path | None,
+    config: tuple[str, ...],
+    isolated: bool,
+    color: str,
+    quiet: bool,
+    verbose: bool,
+    **overrides: Any,
+) -> int:
+    """Run SCRIPT as it is and rewritten in memory, with the same seeds, and compare how they train.
+
+    No file of the script changes. What follows `--` are the script's own arguments.
+
+    Compared are losses, parameters, buffers, optimizers, schedulers, batches, random numbers and what is printed: bit
+    for bit where a rule is exact, within the original's own spread over several seeds where numbers change. Where
+    something differs, the change that makes the difference is searched for and named. Exit status: 0 the same, 1 a
+    difference, 2 nothing can be said.
+    """
+    speaker = terminal(color, quiet=quiet, verbose=verbose)
+    trial = trials.prepare(script, arguments, is_module=is_module, python=python)
+    plan = inputs.plan([trial.path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides)
+    session = Session(trial, scratch, timeout, steps, seeds)
+    from autoaccel.measure.verifying.procedure import CannotVerifyError
+
+    try:
+        report, _ = session.verify(plan, speaker)
+    except CannotVerifyError as error:
+        message = reason(error, trial)
+        if json_file is not None:
+            _deliver_json(partial(_unknown, script, message), json_file, speaker)
+        raise trials.gave_up(message, error.failure, verbose=verbose) from error
+    delivered = _deliver(report, json_file, speaker)
+    return FAILED if not delivered else SAME if report.same else DIFFERENT
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Verifies one script; also for `rewrite --verified`."""
+
+    trial: trials.Trial
+    scratch: bool = False
+    timeout: float = 600.0
+    steps: int | None = None
+    seeds: int | None = None
+
+    def verify(self, plan: Plan, speaker: Terminal) -> tuple[Report, Changes]:
+        """Raises `CannotVerifyError`."""
+        from autoaccel.measure import changes
+        from autoaccel.measure.verifying import procedure
+
+        with Activity(speaker) as activity:
+            showing = _Showing(activity)
+            return procedure.verify(
+                self.trial.request,
+                partial(changes.find, plan=plan),
+                partial(self._run, showing=showing),
+                limits=self._limits(),
+                tell=showing.begin,
+            )
+
+    def _limits(self) -> Limits:
+        from autoaccel.measure.verifying import procedure
+
+        usual = procedure.Limits()
+        patience = None if self.steps else usual.patience  # a number that was asked for is made
+        return procedure.Limits(self.steps or usual.steps, self.seeds or usual.seeds, patience)
+
+    def _run(self, request: Request, environment: Mapping[str, str], *, showing: _Showing) -> Record:
+        from autoaccel.measure import launching
+
+        with self._place(request) as (folder, wanted, seen):
+            record = launching.observe(
+                wanted,
+                python=self.trial.python,
+                environment=environment,
+                folder=folder,
+                timeout=self.timeout,
+                on_steps=partial(showing.steps, wanted=request.steps),
+            )
+            return seen(record)
+
+    @contextlib.contextmanager
+    def _place(self, request: Request) -> Iterator[tuple[Path, Request, Callable[[Record], Record]]]:
+        if not self.scratch:
+            yield self.trial.folder, request, lambda record: record
+            return
+        from autoaccel.measure import scratch
+
+        with scratch.copy(self.trial.folder, Path(request.root)) as copy:
+            yield copy.folder, copy.request(request), copy.record
+
+
+class _Showing:
+    """Which run goes on, and how far it is."""
+
+    def __init__(self, activity: Activity) -> None:
+        self.activity = activity
+        self.number = 0
+        self.name = ""
+
+    def begin(self, name: str) -> None:
+        self.number += 1
+        self.name = f"run {self.number}: {name}"
+        self.activity(self.name)
+
+    def steps(self, made: int, wanted: int | None) -> None:
+        of = f" of {wanted}" if wanted else ""
+        self.activity(f"{self.name}, step {made}{of}")
+
+
+def reason(error: CannotVerifyError, trial: trials.Trial) -> str:
+    """Why nothing can be said, in one line."""
+    from autoaccel.measure import failures
+
+    if error.failure is None:
+        return f"{trial.request.script}: {error}"
+    return failures.line(error.failure, script=trial.request.script, python=trial.python)
+
+
+def _deliver(report: Report, json_file: Path | None, speaker: Terminal) -> bool:
+    """The report on stdout, unless JSON takes its place there; false where a file cannot be written."""
+    from autoaccel.reports import verification
+
+    if json_file != inputs.STDIN:
+        said = verification.text(report, quiet=speaker.quiet, verbose=speaker.verbose)
+        reporting.deliver(said, "full", None, speaker)
+    return json_file is None or _deliver_json(partial(verification.to_json, report), json_file, speaker)
+
+
+def _deliver_json(render: Callable[[], str], json_file: Path, speaker: Terminal) -> bool:
+    return reporting.deliver(render(), "json", None if json_file == inputs.STDIN else json_file, speaker)
+
+
+def _unknown(script: str, message: str) -> str:
+    from autoaccel.reports import verification
+
+    return verification.failure_to_json(script, message)

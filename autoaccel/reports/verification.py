@@ -1,0 +1,162 @@
+"""What `verify` found: a line for each rule, then the verdict and what it stands on; or all of it as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from autoaccel import __version__
+from autoaccel.measure.verifying.report import Outcome, Report, Verdict
+from autoaccel.reports.context import shown
+from autoaccel.reports.counting import counted
+from autoaccel.reports.json import dumped
+
+_WORDS = {
+    Verdict.PASSED: ("same", "green"),
+    Verdict.FAILED: ("differs", "red"),
+    Verdict.NOT_REACHED: ("not reached", "yellow"),
+    Verdict.NOT_VERIFIED: ("not verified", "yellow"),
+}
+_TIERS = ("exact", "equivalent", "numerics", "opt-in")
+
+
+def text(report: Report, *, quiet: bool = False, verbose: bool = False) -> str:
+    """For people. `quiet` leaves what differs and the verdict; `verbose` adds every change and every run."""
+    lines = list(_differing(report) if quiet else _rules(report))
+    if verbose:
+        lines += ["", *_changes(report), "", *_trials(report)]
+        lines += [f"runtime: {each.topic}: {each.value} ({each.reason})" for each in report.decisions]
+    if lines:
+        lines.append("")
+    lines.append(verdict(report))
+    if not quiet:
+        lines.extend(_basis(report))
+        lines.extend(f"Note: {shown(note)}." for note in (*_standing_notes(report), *report.notes))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def verdict(report: Report) -> str:
+    """The last word, in one sentence."""
+    script = shown(report.script)
+    failed, passed = report.of(Verdict.FAILED), report.of(Verdict.PASSED)
+    open_ones = len(report.outcomes) - len(failed) - len(passed)
+    if not report.outcomes:
+        return click.style(f"{script}: nothing would be rewritten, so there is nothing to verify.", bold=True)
+    if failed:
+        what = f"{script} does not train the same: {counted(len(failed), 'change')} of {len(report.outcomes)} make"
+        what = f"{what}{'s' if len(failed) == 1 else ''} a difference."
+        return click.style(what, fg="red", bold=True)
+    rest = f"; {counted(open_ones, 'change')} not reached: not verified" if open_ones else ""
+    if not passed:
+        return click.style(f"{script}: no change was reached, so nothing was verified.", fg="yellow", bold=True)
+    number = counted(len(passed), "change") + (f" of {len(report.outcomes)}" if open_ones else "")
+    return click.style(f"{script} trains the same with {number}{rest}.", fg="green", bold=True)
+
+
+def to_json(report: Report) -> str:
+    """All that is known, for programs."""
+    content = _plain(dataclasses.asdict(report))
+    status = "same" if report.same else "different"
+    return dumped({"version": 1, "autoaccel": __version__, "status": status, **content})
+
+
+def failure_to_json(script: str, reason: str) -> str:
+    """For programs, when nothing can be said."""
+    return dumped({"version": 1, "autoaccel": __version__, "status": "unknown", "script": script, "reason": reason})
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case enum.Enum():
+            return value.value
+        case dict():
+            return {key: _plain(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case _:
+            return value
+
+
+# -- lines
+
+
+def _rules(report: Report) -> Iterator[str]:
+    """A line for each rule; what differs has a line for each change."""
+    rows: list[tuple[str, str, str, Verdict, str]] = []
+    for code in sorted({each.code for each in report.outcomes}):
+        of_rule = [each for each in report.outcomes if each.code == code]
+        for result in Verdict:
+            rows.extend(_rows([each for each in of_rule if each.verdict is result]))
+    widths = [max((len(str(row[column])) for row in rows), default=0) for column in range(3)]
+    states = max((len(_WORDS[row[3]][0]) for row in rows), default=0)
+    for name, number, tier, result, reason in rows:
+        word, colour = _WORDS[result]
+        yield (
+            f"{name:<{widths[0]}}  {number:>{widths[1]}}  {tier:<{widths[2]}}  "
+            f"{click.style(f'{word:<{states}}', fg=colour)}  {reason}"
+        )
+
+
+def _rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str, str, Verdict, str]]:
+    if not outcomes:
+        return
+    first = outcomes[0]
+    groups = [[each] for each in outcomes] if first.verdict is Verdict.FAILED else [list(outcomes)]
+    for group in groups:
+        tiers = ", ".join(tier for tier in _TIERS if any(each.tier == tier for each in group))
+        reasons = list(dict.fromkeys(each.reason for each in group))
+        # Of several reasons the last: what is said of the least exact tier holds for the others, too.
+        reason = max(group, key=lambda each: _TIERS.index(each.tier)).reason if len(reasons) > 1 else reasons[0]
+        if first.verdict in (Verdict.FAILED, Verdict.NOT_REACHED, Verdict.NOT_VERIFIED):
+            reason = f"{shown(group[0].path)}:{group[0].line}: {shown(reason)}"
+            reason += f" (and {len(group) - 1} more)" if len(group) > 1 else ""
+        yield f"{first.code} {first.name}", counted(len(group), "change"), tiers, first.verdict, reason
+
+
+def _differing(report: Report) -> Iterator[str]:
+    for each in report.of(Verdict.FAILED):
+        yield f"{shown(each.path)}:{each.line}: {each.code} {each.name}: {shown(each.reason)}"
+
+
+def _changes(report: Report) -> Iterator[str]:
+    """Each change with all that differs."""
+    for each in sorted(report.outcomes, key=lambda each: (each.path, each.line, each.code)):
+        word, colour = _WORDS[each.verdict]
+        place = click.style(f"{shown(each.path)}:{each.line}:", bold=True)
+        said = f"{click.style(word, fg=colour)}: {shown(each.reason)}"
+        yield f"{place} {each.code} {each.name}: {said} {click.style(f'[{each.tier}]', dim=True)}"
+        yield from (f"    {shown(difference)}" for difference in each.differences)
+
+
+def _trials(report: Report) -> Iterator[str]:
+    width = max((len(each.name) for each in report.trials), default=0)
+    for number, each in enumerate(report.trials, 1):
+        figures = f"{each.steps:>4} steps  {each.seconds:5.1f} s"
+        yield f"run {number:>2}  {each.name:<{width}}  {figures}  {shown(each.result)}".rstrip()
+
+
+def _basis(report: Report) -> Iterator[str]:
+    """What the verdict stands on."""
+    numerics = report.numerics
+    if numerics is not None:
+        yield (
+            f"Numbers {numerics.what}: loss {numerics.rewritten:.5g} instead of {numerics.original:.5g} at the end, "
+            f"over {counted(numerics.seeds, 'seed')}, which spread by {numerics.spread:.2g}."
+        )
+    steps = f"{counted(report.steps, 'step')}{', to the end of the script' if report.complete else ''}"
+    runs = counted(len(report.trials), "run")
+    yield f"{steps}; {report.device}, torch {report.torch}, Python {report.python}; {runs} in {report.seconds:.0f} s."
+
+
+def _standing_notes(report: Report) -> Iterator[str]:
+    if not report.repeats:
+        yield "the original does not repeat itself under one seed, so it was compared within its own spread"
+    if report.device == "cpu" and report.outcomes:
+        yield (
+            "on a CPU copies do not overlap, nothing is compiled to other kernels and float16 does not occur; "
+            "what leads to them was rehearsed"
+        )
