@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -51,6 +53,7 @@ def breaking_even(report: Report) -> Markup:
     courses = [course for name in (ORIGINAL, REWRITTEN) if (course := _course(report.column(name)))]
     if len(courses) < 2:
         return paragraph("It cannot be said: not both were measured.")
+    courses = _meeting(courses, report.break_even)
     last = _last(courses, report.break_even)
     return joined(
         paragraph(sentence(report.break_even)),
@@ -100,6 +103,16 @@ def _course(column: Column | None) -> _Course | None:
     return _Course(column.name, tuple(accumulate(times)), rate if math.isfinite(rate) else times[-1])
 
 
+def _meeting(courses: Sequence[_Course], found: BreakEven) -> list[_Course]:
+    """The same, the rewritten one at the rate at which it meets the original where the report says so."""
+    original, rewritten = courses
+    beyond = (found.steps or 0) - rewritten.measured
+    if found.measured or beyond <= 0:
+        return list(courses)
+    rate = (original.at(found.steps or 0) - rewritten.seconds[-1]) / beyond
+    return [original, dataclasses.replace(rewritten, rate=rate) if rate > 0 else rewritten]
+
+
 def _last(courses: Sequence[_Course], found: BreakEven) -> float:
     """The step at which the picture ends: some way beyond the crossing where that was not seen."""
     measured = max(each.measured for each in courses)
@@ -119,7 +132,8 @@ def _caption(courses: Sequence[_Course], last: float, outcome: Verdict) -> list[
     if outcome in (Verdict.FASTER, Verdict.SLOWER):
         far = 10 ** math.ceil(math.log10(3 * last))
         before, after = alike(*(each.at(far) for each in courses))
-        sentences.append(f"At the measured rates {number(far)} steps take {after} instead of {before}.")
+        if after != before:
+            sentences.append(f"At the measured rates {number(far)} steps take {after} instead of {before}.")
     return sentences
 
 
@@ -144,7 +158,8 @@ def _draw(frame: Frame, courses: Sequence[_Course], found: BreakEven, last: floa
             parts.append(polyline(ahead, f"curve {course.name} dashed"))
         parts.append(text(right + 8, height, course.name, kind=f"name {course.name}"))
     if found.steps:
-        parts.append(_crossing(frame, across, up(courses[1].at(found.steps) / scale.size), found))
+        y = statistics.fmean(up(each.at(found.steps) / scale.size) for each in courses)
+        parts.append(_crossing(frame, across, y, found))
     return Drawing(bottom + 42, joined(*parts))
 
 

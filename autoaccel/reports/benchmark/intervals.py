@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autoaccel.reports.benchmark.drawing import Drawing, Frame, below, dot, line, picture, text
+from autoaccel.reports.benchmark.drawing import Drawing, Frame, below, dot, line, picture, rectangle, text
 from autoaccel.reports.benchmark.markup import Markup, joined
 from autoaccel.reports.benchmark.quantities import ratio, ratios
 from autoaccel.reports.benchmark.scales import Axis
@@ -42,6 +42,8 @@ def _draw(frame: Frame, rows: list[tuple[str, str, Interval]]) -> Drawing:
     for index, (label, name, interval) in enumerate(rows):
         top = index * height
         y = top + (31 if frame.narrow else _ROW / 2 + 2)
+        if frame.narrow:  # the grid ends below what is written
+            parts.append(rectangle(0, top, frame.width, 20, "paper"))
         parts += [
             text(0, top + 14 if frame.narrow else y + 4, label, kind="halo"),
             text(

@@ -116,8 +116,10 @@ def _lost(column: Column) -> list[str]:
     odd = [step for step, value in column.losses if not math.isfinite(value)]
     if not odd:
         return []
-    name = f"the {column.name} script"
-    return [f"{number(len(odd))} losses of {name} are infinite or not a number, the first at step {number(odd[0])}."]
+    name, first = f"the {column.name} script", f"at step {number(odd[0])}"
+    if len(odd) == 1:
+        return [f"A loss of {name} is infinite or not a number, {first}."]
+    return [f"{number(len(odd))} losses of {name} are infinite or not a number, the first {first}."]
 
 
 def _caption(columns: Sequence[Column], count: int, finite: Sequence[float]) -> list[str]:

@@ -99,18 +99,21 @@ def _in_steps(report: Report) -> list[str]:
 
 
 def _sections(report: Report) -> list[Markup]:
-    pair = [each for name in (ORIGINAL, REWRITTEN) if (each := report.column(name))]
     rewritten = report.column(REWRITTEN)
-    nothing = element("p", "No steps were timed.")
-    return [
-        _section("What binds", _diagnosis(report.diagnosis)),
-        _section("Figures", _figures(report)),
-        _section("How long steps take", distribution(pair) or nothing),
+    notes = _section("Notes", *_notes(report.notes))
+    pair = [each for name in (ORIGINAL, REWRITTEN) if (each := report.column(name))]
+    both = [
         _section("When it pays off", breaking_even(report)),
         _section("Rule by rule", waterfall(report)),
+    ]
+    return [
+        *([notes] if rewritten is None else []),
+        _section("What binds", _diagnosis(report.diagnosis)),
+        _section("Figures", _figures(report)),
+        _section("How long steps take", distribution(pair) or paragraph("No steps were timed.")),
+        *(both if rewritten else []),
         _section("Loss", losses(report)),
-        _section("What the runtime decided", _decisions(rewritten)),
-        _section("Notes", *_notes(report.notes)),
+        *([_section("What the runtime decided", _decisions(rewritten)), notes] if rewritten else []),
         _section("How it was measured", paragraph(_METHOD.format(level=level(report)))),
         _section("Machine", _machine(report.machine)),
         _section("Repeat it", command(report.command)),
@@ -123,14 +126,14 @@ def _section(title: str, *content: str) -> Markup:
 
 def _diagnosis(found: Diagnosis | None) -> Markup:
     if found is None:
-        return element("p", "What binds the original script was not measured.")
+        return paragraph("What binds the original script was not measured.")
     rules = (
         (
             (
                 element(
                     "p",
                     "Rules that address it: ",
-                    joined(*(element("code", each) for each in found.rules), between=", "),
+                    joined(*(element("code", each, class_="word") for each in found.rules), between=", "),
                 )
             ),
         )
@@ -143,8 +146,12 @@ def _diagnosis(found: Diagnosis | None) -> Markup:
 def _figures(report: Report) -> Markup:
     columns = [each for name in (ORIGINAL, AGAIN, REWRITTEN) if (each := report.column(name))]
     if not columns:
-        return element("p", "Nothing was measured.")
-    rows = [(name, *cells) for name, value in _ROWS if any(cells := [value(each) for each in columns])]
+        return paragraph("Nothing was measured.")
+    rows = [
+        (name, *cells)
+        for name, value in _ROWS
+        if any(cells := [value(each) for each in columns]) and (value is not _speedup or len(columns) > 1)
+    ]
     return table(
         ("", *(_HEADS[each.name] for each in columns)),
         [(name, *(cell or MISSING for cell in cells)) for name, *cells in rows],
@@ -206,9 +213,9 @@ _ROWS: Sequence[tuple[str, Callable[[Column], str]]] = (
 )
 
 
-def _decisions(rewritten: Column | None) -> Markup:
-    if rewritten is None or not rewritten.decisions:
-        return element("p", "None were seen.")
+def _decisions(rewritten: Column) -> Markup:
+    if not rewritten.decisions:
+        return paragraph("No decisions were seen.")
     rows = [(each.topic.replace("_", " "), each.value, each.reason) for each in rewritten.decisions]
     return table(("What", "decision", "why"), rows, numbers=False)
 
@@ -219,7 +226,7 @@ def _notes(notes: Sequence[str]) -> list[Markup]:
 
 def _machine(machine: dict[str, str]) -> Markup:
     if not machine:
-        return element("p", "Not known.")
+        return paragraph("Not known.")
     return element(
         "dl", *(joined(element("dt", name), element("dd", value)) for name, value in machine.items()), class_="facts"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 _ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
 
@@ -32,13 +33,11 @@ class Axis:
         return _decades(self.low, self.high, most) if self.logarithmic else _multiples(self.low, self.high, most)
 
     def labelled(self, most: int) -> tuple[tuple[float, str], ...]:
-        """The ticks with what is written at each; on a logarithmic axis each needs digits of its own."""
+        """The ticks with what is written at each; those at powers of ten have digits of their own."""
         values = self.ticks(most)
-        labels = (
-            tuple(label for value in values for label in tick_labels((value,)))
-            if self.logarithmic
-            else tick_labels(values)
-        )
+        gaps = {round((after - before) / (self.high or 1.0), 9) for before, after in pairwise(values)}
+        alone = self.logarithmic and len(gaps) > 1
+        labels = [tick_labels((value,))[0] for value in values] if alone else tick_labels(values)
         return tuple(zip(values, labels, strict=True))
 
 
@@ -57,10 +56,10 @@ def _multiples(low: float, high: float, most: int) -> tuple[float, ...]:
 def _decades(low: float, high: float, most: int) -> tuple[float, ...]:
     """Powers of ten with as many in between as there is room for."""
     for steps in ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3), (1,)):
-        if 1 < len(found := _within(low, high, steps)) <= most:
+        if 2 < len(found := _within(low, high, steps)) <= most:
             return found
     powers = _within(low, high, (1,))
-    return powers[:: math.ceil(len(powers) / most)] if len(powers) > most else _multiples(low, high, most)
+    return powers[:: math.ceil(len(powers) / most)] if len(powers) > 2 else _multiples(low, high, most)
 
 
 def _within(low: float, high: float, steps: Sequence[int]) -> tuple[float, ...]:
@@ -73,7 +72,11 @@ def tick_labels(values: Sequence[float]) -> tuple[str, ...]:
     """As many decimals as the values need, the same for all; very small and very large ones as powers."""
     largest = max((abs(value) for value in values), default=0.0)
     if largest and not 1e-4 <= largest < 1e7:
-        return tuple(_power(value) for value in values)
+        return next(
+            labels
+            for digits in range(2, 18)
+            if len(set(labels := tuple(_power(value, digits) for value in values))) == len(values) or digits == 17
+        )
     decimals = next(each for each in range(10) if all(_said(value, each, largest) for value in values) or each == 9)
     return tuple(f"{value:,.{decimals}f}".replace("-", "−") if value else "0" for value in values)
 
@@ -82,5 +85,5 @@ def _said(value: float, decimals: int, largest: float) -> bool:
     return abs(round(value, decimals) - value) <= largest * 1e-6
 
 
-def _power(value: float) -> str:
-    return f"{value:.2g}".replace("e-0", "e-").replace("e+0", "e").replace("-", "−") if value else "0"
+def _power(value: float, digits: int) -> str:
+    return f"{value:.{digits}g}".replace("e-0", "e-").replace("e+0", "e").replace("-", "−") if value else "0"

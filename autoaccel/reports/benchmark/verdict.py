@@ -67,23 +67,15 @@ def explanation(report: Report) -> str:
     rewritten, again = report.column(REWRITTEN), report.column(AGAIN)
     outcome = verdict(report)
     if rewritten is None or outcome is Verdict.UNKNOWN:
-        return "The notes below say why."
-    speedup = rewritten.speedup
+        return "The notes say why." if report.notes else ""
+    found, sure = rewritten.speedup, f"{level(report)} interval"
     noise = (
         ""
         if again is None or not known(again.speedup)
         else f" The original measured against itself gives {ratio(again.speedup.median)} ({ratios(again.speedup)})."
     )
     if outcome is Verdict.SAME:
-        return (
-            f"The rewritten script ran {ratio(speedup.median)} times as fast as the original, "
-            f"but the {level(report)} interval of that, {ratios(speedup)}, contains 1.{noise}"
-        )
+        return f"The speed-up is {ratio(found.median)}, and its {sure}, {ratios(found)}, contains 1.{noise}"
     if outcome is Verdict.NOISE:
-        return (
-            f"The rewritten script ran {ratio(speedup.median)} times as fast as the original "
-            f"({level(report)} interval {ratios(speedup)}), which is within the noise.{noise}"
-        )
-    return (
-        f"The speed-up lies between {ratio(speedup.low)} and {ratio(speedup.high)} ({level(report)} interval).{noise}"
-    )
+        return f"The speed-up is {ratio(found.median)} ({sure} {ratios(found)}), which is within the noise.{noise}"
+    return f"The speed-up lies between {ratio(found.low)} and {ratio(found.high)} ({sure}).{noise}"

@@ -47,10 +47,7 @@ class _Bar:
 def waterfall(report: Report) -> Markup:
     original, rewritten = report.column(ORIGINAL), report.column(REWRITTEN)
     if not report.contributions:
-        return joined(
-            element("p", "What each rule is worth was not measured. ", element("code", "--ablate"), " measures it:"),
-            command(ablating(report.command)),
-        )
+        return _hint(report.command)
     figures = _table(report.contributions)
     if original is None or rewritten is None or not known(original.step_seconds) or not known(rewritten.speedup):
         return figures
@@ -69,9 +66,17 @@ def waterfall(report: Report) -> Markup:
     )
 
 
-def ablating(command: str) -> str:
+def _hint(used: str) -> Markup:
+    missing = "What each rule is worth was not measured."
+    if "--ablate" in used.partition(" -- ")[0].split(" "):
+        return paragraph(missing)
+    option = element("code", "--ablate", class_="word")
+    return joined(element("p", f"{missing} ", option, " measures it:"), command(ablating(used)))
+
+
+def ablating(used: str) -> str:
     """The command with `--ablate`, which goes before what is the script's own."""
-    own, dashes, rest = command.partition(" -- ")
+    own, dashes, rest = used.partition(" -- ")
     return f"{own} --ablate{dashes}{rest}"
 
 
