@@ -41,6 +41,7 @@ _LAYERS = frozenset(
     f"torch.nn.{name}"
     for name in "Linear Bilinear Embedding EmbeddingBag Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d".split()
 )
+_CACHES = frozenset({"functools.cache", "functools.lru_cache"})
 _GRAD = "torch.autograd.grad"
 _BREAKS = {
     "item": "its forward pass reads values on the host",
@@ -410,6 +411,8 @@ def _forward_reason(script: Script, method: ast.FunctionDef, nested: bool = True
                 return _BREAKS[name]
             case ast.Call(func=ast.Name(id="print")):
                 return "its forward pass prints"
+            case ast.Call() if _is_cached(script, part.func):
+                return "its forward pass calls a cached function, which compiled code runs at every call"
             case ast.Call() if (script.qualname(part.func) or "").startswith(("random.", "numpy.random.")):
                 return "its forward pass draws random numbers in Python"
             case ast.Call() if script.qualname(part.func) == "torch.autograd.grad":
@@ -423,6 +426,24 @@ def _forward_reason(script: Script, method: ast.FunctionDef, nested: bool = True
             case ast.For(iter=iterable) if _over_data(script, iterable):
                 return "its forward pass loops over the data"
     return None
+
+
+def _is_cached(script: Script, function: ast.expr) -> bool:
+    """Whether a function of the project, or a method of the class around, is decorated to remember its results."""
+    candidates: list[ast.AST] = []
+    if isinstance(function, ast.Name):
+        candidates = [definition.node for definition in script.definitions(function)]
+        for value in script.values(function):
+            candidates += [value.node] if value.node is not None else []
+    elif isinstance(function, ast.Attribute):
+        cls = script.enclosing_class(function)
+        candidates = [each for each in (cls.body if cls else ()) if getattr(each, "name", None) == function.attr]
+    return any(
+        script.qualname(decorator.func if isinstance(decorator, ast.Call) else decorator) in _CACHES
+        for each in candidates
+        if isinstance(each, ast.FunctionDef)
+        for decorator in each.decorator_list
+    )
 
 
 def _over_data(script: Script, iterable: ast.expr) -> bool:
