@@ -20,7 +20,9 @@ from benchmarks.planted_faults.running import judged
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="faults whose name contains this")
-    parser.add_argument("--state", type=Path, default=Path("planted_faults.jsonl"), help="verdicts, where a run goes on")
+    parser.add_argument(
+        "--state", type=Path, default=Path("planted_faults.jsonl"), help="verdicts, where a run goes on"
+    )
     parser.add_argument("--again", action="store_true", help="verify again what has a verdict already")
     parser.add_argument("--missed", action="store_true", help="verify again what was missed")
     parser.add_argument("--steps", type=int, default=STEPS, help="optimizer steps of each run")
@@ -62,7 +64,9 @@ def shown(fault: Fault) -> str:
     folder = fault.path.parent
     paths = sorted(folder.glob("*.py")) if fault.file else [fault.path]
     texts = {path: sources.read(path).text for path in paths}
-    analysis = engine.analyse(texts[fault.planted_in], fault.planted_in, registry.rules(), project=Project(texts, texts))
+    analysis = engine.analyse(
+        texts[fault.planted_in], fault.planted_in, registry.rules(), project=Project(texts, texts)
+    )
     altered, _ = plant(analysis, fault.plant)
     right, wrong = (engine.apply(each, each.findings).splitlines(keepends=True) for each in (analysis, altered))
     name = fault.planted_in.name

@@ -43,7 +43,13 @@ def _(scene: Scene) -> Planted:
 @fault("autocast/scaled-twice", "two_losses", "one loss is scaled twice")
 def _(scene: Scene) -> Planted:
     planted = without(scene, scene.finding(_CODE), "scale(size_loss)")
-    return also(planted, Replace(scene.expression("size_loss", 1), Code("scaler.scale(scaler.scale({0}))", (scene.expression("size_loss", 1),))))
+    return also(
+        planted,
+        Replace(
+            scene.expression("size_loss", 1),
+            Code("scaler.scale(scaler.scale({0}))", (scene.expression("size_loss", 1),)),
+        ),
+    )
 
 
 @fault("autocast/step-in-region", "mnist", "the optimizer steps inside the autocast region")
@@ -61,7 +67,9 @@ def _(scene: Scene) -> Planted:
     return without(scene, scene.finding(_CODE), ".update()")
 
 
-@fault("autocast/update-within-accumulation", "accumulation", "the scaler is updated after every backward, not every step")
+@fault(
+    "autocast/update-within-accumulation", "accumulation", "the scaler is updated after every backward, not every step"
+)
 def _(scene: Scene) -> Planted:
     planted = without(scene, scene.finding(_CODE), ".update()")
     return also(planted, InsertAfter(scene.statement("loss.backward()"), Code("scaler.update()")))

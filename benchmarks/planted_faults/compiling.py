@@ -34,7 +34,10 @@ def _(scene: Scene) -> Planted:
 def _(scene: Scene) -> Planted:
     made = scene.statement("model = Net()")
     return made_up(
-        scene.rule("AA401"), made, "the model runs kernel by kernel", InsertAfter(made, Code('model.compile(backend="eager")'))
+        scene.rule("AA401"),
+        made,
+        "the model runs kernel by kernel",
+        InsertAfter(made, Code('model.compile(backend="eager")')),
     )
 
 

@@ -19,7 +19,9 @@ def _(scene: Scene) -> Planted:
 @fault("no-grad/part-of-a-step", "dcgan", "the generator's forward of a training step records no gradients")
 def _(scene: Scene) -> Planted:
     forward = scene.statement("fake = netG(noise)")
-    return made_up(scene.rule("AA501"), forward, _MESSAGE, WrapStatements(forward, forward, Code("with torch.no_grad()")))
+    return made_up(
+        scene.rule("AA501"), forward, _MESSAGE, WrapStatements(forward, forward, Code("with torch.no_grad()"))
+    )
 
 
 @fault("no-grad/term-of-the-loss", "positions", "a term of the loss records no gradients")

@@ -61,16 +61,22 @@ _SGD = "torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)"
 _LOADER = "DataLoader(Pixels(), batch_size=16, shuffle=True)"
 
 _edited("no-clipping", "word_language_model", "gradients are not clipped", _replaced(_CLIP, "None"), Tier.NUMERICS)
-_edited(
-    "no-weight-decay", "trainer", "weights do not decay", _argument(_ADAMW, "weight_decay", "0.0"), Tier.NUMERICS
-)
+_edited("no-weight-decay", "trainer", "weights do not decay", _argument(_ADAMW, "weight_decay", "0.0"), Tier.NUMERICS)
 _edited(
     "no-scheduler-step", "notebook_style", "the scheduler never steps", _replaced("sched.step()", "None"), Tier.NUMERICS
 )
-_edited("last-batch-dropped", "pixels", "the last batch is dropped", _argument(_LOADER, "drop_last", "True"), Tier.EQUIVALENT)
+_edited(
+    "last-batch-dropped",
+    "pixels",
+    "the last batch is dropped",
+    _argument(_LOADER, "drop_last", "True"),
+    Tier.EQUIVALENT,
+)
 _edited("evaluation-mode", "mnist", "the model trains in evaluation mode", _replaced("model.train()", "model.eval()"))
 _edited("no-shuffling", "pixels", "samples are not shuffled", _argument(_LOADER, "shuffle", "False"), Tier.EQUIVALENT)
-_edited("half-learning-rate", "accumulation", "the learning rate is half", _argument(_ADAM, "lr", "1.5e-3"), Tier.NUMERICS)
+_edited(
+    "half-learning-rate", "accumulation", "the learning rate is half", _argument(_ADAM, "lr", "1.5e-3"), Tier.NUMERICS
+)
 _edited("no-momentum", "two_losses", "there is no momentum", _argument(_SGD, "momentum", "0.0"))
 _edited("no-zero-grad", "crlf", "gradients are never set to zero", _replaced("optimizer.zero_grad()", "None"))
 _edited("zero-grad-before-step", "mixup", "gradients are set to zero before the step", _zeroed)

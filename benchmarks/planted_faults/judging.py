@@ -64,9 +64,7 @@ def page(verdicts: Mapping[str, Verdict]) -> str:
         "`python -m benchmarks.planted_faults`; what is done is in [its README](../planted_faults/README.md).",
         "",
         f"**Mutation score: {killed} of {every} ({killed / every:.0%}).** Caught and the right finding named, alone.",
-        f"Caught at all: {sum(each.caught for each in verdicts.values())} of {every}."
-        if every
-        else "",
+        f"Caught at all: {sum(each.caught for each in verdicts.values())} of {every}." if every else "",
         "",
         "| fault | what is wrong | planted in | claims to be | verify says | first difference | s |",
         "|---|---|---|---|---|---|---:|",

@@ -49,7 +49,13 @@ def _(scene: Scene) -> Planted:
     )
 
 
-@fault("workers/last-batch-dropped", "project/main", "the last, smaller batch is dropped", file="data.py", arguments=("--batch-size", "32"))
+@fault(
+    "workers/last-batch-dropped",
+    "project/main",
+    "the last, smaller batch is dropped",
+    file="data.py",
+    arguments=("--batch-size", "32"),
+)
 def _(scene: Scene) -> Planted:
     call = scene.call("DataLoader(Moons(200), batch_size=batch_size, shuffle=True)")
     return also(scene.finding("AA201", "train_loader = "), AddArguments(call, (("drop_last", Code("True")),)))

@@ -1,7 +1,7 @@
 """Wrong findings: a finding of a rule whose edits are altered, or one of a rule that nobody should write.
 
-A fault is planted into what the rules said about one file, so everything after that (plans, subsets, bisection) works on
-it as on a finding of a real rule.
+A fault is planted into what the rules said about one file, so everything after that (plans, subsets, bisection) works
+on it as on a finding of a real rule.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TypeVar
 from autoaccel.rewriting import registry
 from autoaccel.rewriting.engine import Analysis
 from autoaccel.rewriting.finding import (
+    AddArguments,
     AddDecorator,
     AddImport,
     Code,
@@ -27,7 +28,6 @@ from autoaccel.rewriting.finding import (
 )
 from autoaccel.rewriting.plan import codes, plan
 from autoaccel.rewriting.rule import Rule
-
 
 _Node = TypeVar("_Node", bound=ast.AST)
 
@@ -97,9 +97,7 @@ class Scene:
 
     def spelled(self, edit: Edit) -> str:
         """The new code of an edit, with the file's own in its holes."""
-        return "\n".join(
-            code.text.format(*(self.source(hole) for hole in code.holes)) for code in codes(edit)
-        ) + (f"\n{' '.join(name for name, _ in edit.arguments)}" if hasattr(edit, "arguments") else "")
+        return "\n".join(code.text.format(*(self.source(hole) for hole in code.holes)) for code in codes(edit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ def _reworded(edit: Edit, old: str, new: str) -> Edit:
             return replace(edit, code=_other(edit.code, old, new))
         case WrapStatements() if old in edit.header.text:
             return replace(edit, header=_other(edit.header, old, new))
-        case _ if hasattr(edit, "arguments") and any(old in code.text for _, code in edit.arguments):
+        case AddArguments() if any(old in code.text for _, code in edit.arguments):
             return replace(edit, arguments=tuple((name, _other(code, old, new)) for name, code in edit.arguments))
         case _:
             return edit

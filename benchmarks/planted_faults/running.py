@@ -9,8 +9,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoaccel.config import Plan
@@ -65,35 +65,28 @@ def judged(fault: Fault, limits: Limits | None = None, tell: Callable[[str], Non
     with copied(fault.path) as script:
         try:
             report, _ = verify_in(script, fault.arguments, plantation, limits, tell)
+            answer: Report | str = report
         except CannotVerifyError as error:
-            report, status = None, f"no answer: {error}"
-        else:
-            status = "same" if report.same else "difference"
-    seconds = time.monotonic() - began
+            answer = f"no answer: {error}"
+    seconds = round(time.monotonic() - began, 1)
     if plantation.wrong is None:
         status = f"not planted: {'; '.join(plantation.problems) or 'its file was not imported'}"
         return judging.Verdict(fault.name, fault.planted_in.name, fault.wrong, "", status, seconds=seconds)
-    wrong = plantation.wrong
-    place = f"{wrong.rule.code} {fault.planted_in.name}:{getattr(wrong.node, 'lineno', 1)}"
-    failed = () if report is None else report.of(Verdict.FAILED)
-    at = next((each for each in _outcomes(report) if _place(each) == place), None)
-    if status == "same" and at is not None:
-        status = f"{at.verdict.value}: {at.reason}"
-    return judging.Verdict(
-        fault.name,
-        place,
-        fault.wrong,
-        wrong.tier.label,
-        status,
-        tuple(_place(each) for each in failed),
-        failed[0].reason if failed else "",
-        round(seconds, 1),
-        fault.unseen,
+    return _verdict(fault, plantation.wrong, answer, seconds)
+
+
+def _verdict(fault: Fault, wrong: Finding, answer: Report | str, seconds: float) -> judging.Verdict:
+    planted = f"{wrong.rule.code} {fault.planted_in.name}:{getattr(wrong.node, 'lineno', 1)}"
+    said = judging.Verdict(
+        fault.name, planted, fault.wrong, wrong.tier.label, str(answer), seconds=seconds, unseen=fault.unseen
     )
-
-
-def _outcomes(report: Report | None) -> Sequence[Outcome]:
-    return () if report is None else report.outcomes
+    if isinstance(answer, str):
+        return said
+    failed = answer.of(Verdict.FAILED)
+    if failed:
+        return replace(said, status="difference", named=tuple(map(_place, failed)), first=failed[0].reason)
+    here = next((each for each in answer.outcomes if _place(each) == planted), None)
+    return replace(said, status="same" if here is None else f"{here.verdict.value}: {here.reason}")
 
 
 def _place(outcome: Outcome) -> str:
@@ -129,4 +122,3 @@ def verify_in(
 
     find = functools.partial(changes.find, plan=Plan(Settings()), alter=alter)
     return verify(request, find, runner, limits=limits, tell=tell)
-

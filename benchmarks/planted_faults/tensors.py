@@ -79,7 +79,9 @@ def _(scene: Scene) -> Planted:
 def _(scene: Scene) -> Planted:
     old = "outputs.argmax(1).cpu()"
     new = Code('outputs.argmax(1).to("cpu", non_blocking=True)')
-    return made_up(scene.rule("AA103"), scene.expression(old), "a copy is waited for", Replace(scene.expression(old), new))
+    return made_up(
+        scene.rule("AA103"), scene.expression(old), "a copy is waited for", Replace(scene.expression(old), new)
+    )
 
 
 @fault("stacked-arrays/axis", "frames", "arrays are joined along the other axis")
