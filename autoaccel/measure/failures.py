@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from pathlib import Path
@@ -34,7 +35,7 @@ def of_hanging(seconds: float, steps: int, errors: str, root: str) -> Failure:
 
 def line(failure: Failure, *, script: str, python: str) -> str:
     """The one line for the user."""
-    where = failure.where or Path(script).name
+    where = _shown(failure.where) or Path(script).name
     missing = _MODULE.search(failure.message)
     if failure.kind == "ModuleNotFoundError" and missing:
         return f"{where}: needs the module {missing['name']!r}, which {python} has not"
@@ -63,8 +64,14 @@ def _where(errors: str, root: str) -> str:
     for frame in _FRAME.finditer(errors[errors.rfind("(most recent call first)") + 1 :]):
         path = Path(frame["path"])
         if root and path.is_relative_to(root):
-            return f"{path.name}:{frame['line']}"
+            return f"{path}:{frame['line']}"
     return ""
+
+
+def _shown(where: str) -> str:
+    """Below the working directory as the user would write it."""
+    here = f"{Path.cwd()}{os.sep}"
+    return where.removeprefix(here)
 
 
 def _signal_name(number: int) -> str:

@@ -297,6 +297,16 @@ class _Keeper:
             self._process.stdin.flush()
 
 
+def remember(folder: Path) -> None:
+    """A temporary folder that is removed even if this process is killed."""
+    _keep().tell("folder", folder)
+
+
+def forget(folder: Path) -> None:
+    """It is gone."""
+    _keep().tell("gone", folder)
+
+
 _keepers: list[_Keeper] = []
 
 

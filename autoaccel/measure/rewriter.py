@@ -26,11 +26,15 @@ class Rewriter:
     root: Path
     rewrite: Callable[[Path, str], str]
     tell: Callable[[str], None]
+    origin: Path | None = None
+    """Another folder of the project's files."""
 
     def concerns(self, path: Path) -> bool:
         """Whether a file belongs to the project."""
         real = Path(os.path.realpath(path))
-        if not real.is_relative_to(self.root) or _LIBRARIES & set(real.parts):
+        if not any(real.is_relative_to(each) for each in (self.root, self.origin) if each):
+            return False
+        if _LIBRARIES & set(real.parts):
             return False
         return not any(real.is_relative_to(folder) for folder in _foreign())
 

@@ -52,6 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     place = tmp_path / "project"
     place.mkdir()
+    monkeypatch.chdir(place)
     return place
 
 

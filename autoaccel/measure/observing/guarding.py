@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import multiprocessing.spawn
 import os
+import shutil
 import signal
 import stat
 import sys
@@ -53,7 +54,7 @@ class Guard:
         self._main = main
         """The script's own process, which alone can `stop`."""
         self._stop = stop
-        self._places = _places(protected)
+        self._places = _places(protected, exchange)
         self._new: dict[str, str] = {}
         self._journal = os.open(exchange.written, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self._read = 0
@@ -74,17 +75,31 @@ class Guard:
         """What Python calls for every event that can be audited: most are none of ours."""
         if event == "open":
             if (arguments[2] or 0) & _CHANGES:
-                self.open(arguments[0])
+                self.open(arguments[0], keeps=not arguments[2] & os.O_TRUNC)
             return
         answer = self._events.get(event)
         if answer is not None:
             answer(*arguments)
 
-    def open(self, path: Any) -> None:
-        """A file is about to be opened in order to be changed or created."""
+    def open(self, path: Any, *, keeps: bool = True) -> None:
+        """A file is about to be opened in order to be changed or created; `keeps` what is in it, perhaps."""
         name = _name(path)
         if name is not None:
+            self._part(name, keeps)
             self._write(os.path.realpath(name), "overwrite")
+
+    def _part(self, name: str, keeps: bool) -> None:
+        """In a scratch copy, large files are links: a copy takes the place of one that is written through."""
+        if not os.path.islink(name):  # noqa: PTH114
+            return
+        link, real = _entry(name), os.path.realpath(name)
+        if self._watched(link) or not self._is_old(real):
+            return
+        if keeps:
+            shutil.copy2(real, f"{link}.{os.getpid()}")
+            os.replace(f"{link}.{os.getpid()}", link)  # noqa: PTH105
+        else:
+            os.unlink(link)  # noqa: PTH108
 
     def written(self) -> tuple[str, ...]:
         """The files that are new, of all processes."""
@@ -184,6 +199,9 @@ class Guard:
 
     def _remove_tree(self, path: Any, folder: int | None = None) -> None:
         top = _entry(path, -1 if folder is None else folder)
+        if os.path.islink(top) and not self._watched(top) and self._watched(os.path.realpath(top)):  # noqa: PTH114
+            os.unlink(top)  # noqa: PTH108 - a folder of a scratch copy: what it leads to is not the script's to remove
+            os.mkdir(top)  # noqa: PTH102
         if not self._watched(top):
             return
         for place, _, files in os.walk(top):
@@ -302,12 +320,13 @@ def _install_in_new_process(protected: tuple[str, ...], folder: str, main: int) 
 # -- paths
 
 
-def _places(protected: Sequence[str]) -> list[tuple[str, bool]]:
+def _places(protected: Sequence[str], exchange: Exchange) -> list[tuple[str, bool]]:
     """Folders, each with the separator at its end, and whether changes below them matter; inner ones first."""
     free = [*_FREE, tempfile.gettempdir(), *(os.environ.get(name, "") for name in _FREE_VARIABLES)]
     free += [os.path.expanduser(os.path.join("~", name)) for name in _FREE_AT_HOME]  # noqa: PTH111, PTH118
     places = {_with_separator(folder): False for folder in free if folder}
     places |= {_with_separator(folder): True for folder in protected}
+    places[_with_separator(str(exchange.folder))] = False
     return sorted(places.items(), key=lambda place: len(place[0]), reverse=True)
 
 
@@ -346,8 +365,8 @@ def _script(frame: FrameType | None) -> tuple[str, str]:
     inner, outer = own[0], own[-1]
     shown = [(each, each.f_lineno) for each in reversed(frames[inner : outer + 1])]
     lines = traceback.StackSummary.extract(iter(shown)).format()
-    path = frames[inner].f_code.co_filename
-    return f"{os.path.basename(path)}:{frames[inner].f_lineno}", "Traceback (most recent call last):\n" + "".join(lines)  # noqa: PTH119
+    where = f"{frames[inner].f_code.co_filename}:{frames[inner].f_lineno}"
+    return where, "Traceback (most recent call last):\n" + "".join(lines)
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:

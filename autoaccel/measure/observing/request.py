@@ -20,6 +20,8 @@ class Request:
     is_module: bool = False
     root: str = ""
     """The folder of the project: files below it are the project's."""
+    origin: str = ""
+    """In a copy: the folder that it is a copy of. Installed projects are imported from there."""
     texts: dict[str, str] = field(default_factory=dict)
     """Rewritten texts by the real path of the file that they stand for; all other files are as they are."""
     seed: int = 0

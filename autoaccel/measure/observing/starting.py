@@ -27,7 +27,8 @@ def start(request_file: str, result_file: str, *pipes: str, began: float) -> NoR
 def begin(observation: Observation, pipes: tuple[int, ...] = ()) -> NoReturn:
     """Run in this process, however it was made; it ends with the run."""
     request = observation.request
-    rewriter = Rewriter(Path(request.root), running.Texts(request.texts), running.tell)
+    origin = Path(request.origin) if request.origin else None
+    rewriter = Rewriter(Path(request.root), running.Texts(request.texts), running.tell, origin)
     concerns = running.concerning(rewriter)
     sys.dont_write_bytecode = True
     execute = None

@@ -1,0 +1,225 @@
+"""A run in a scratch copy writes what it likes and leaves the original as it was."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autoaccel.measure import launching, scratch
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
+from autoaccel.measure.observing.request import Request
+
+# Runs the script under guard alone.
+CHILD = """
+import os, sys
+from autoaccel.measure.observing import guarding
+from autoaccel.measure.observing.exchange import Exchange
+from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.request import Request
+exchange = Exchange.of(sys.argv[2])
+request = Request.from_json(exchange.request.read_text())
+printed = []
+
+def end(failure=None):
+    ending = "failed" if failure else "finished"
+    exchange.write_result(Record(ending, failure, printed=tuple(map(str, printed))).to_json())
+    os._exit(0)
+
+guarding.install(request.protected, exchange, end)
+with open(request.script) as file:
+    text = request.texts.get(os.path.realpath(request.script)) or file.read()
+exec(compile(text, os.path.abspath(request.script), "exec"))
+end()
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with data beside it."""
+    project = tmp_path / "home" / "project"
+    texts = {
+        "sub/train.py": "",
+        "sub/log.txt": "log",
+        "common.py": "",
+        "big.bin": "x" * 100,
+        "big.py": "#" * 100,
+        ".git/HEAD": "ref",
+        "__pycache__/common.pyc": "",
+        "venv/pyvenv.cfg": "",
+        "images/1.png": "1",
+        "../data/mnist": "digits",
+    }
+    for name, text in texts.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    (project / "latest").symlink_to("sub/log.txt")
+    (project / "absolute").symlink_to(project / "images")
+    (project / "outside").symlink_to(tmp_path / "home" / "data")
+    os.mkfifo(project / "pipe")
+    os.utime(project / "sub" / "log.txt", (1000, 1000))
+    monkeypatch.setattr(scratch, "_LARGE", 50)
+    child = tmp_path / "child.py"
+    child.write_text(CHILD)
+    monkeypatch.setattr(launching, "_CHILD", child)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    monkeypatch.chdir(project)
+    return project
+
+
+@pytest.fixture
+def copy(project: Path) -> Iterator[scratch.Scratch]:
+    with scratch.copy(project / "sub", project) as copy:
+        yield copy
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "project/venv" not in str(path)
+    }
+
+
+def test_what_is_copied_and_what_is_linked(copy: scratch.Scratch, project: Path) -> None:
+    top = copy.folder.parent
+    assert (copy.folder.name, top.name) == ("sub", "project")
+    kinds = {
+        path.name: "link" if path.is_symlink() else "folder" if path.is_dir() else "file" for path in top.iterdir()
+    }
+    assert kinds == {
+        "sub": "folder",
+        "common.py": "file",
+        "big.bin": "link",
+        "big.py": "file",
+        ".git": "link",
+        "venv": "link",
+        "images": "folder",
+        "latest": "link",
+        "absolute": "link",
+        "outside": "link",
+    }
+    assert (top / "big.bin").resolve() == project / "big.bin"
+    assert (top / "latest").resolve() == copy.folder / "log.txt"
+    assert (top / "absolute").resolve() == top / "images"
+    assert (top / "outside" / "mnist").read_text() == "digits"
+    assert (copy.folder / "log.txt").stat().st_mtime == 1000
+    assert (copy.folder / ".." / ".." / "data" / "mnist").read_text() == "digits"
+    assert (copy.folder.parents[2] / "home").is_dir()
+
+
+def test_beyond_the_limits_everything_is_a_link(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = scratch._Budget
+    monkeypatch.setattr(scratch, "_Budget", lambda: budget(files=0))
+    with scratch.copy(project, project) as copy:
+        assert (copy.folder / "sub" / "log.txt").is_symlink()
+        assert not (copy.folder / "common.py").is_symlink()
+    monkeypatch.setattr(scratch, "_Budget", lambda: budget(entries=0))
+    with scratch.copy(project, project) as copy:
+        assert (copy.folder / "images").is_symlink()
+        assert not (copy.folder / "common.py").is_symlink()
+
+
+def test_it_is_gone_at_the_end(project: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), scratch.copy(project, project) as copy:
+        (copy.folder / "new").mkdir()
+        (copy.folder / "new" / "file").touch()
+        raise KeyboardInterrupt
+    assert list((project.parents[1] / "temporary").iterdir()) == []
+    assert (project / "big.bin").exists()
+
+
+def test_a_working_directory_outside_of_the_project(project: Path) -> None:
+    with scratch.copy(project.parent / "data", project) as copy:
+        assert copy.folder.name == "data"
+        request = copy.request(Request(script=str(project / "sub/train.py"), root=str(project)))
+        assert (request.script, request.root) == (str(project / "sub/train.py"), str(project))
+        assert (copy.folder.parent / "project" / "common.py").exists()
+
+
+def test_requests_and_records_are_translated(copy: scratch.Scratch, project: Path) -> None:
+    top = copy.folder.parent
+    request = copy.request(
+        Request(
+            script=str(project / "sub" / "train.py"),
+            arguments=("--epochs", "3", f"--out={project}/out", str(project / "images"), "a=b", "/etc/x=/dev/null"),
+            root=str(project),
+            texts={str(project / "common.py"): "x"},
+            protected=(str(project),),
+        )
+    )
+    assert request.script == str(copy.folder / "train.py")
+    assert request.arguments == (
+        "--epochs", "3", f"--out={top}/out", str(top / "images"), "a=b", "/etc/x=/dev/null",
+    )  # fmt: skip
+    assert (request.root, request.origin, request.protected) == (str(top), str(project), (str(project),))
+    assert request.texts == {str(project / "common.py"): "x", str(top / "common.py"): "x"}
+    assert copy.request(Request(script="train.py", root=str(project))).script == "train.py"
+    said = copy.record(
+        Record(
+            FAILED,
+            Failure("ValueError", f"bad {copy.folder}/log.txt", f"{copy.folder}/train.py:3"),
+            files=(f"{copy.folder}/train.py",),
+            reached={f"{top}/common.py": (1, 2)},
+        )
+    )
+    assert said.failure == Failure("ValueError", f"bad {project}/sub/log.txt", f"{project}/sub/train.py:3")
+    assert said.files == (f"{project}/sub/train.py",)
+    assert said.reached == {f"{project}/common.py": (1, 2)}
+
+
+def run(project: Path, text: str) -> Record:
+    (project / "sub" / "train.py").write_text(textwrap.dedent(text))
+    # Temporary folders are free, and the tests are in one.
+    protected = (*launching.protected(project / "sub", project), str(project.parent))
+    request = Request(script="train.py", root=str(project), protected=protected)
+    with scratch.copy(project / "sub", project) as copy:
+        record = launching.observe(
+            copy.request(request), python=sys.executable, environment={}, folder=copy.folder, timeout=30
+        )
+        return copy.record(record)
+
+
+def test_a_run_that_writes_over_everything(project: Path) -> None:
+    text = """
+    import os, shutil
+    def say(path):
+        with open(path) as file:
+            printed.append(file.read())
+    for name in ("log.txt", "../big.bin", "../latest"):
+        with open(name, "a") as file:
+            file.write("more")
+        say(name)
+    open("../big.bin", "w").close()
+    say("../big.bin")
+    os.remove("../images/1.png")
+    os.rename("../absolute", "../renamed")
+    shutil.rmtree("../images")
+    shutil.rmtree("../.git")
+    os.makedirs("../images/new")
+    os.replace("log.txt", "../big.py")
+    with open("../../data/new", "w") as file:
+        pass
+    with open("../../data/mnist") as file:
+        pass
+    printed.append(os.getcwd())
+    """
+    before = content(project.parent)
+    record = run(project, text)
+    assert record == Record(
+        FINISHED, printed=("logmore", "x" * 100 + "more", "logmoremore", "", str(project / "sub"))
+    ), record.failure
+    assert content(project.parent) == before | {"project/sub/train.py": textwrap.dedent(text)}
+
+
+def test_what_lies_outside_of_the_copy_is_protected(project: Path) -> None:
+    record = run(project, "open('../../data/mnist', 'w')")
+    assert record.failure is not None
+    assert record.failure.kind == "overwrites"
+    assert record.failure.where == str(project / "sub" / "train.py:1")
+    assert (project.parent / "data" / "mnist").read_text() == "digits"
