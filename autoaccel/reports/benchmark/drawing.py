@@ -37,7 +37,7 @@ class Frame:
 
 
 WIDE = Frame("wide", 800, 13)
-NARROW = Frame("narrow", 368, 12)
+NARROW = Frame("narrow", 328, 12)
 
 
 @dataclass(frozen=True, slots=True)
