@@ -155,6 +155,7 @@ def _facts_of_loader(loader: int, passes: Sequence[Pass]) -> dict[Fact, str]:
     found = {
         ("passes", name): str(len(passes)),
         ("repeated", name): str(sum(_repetitions(each) for each in passes)),
+        ("again", name): str(sum(_came_before(one, passes[:at]) for at, one in enumerate(passes))),
     }
     if lengths := _several(each.length for each in passes if each.length is not None):
         found["length", name] = lengths
@@ -170,6 +171,12 @@ def _several(numbers: Iterable[int]) -> str:
 def _repetitions(one: Pass) -> int:
     """How many batches of a pass were handed out before, in the same pass."""
     return len(one.batches) - len(set(one.batches))
+
+
+def _came_before(one: Pass, earlier: Sequence[Pass]) -> bool:
+    """Whether a pass hands out what an earlier one did, as far as both go."""
+    pairs = ((one.batches, other.batches) for other in earlier if one.batches and other.batches)
+    return any(all(left == right for left, right in zip(*each, strict=False)) for each in pairs)
 
 
 def _tensor(entry: Entry) -> str:
@@ -193,6 +200,10 @@ def _differing(fact: Fact, before: str | None, after: str | None) -> Difference:
             )
         case "repeated":
             return Difference("data", f"{_counted(after or '0', 'batch')} of {name} came again in the same pass")
+        case "again":
+            return Difference(
+                "data", f"{_counted(after or '0', 'pass')} over {name} repeat an earlier one, not {before}"
+            )
         case "setting":
             owner, _, attribute = name.rpartition(".")
             what = f"{owner}'s {attribute}" if owner else name
@@ -327,11 +338,9 @@ def _range(indices: Sequence[int]) -> str:
     first, last = indices[0] + 1, indices[-1] + 1
     if len(indices) == 1:
         return f"batch {first}"
-    return (
-        f"batches {first} to {last}"
-        if last - first + 1 == len(indices)
-        else f"{len(indices)} batches, {first} the first,"
-    )
+    if last - first + 1 == len(indices):
+        return f"batches {first} to {last}"
+    return f"{len(indices)} batches (the first of them is batch {first})"
 
 
 def _digests(record: Record) -> dict[tuple[str, str], str]:
@@ -372,8 +381,12 @@ def _random(before: Record, after: Record) -> Iterator[Difference]:
 
 _WORDS = re.compile(r"0x[0-9a-fA-F]+|[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[^\W\d]+|\S")
 _NUMBER = re.compile(r"[-+]?(?:\d|\.\d)|0x")
+# What depends on how fast the machine is.
 _OF_TIME = re.compile(
-    r"(?<![a-z])(time|eta|elapsed|seconds|secs?|minutes|mins?|hours|ms|date)(?![a-z])|\d ?m?s\b|\d:\d\d", re.IGNORECASE
+    r"(?:\b(?:time|eta|elapsed|took|duration|speed)\b\W{0,4}[-+\d.:e]+)"
+    r"|(?:[\d.]+(?:e[-+]?\d+)? ?(?:[mun]?s|secs?|seconds?|mins?|minutes?|hours?|[a-z]+/s(?:ec)?)\b)"
+    r"|(?:\b\d+:\d\d(?::\d\d)?(?:\.\d+)?\b)",
+    re.IGNORECASE,
 )
 # A printed tensor shows whether a graph was built, which is what no_grad is there to change.
 _GRAPH = re.compile(r",\s*(?:grad_fn=<[^>]*>|requires_grad=True)")
@@ -422,10 +435,16 @@ def _prints_the_same(one: str, two: str, masks: Mapping[str, frozenset[int]]) ->
         return True  # a path that is another in each run
     if _shape(two) != shape:
         return False
-    masked = masks.get(shape, frozenset())
+    masked = masks.get(shape, frozenset()) | _of_time(one)
     words = zip(_WORDS.findall(one), _WORDS.findall(two), strict=True)
-    differing = [at for at, (left, right) in enumerate(words) if left != right]
-    return all(at in masked for at in differing) or _OF_TIME.search(one) is not None
+    return all(at in masked for at, (left, right) in enumerate(words) if left != right)
+
+
+def _of_time(line: str) -> set[int]:
+    """The words that speak of time, which may be equal in two runs by chance."""
+    spans = [match.span() for match in _OF_TIME.finditer(line)]
+    words = enumerate(_WORDS.finditer(line))
+    return {at for at, word in words if any(start <= word.start() < end for start, end in spans)}
 
 
 def _quoted(line: str, most: int = 60) -> str:

@@ -219,8 +219,10 @@ class _Procedure:
         def everything(chosen: Sequence[Change]) -> Verdicts | None:
             return self._differences(view, chosen, REHEARSALS) or None
 
-        # What is exact must be so with workers, too; what is equivalent must do the same things as often.
-        exact = [each for each in left if each.tier is not Tier.EQUIVALENT]
+        # What is exact must be so with workers, too; what is equivalent must do the same things as often, and has no
+        # excuse where no dataset draws random numbers.
+        draws = any(each.draws for each in view.reference.record.passes)
+        exact = [each for each in left if not (draws and each.tier is Tier.EQUIVALENT)]
         for culprit in bisect(exact, everything, self.trials.changes.needs).culprits:
             self._fail(culprit, state)
         left = self._bit_equal(state)

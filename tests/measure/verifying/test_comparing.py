@@ -1,0 +1,229 @@
+"""What differs between two runs, in words; and what is not a difference because the original varies in it, too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.verifying import comparing
+from autoaccel.measure.verifying.comparing import differences, reference, structure, told
+from tests.measure.verifying.made import RECORD, entry, losses, one_pass
+
+SETTINGS = RECORD.settings
+
+
+def texts(original: Record, other: Record) -> list[str]:
+    return [each.text for each in differences(reference([original, original]), other)]
+
+
+def test_equal_runs() -> None:
+    assert texts(RECORD, replace(RECORD, seconds=7.0)) == []
+    assert told([]) == "the same"
+
+
+FAILURE = Failure("RuntimeError", "shapes differ", "train.py:12", "Traceback …")
+
+CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "a failure says it all": (
+        {"ending": FAILED, "failure": FAILURE, "steps": 0},
+        ["it fails: RuntimeError: shapes differ (train.py:12)"],
+    ),
+    "a mark": (
+        {"marks": {"a backward ran inside an autocast region": 3}},
+        ["a backward ran inside an autocast region, 3 times"],
+    ),
+    "a loss": (
+        {"losses": losses([0.9, 0.8, 0.7000001, 0.6])},
+        ["loss of step 3: 0.7000001 instead of 0.7"],
+    ),
+    "fewer losses": ({"losses": RECORD.losses[:3]}, ["3 losses instead of 4"]),
+    "steps": (
+        {"steps": 3, "backwards": 3},
+        ["3 steps instead of 4", "3 backwards instead of 4"],
+    ),
+    "steps left out": (
+        {"skipped_steps": 2},
+        ["2 steps left out because gradients overflowed instead of 0"],
+    ),
+    "weight decay": (
+        {"settings": {**SETTINGS, "optimizer group 1.weight_decay": "0"}},
+        ["optimizer group 1's weight_decay: 0 instead of 0.01"],
+    ),
+    "a scheduler is gone": (
+        {"settings": {"model.training": "True", "model.bn.training": "True"}},
+        [
+            "optimizer group 1's lr: not there instead of 0.1",
+            "optimizer group 1's weight_decay: not there instead of 0.01",
+        ],
+    ),
+    "evaluation mode": (
+        {"settings": {**SETTINGS, "model.training": "False", "model.bn.training": "False"}},
+        ["model is in evaluation mode, with 1 module in it"],
+    ),
+    "a part in evaluation mode": (
+        {"settings": {**SETTINGS, "model.bn.training": "False"}},
+        ["model.bn is in evaluation mode"],
+    ),
+    "a parameter": (
+        {"state": (entry("model.fc.weight", value=1.5), *RECORD.state[1:])},
+        ["parameter model.fc.weight (off by 0.5 of its norm)"],
+    ),
+    "a buffer": (
+        {"state": (RECORD.state[0], entry("model.bn.running_mean", "buffer", 0.6), RECORD.state[2])},
+        ["buffer model.bn.running_mean (off by 0.2 of its norm)"],
+    ),
+    "a state of the optimizer": (
+        {"state": (*RECORD.state[:2], replace(RECORD.state[2], digest="other"))},
+        ["optimizer: model.fc.weight momentum_buffer"],
+    ),
+    "another type of numbers": (
+        {"state": (replace(RECORD.state[0], dtype="torch.bfloat16"), *RECORD.state[1:])},
+        ["parameter model.fc.weight: bfloat16 of 2 x 3 instead of float32 of 2 x 3"],
+    ),
+    "a parameter too few": ({"state": RECORD.state[1:]}, ["no parameter model.fc.weight"]),
+    "a parameter too many": (
+        {"state": (*RECORD.state, entry("model.extra"))},
+        ["parameter model.extra, which the original does not have"],
+    ),
+    "random numbers": ({"random": {"python": "p", "torch": "x"}}, ["torch: other random numbers were drawn"]),
+    "a printed metric": (
+        {"printed": ("epoch 1: acc 0.50", "epoch 2: acc 0.70, 1.2 s")},
+        ["printed 'epoch 2: acc 0.70, 1.2 s' instead of 'epoch 2: acc 0.75, 1.2 s'"],
+    ),
+    "a line too few": ({"printed": RECORD.printed[:1]}, ["'epoch 2: acc 0.75, 1.2 s' is not printed"]),
+    "a line too many": ({"printed": (*RECORD.printed, "done")}, ["'done' is printed, too"]),
+    "the last batch is dropped": (
+        {"passes": (one_pass("a b", length=2), one_pass("b c", length=2))},
+        [
+            "2 batches in a complete pass of loader 1 instead of 3",
+            "2 batches per pass of loader 1 instead of 3",
+            "pass 1 over loader 1: 2 batches instead of 3",
+        ],
+    ),
+    "a pass too few": ({"passes": RECORD.passes[:1]}, ["1 pass over loader 1 instead of 2"]),
+    "no shuffling": (
+        {"passes": (one_pass("a b c"), one_pass("a b c"))},
+        [
+            "1 pass over loader 1 repeat an earlier one, not 0",
+            "pass 2 over loader 1: the batches come in another order, from batch 1 on",
+        ],
+    ),
+    "other batches": (
+        {"passes": (one_pass("a x c"), RECORD.passes[1])},
+        ["pass 1 over loader 1: batch 2 is another one"],
+    ),
+    "every worker has all items": (
+        {"passes": (one_pass("a a b b c c"), one_pass("b b c c a a"))},
+        [
+            "6 batches of loader 1 came again in the same pass",
+            "6 batches in a complete pass of loader 1 instead of 3",
+            "pass 1 over loader 1: 3 batches (the first of them is batch 2) came before",
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changed", "expected"), CASES.values(), ids=CASES.keys())
+def test_what_differs(changed: dict[str, Any], expected: list[str]) -> None:
+    assert sorted(texts(RECORD, replace(RECORD, **changed))) == sorted(expected)
+
+
+def test_what_explains_the_rest_comes_first() -> None:
+    other = replace(
+        RECORD,
+        losses=losses([0.9, 0.85, 0.7, 0.6]),
+        settings={**SETTINGS, "optimizer group 1.weight_decay": "0"},
+        random={"python": "x", "torch": "x"},
+    )
+    found = differences(reference([RECORD, RECORD]), other)
+    assert [each.kind for each in found] == ["setting", "loss", "random"]
+    assert told(found) == ("optimizer group 1's weight_decay: 0 instead of 0.01; loss of step 2: 0.85 instead of 0.8")
+    assert told(found[1:]) == "loss of step 2: 0.85 instead of 0.8"
+
+
+def test_losses_of_one_step_are_numbered() -> None:
+    original = replace(RECORD, losses=losses([3, 2, 1, 0], per_step=2))
+    assert texts(original, replace(original, losses=losses([3, 2, 1, 9], per_step=2))) == [
+        "loss 2 of step 2: 9 instead of 0"
+    ]
+
+
+def test_batches_that_were_only_looked_ahead_for_do_not_matter() -> None:
+    original = replace(RECORD, passes=(one_pass("a b", complete=False),))
+    assert texts(original, replace(RECORD, passes=(one_pass("a b c"),))) == []
+    assert texts(original, replace(RECORD, passes=(one_pass("a"),))) != []
+    whole = replace(RECORD, passes=(one_pass("a b c"),))
+    assert texts(whole, replace(RECORD, passes=(one_pass("a b c d", complete=False),))) != []
+
+
+def test_what_equal_runs_do_not_share_is_not_compared() -> None:
+    again = replace(
+        RECORD,
+        losses=losses([0.9, 0.8, 0.71, 0.6]),
+        random={"python": "x", "torch": "t"},
+        settings={**SETTINGS, "scheduler.best": "0.7"},
+    )
+    known = reference([RECORD, again])
+    assert not known.repeats
+    assert known.unsteady == {"loss", "random"}
+    other = replace(RECORD, losses=losses([1, 2, 3, 4]), random={}, settings={**SETTINGS, "scheduler.best": "0.8"})
+    assert differences(known, other) == []
+    fewer = replace(other, steps=3)
+    assert told(differences(known, fewer)) == "3 steps instead of 4"
+
+
+def test_marks_of_the_original_itself_are_its_own_affair() -> None:
+    original = replace(RECORD, marks={"a backward ran inside an autocast region": 4})
+    assert texts(original, original) == []
+    assert texts(original, replace(original, marks={"a backward ran inside an autocast region": 5})) != []
+
+
+def test_numbers_may_differ_where_only_the_structure_is_compared() -> None:
+    state = (entry("model.fc.weight", value=3.0), *RECORD.state[1:])
+    other = replace(RECORD, losses=losses([9, 9, 9, 9]), random={}, printed=(), state=state)
+    assert structure(reference([RECORD]), other) == []
+
+
+PRINTED: dict[str, tuple[str, str, str, bool]] = {
+    "a time that varies": ("took 1.23 of all", "took 1.31 of all", "took 9.99 of all", True),
+    "a metric beside a time that varies": ("acc 0.5 took 1.2", "acc 0.5 took 1.3", "acc 0.6 took 1.2", False),
+    "a time that happened to be equal": ("0.5, 1.2 s", "0.5, 1.2 s", "0.5, 1.3 s", True),
+    "a metric beside a time": ("0.5, 1.2 s", "0.5, 1.2 s", "0.6, 1.2 s", False),
+    "a rate": ("7, 12.5 it/s", "7, 12.5 it/s", "7, 11 it/s", True),
+    "a time in words": ("Time: 1.25 acc 3", "Time: 1.25 acc 3", "Time: 1.26 acc 3", True),
+    "a clock": ("at 12:30:01", "at 12:30:01", "at 12:30:02", True),
+    "an address": ("<Net at 0x7f01>", "<Net at 0x7f02>", "<Net at 0x7f03>", True),
+    "a graph that no_grad does not build": (
+        "tensor(1.5, grad_fn=<MulBackward0>)", "tensor(1.5, grad_fn=<MulBackward0>)", "tensor(1.5)", True,
+    ),
+    "a copy of the folder": ("saved /tmp/a1/x.pt", "saved /tmp/b22/x.pt", "saved /tmp/zz/x.pt", True),
+    "a metric": ("acc 0.5", "acc 0.5", "acc 0.25", False),
+    "words": ("saved", "saved", "lost", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "second", "other", "same"), PRINTED.values(), ids=PRINTED.keys())
+def test_printed_lines(first: str, second: str, other: str, same: bool) -> None:
+    known = reference([replace(RECORD, printed=(first,)), replace(RECORD, printed=(second,))])
+    assert (differences(known, replace(RECORD, printed=(other,))) == []) is same
+
+
+def test_a_word_that_varies_in_one_line_varies_in_all_like_it() -> None:
+    one = replace(RECORD, printed=("batch 1 took 0.5", "batch 2 took 0.7"))
+    two = replace(RECORD, printed=("batch 1 took 0.5", "batch 2 took 0.6"))
+    known = reference([one, two])
+    assert differences(known, replace(RECORD, printed=("batch 1 took 0.9", "batch 2 took 0.9"))) == []
+    assert differences(known, replace(RECORD, printed=("batch 1 took 0.9", "batch 3 took 0.9"))) != []
+
+
+def test_lines_that_are_not_even_as_many() -> None:
+    known = reference([RECORD, replace(RECORD, printed=())])
+    assert differences(known, replace(RECORD, printed=("anything",))) == []
+
+
+def test_as_many_digits_as_it_takes() -> None:
+    assert comparing.distinct(0.5, 0.25) == ("0.5", "0.25")
+    assert comparing.distinct(0.69314718, 0.69314719) == ("0.69314718", "0.69314719")
