@@ -1,0 +1,211 @@
+"""Where the script is: in its loader, its optimizer, its model. Timed by hooks that cost less than a microsecond each.
+
+Times are exclusive: a region inside another one interrupts it, but inside a loader everything is loading. A pass over a
+loader in which nothing goes backward is an evaluation, with all that happened meanwhile.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.profiler import record_function
+from torch.utils.data import DataLoader
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from autoaccel.measure.observing.attribution import BACKWARD, EVALUATION, FORWARD, LOADER, MARK, OPTIMIZER
+
+_ENOUGH_CODE = 1000
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """An iteration over a loader: when it began, and the times of the regions then."""
+
+    batches: weakref.ref[Any]
+    start: float
+    seconds: dict[str, float]
+
+
+class Regions:
+    """The regions that the main thread is in, and how long it has been in each."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.traced = False
+        """Whether the profiler is told as well."""
+        self.evaluated: list[tuple[float, float]] = []
+        """From when to when passes ran that did not train, in seconds of `time.perf_counter`."""
+        self.training_code: set[CodeType] = set()
+        """Of functions that go backward, and of those that call them."""
+        self._annotations: list[record_function | None] = []
+        self._seconds: dict[str, float] = {}
+        self._passes: dict[int, _Pass] = {}
+        self._accounted = time.perf_counter()
+        self._thread = threading.get_ident()
+
+    def seconds(self) -> dict[str, float]:
+        """By region, since the beginning, up to this moment."""
+        self._account()
+        return dict(self._seconds)
+
+    def open(self, name: str) -> bool:
+        """Whether a region can be entered: not twice, not inside a loader, and not on another thread."""
+        return name not in self.names and LOADER not in self.names and threading.get_ident() == self._thread
+
+    def enter(self, name: str) -> None:
+        self._account()
+        self.names.append(name)
+        self._annotations.append(_annotated(MARK + name) if self.traced else None)
+
+    def leave(self, name: str) -> None:
+        """Leave a region, and what an exception left open inside it; nothing where it was not entered."""
+        while name in self.names:
+            self._account()
+            annotation = self._annotations.pop()
+            if annotation is not None:
+                annotation.__exit__(None, None, None)
+            if self.names.pop() == name:
+                return
+
+    @contextmanager
+    def region(self, name: str) -> Iterator[None]:
+        if not self.open(name):
+            yield
+            return
+        self.enter(name)
+        try:
+            yield
+        finally:
+            self.leave(name)
+
+    def _account(self) -> None:
+        now = time.perf_counter()
+        if self.names:
+            self._add(self.names[-1], now - self._accounted)
+        self._accounted = now
+
+    def _add(self, name: str, seconds: float) -> None:
+        self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+
+    def backward(self) -> None:
+        """Something goes backward: the passes under way are training."""
+        self._passes.clear()
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
+        while frame is not None and len(self.training_code) < _ENOUGH_CODE:
+            self.training_code.add(frame.f_code)
+            frame = frame.f_back
+
+    def pass_begins(self, batches: object, start: float, before: dict[str, float]) -> None:
+        self._passes[id(batches)] = _Pass(weakref.ref(batches), start, before)
+
+    def pass_ends(self, batches: object) -> None:
+        """All batches were handed out; if nothing went backward meanwhile, that was an evaluation."""
+        ended = self._passes.pop(id(batches), None)
+        if ended is None or ended.batches() is not batches:
+            return
+        self._account()
+        now = self._accounted
+        self._seconds = dict(ended.seconds)
+        self._add(EVALUATION, now - ended.start)
+        self.evaluated.append((ended.start, now))
+        for key, other in self._passes.items():
+            if other.start >= ended.start:  # of two that overlap, the time is counted once
+                self._passes[key] = _Pass(other.batches, now, dict(self._seconds))
+
+
+def _annotated(name: str) -> record_function:
+    annotation = record_function(name)
+    annotation.__enter__()  # type: ignore[no-untyped-call]
+    return annotation
+
+
+def hook_loaders(regions: Regions) -> None:
+    create, following = DataLoader.__iter__, _BaseDataLoaderIter.__next__
+
+    @functools.wraps(create)
+    def begun(loader: DataLoader[Any]) -> Any:
+        if not regions.open(LOADER):
+            return create(loader)
+        start, before = time.perf_counter(), regions.seconds()
+        with regions.region(LOADER):
+            batches = create(loader)
+        regions.pass_begins(batches, start, before)
+        return batches
+
+    @functools.wraps(following)
+    def next_batch(batches: Any) -> Any:
+        if not regions.open(LOADER):
+            return following(batches)
+        regions.enter(LOADER)
+        try:
+            return following(batches)
+        except StopIteration:
+            regions.leave(LOADER)
+            regions.pass_ends(batches)
+            raise
+        finally:
+            regions.leave(LOADER)
+
+    DataLoader.__iter__ = begun  # type: ignore[method-assign]
+    _BaseDataLoaderIter.__next__ = next_batch  # type: ignore[assignment, method-assign]
+
+
+def hook_models(regions: Regions) -> None:
+    """Forwards of whole models, and backwards."""
+    call = nn.Module.__call__
+
+    @functools.wraps(call)
+    def called(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        # What is compiled shall not see any of this.
+        if torch.compiler.is_compiling() or not regions.open(FORWARD):
+            return call(module, *args, **kwargs)
+        regions.enter(FORWARD)
+        try:
+            return call(module, *args, **kwargs)
+        finally:
+            regions.leave(FORWARD)
+
+    nn.Module.__call__ = called  # type: ignore[method-assign]
+    plain = torch.autograd.backward
+
+    @functools.wraps(plain)
+    def backward(*args: Any, **kwargs: Any) -> None:
+        regions.backward()
+        with regions.region(BACKWARD):
+            plain(*args, **kwargs)
+
+    torch.autograd.backward = backward
+    torch.autograd.grad = _within(regions, BACKWARD, torch.autograd.grad)
+
+
+def hook_optimizers(regions: Regions) -> None:
+    """What belongs to a step beside the step itself."""
+    for owner, names in (
+        (torch.optim.Optimizer, ("zero_grad",)),
+        (nn.Module, ("zero_grad",)),
+        (torch.amp.GradScaler, ("step", "update", "unscale_")),
+        (nn.utils, ("clip_grad_norm_", "clip_grad_value_")),
+        (nn.utils.clip_grad, ("clip_grad_norm_", "clip_grad_value_")),
+    ):
+        for name in names:
+            setattr(owner, name, _within(regions, OPTIMIZER, getattr(owner, name)))
+
+
+def _within(regions: Regions, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        with regions.region(name):
+            return function(*args, **kwargs)
+
+    return called
