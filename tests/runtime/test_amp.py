@@ -165,6 +165,24 @@ def test_activity_is_settled_at_the_first_scale(monkeypatch: pytest.MonkeyPatch)
     assert scaler.is_enabled()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_scaling_may_be_asked_for_in_any_precision(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", dtype)
+    assert accel.decisions()["grad_scaler"] == (False, "needed for float16 only")
+    monkeypatch.setenv("AUTOACCEL_GRAD_SCALER", " On ")
+    assert accel.grad_scaler(model_and_optimizer()[1]).is_enabled()
+    assert accel.decisions()["grad_scaler"] == (True, "AUTOACCEL_GRAD_SCALER")
+    monkeypatch.setenv("AUTOACCEL_DISABLE", "amp")
+    assert not accel.grad_scaler(model_and_optimizer()[1]).is_enabled()
+
+
+def test_scaling_cannot_be_asked_for_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "float16")
+    monkeypatch.setenv("AUTOACCEL_GRAD_SCALER", "off")
+    with pytest.warns(RuntimeWarning, match="AUTOACCEL_GRAD_SCALER='off' is not 'on'"):
+        assert accel.grad_scaler(model_and_optimizer()[1]).is_enabled()
+
+
 # ---------------------------------------------------------------- what the scaler does
 
 
@@ -194,15 +212,17 @@ def train(scaled: bool, clip: bool, **options: Any) -> tuple[list[float], list[t
 
 
 @pytest.mark.parametrize("clip", [False, True])
-@pytest.mark.parametrize("active", [False, True])
+@pytest.mark.parametrize(
+    "active", [{}, {"AUTOACCEL_AMP_DTYPE": "fp16"}, {"AUTOACCEL_GRAD_SCALER": "on"}], ids=["off", "fp16", "on"]
+)
 @pytest.mark.parametrize("options", [{}, {"fused": True}], ids=["plain", "fused"])
 def test_the_scaled_loop_is_the_plain_loop_bit_for_bit(
-    monkeypatch: pytest.MonkeyPatch, clip: bool, active: bool, options: dict[str, Any]
+    monkeypatch: pytest.MonkeyPatch, clip: bool, active: dict[str, str], options: dict[str, Any]
 ) -> None:
     """Inactive it does nothing; active on float32 gradients it multiplies and divides by a power of two."""
     want = train(False, clip, **options)
-    if active:
-        monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "fp16")
+    for name, value in active.items():
+        monkeypatch.setenv(name, value)
     losses, parameters = train(True, clip, **options)
     assert losses == want[0]
     assert all(torch.equal(got, expected) for got, expected in zip(parameters, want[1], strict=True))
