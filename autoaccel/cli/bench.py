@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autoaccel.cli import inputs, trials
+from autoaccel.cli import inputs, reporting, trials
 from autoaccel.cli.options import FilledPath, SourcePath, configuration_options, output_options, rule_options
 from autoaccel.cli.progress import Activity
 from autoaccel.cli.terminal import Terminal, terminal
@@ -70,24 +70,24 @@ def bench(
     from autoaccel.config import known_rules
     from autoaccel.measure import changes
     from autoaccel.measure.benching import procedure
+    from autoaccel.measure.benching.contenders import Processes
 
     speaker = terminal(color, quiet=quiet, verbose=verbose)
     trial = trials.prepare(script, arguments, is_module=is_module, python=python)
+    _check_outputs(json_file, html_file, trial.path)
     plan = inputs.plan([trial.path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides)
     task = procedure.Task(
         trial.request,
         command=shlex.join(["autoaccel", *sys.argv[1:]]),
         python=trial.python,
-        folder=trial.folder,
         seconds=seconds,
         steps=steps,
-        timeout=timeout,
         ablate=ablate,
-        scratch=scratch,
     )
+    runs = Processes(trial.python, trial.folder, timeout, scratch)
     try:
         with Activity(speaker) as tell:
-            report = procedure.bench(task, partial(changes.find, plan=plan), known_rules(), tell)
+            report = procedure.bench(task, runs, partial(changes.find, plan=plan), known_rules(), tell)
     except procedure.BenchError as error:
         raise trials.gave_up(str(error), error.failure, verbose=verbose) from error
     return 0 if _deliver(report, json_file, html_file, speaker) else 2
@@ -97,23 +97,32 @@ def _deliver(report: Report, json_file: Path | None, html_file: Path | None, spe
     """Show the table, unless JSON takes its place on stdout, and write the files; false where one cannot be written."""
     from autoaccel.reports.benchmark import json, page, table
 
-    to_stdout = json_file == inputs.STDIN
-    grid = table.best_grid() if speaker.colour_out else table.plain_grid
-    text = json.render(report) if to_stdout else table.render(report, grid=grid)
-    speaker.product((text if speaker.colour_out and not to_stdout else click.unstyle(text)).encode(errors="replace"))
-    written = True
-    if json_file is not None and not to_stdout:
-        written = _written(json_file, json.render(report), speaker)
+    written = []
+    if json_file != inputs.STDIN:
+        grid = table.best_grid() if speaker.colour_out else table.plain_grid
+        reporting.deliver(table.render(report, grid=grid), "full", None, speaker)
+    if json_file is not None:
+        target = None if json_file == inputs.STDIN else json_file
+        written.append(reporting.deliver(json.render(report), "json", target, speaker))
     if html_file is not None:
-        written = _written(html_file, page.page(report), speaker) and written
-    return written
+        written.append(_written(html_file, page.page(report), speaker))
+    return all(written)
+
+
+def _check_outputs(json_file: Path | None, html_file: Path | None, script: Path) -> None:
+    """What cannot be written is said before, not after, all is measured. Raises `click.ClickException`."""
+    for file in (json_file, html_file):
+        if file is None or file == inputs.STDIN:
+            continue
+        reporting.check_output(file, [script])
+        if file.is_dir() or not file.parent.is_dir():
+            raise click.ClickException(f"{file}: cannot write: {'is' if file.is_dir() else 'not in'} a folder")
 
 
 def _written(path: Path, text: str, speaker: Terminal) -> bool:
     try:
         path.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
-        speaker.fail(f"{path}: cannot write: {error.strerror or error}")
+        speaker.fail(f"{path}: cannot write: {(error.strerror or str(error)).lower()}")
         return False
-    speaker.say(f"{path} written")
     return True

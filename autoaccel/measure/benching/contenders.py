@@ -1,4 +1,4 @@
-"""A contender in a process of its own, which stands still while others have their turn."""
+"""Runs of the script in processes of their own; contenders stand still while others have their turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import json
 import os
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,8 +24,46 @@ _PACE = 0.5  # s between two looks at a run that says nothing
 _LEAVING = 30.0  # s to write down what was seen and to end
 
 
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """Starts the runs of a benchmark."""
+
+    python: str
+    folder: Path
+    """The working directory."""
+    timeout: float | None = None
+    """How many seconds may go by without a step; None waits for ever."""
+    scratch: bool = False
+    """Whether each run gets a copy of the working directory."""
+
+    def observe(self, request: Request) -> Record:
+        """Run to the end of what is asked for, and return what was seen."""
+        with self._place(request) as (placed, folder, seen):
+            record = launching.observe(placed, python=self.python, environment={}, folder=folder, timeout=self.timeout)
+            return seen(record)
+
+    @contextlib.contextmanager
+    def contender(self, name: str, request: Request) -> Iterator[Observed]:
+        """A run that takes turns, not yet started; at the end nothing of it is left."""
+        with self._place(request) as (placed, folder, _):
+            run = Observed(name, placed, python=self.python, environment={}, folder=folder, timeout=self.timeout)
+            with run:
+                yield run
+
+    @contextlib.contextmanager
+    def _place(self, request: Request) -> Iterator[tuple[Request, Path, Callable[[Record], Record]]]:
+        """What to run and where, and what makes of the record one that speaks of the user's own files."""
+        if not self.scratch:
+            yield request, self.folder, lambda record: record
+            return
+        from autoaccel.measure import scratch
+
+        with scratch.copy(self.folder, Path(request.root)) as copy:
+            yield copy.request(request), copy.folder, copy.record
+
+
 class Observed:
-    """One run of the script in turns; a context manager, at whose end nothing of it is left."""
+    """One run of the script in turns; a context manager."""
 
     def __init__(
         self,

@@ -6,19 +6,21 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from autoaccel.measure import failures, launching, scratch
+from autoaccel.measure import failures
 from autoaccel.measure.benching import ablation, diagnosis, figures, statistics
 from autoaccel.measure.benching.break_even import NEVER, break_even
-from autoaccel.measure.benching.contenders import Observed
 from autoaccel.measure.benching.machine import facts, free_memory, load
 from autoaccel.measure.benching.report import BreakEven, Column, Diagnosis, Interval, Report
-from autoaccel.measure.benching.rounds import Rounds, Series, take_turns
+from autoaccel.measure.benching.rounds import Contender, Rounds, Series, take_turns
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.record import FAILED, Failure, Record
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.turns import Turn
 from autoaccel.rewriting.rule import Rule
 
 ORIGINAL, AGAIN, REWRITTEN = "original", "again", "rewritten"
@@ -44,13 +46,29 @@ class Task:
     """The original."""
     command: str
     python: str
-    folder: Path
+    """For messages: the interpreter that the script is run with."""
     seconds: float
     """Of each contender's own time, warm-up excluded."""
     steps: int | None = None
-    timeout: float | None = None
     ablate: bool = False
-    scratch: bool = False
+
+
+class Run(Contender, Protocol):
+    """A contender in earnest."""
+
+    def run(self, steps: int, *, busy: bool = False) -> Turn:
+        """With `busy` the turn says how busy the device was; it is slower then."""
+
+    def end(self) -> Record | None:
+        """End the script, and return what was seen of it; None where it left nothing."""
+
+
+class Runs(Protocol):
+    """Starts runs of the script."""
+
+    def observe(self, request: Request) -> Record: ...
+
+    def contender(self, name: str, request: Request) -> AbstractContextManager[Run]: ...
 
 
 Tell = Callable[[str, float | None], None]
@@ -77,16 +95,23 @@ class _Outcome:
         return next((each for each in self.rounds.series if each.name == name), None)
 
 
-def bench(task: Task, find: Callable[[Iterable[Path]], Changes], rules: Collection[Rule], tell: Tell) -> Report:
+def bench(
+    task: Task, runs: Runs, find: Callable[[Iterable[Path]], Changes], rules: Collection[Rule], tell: Tell
+) -> Report:
     """Measure. `find` says what rules would change in files. Raises `BenchError`, and what `find` raises."""
-    return _Bench(task, find, rules, tell).run()
+    return _Bench(task, runs, find, rules, tell).run()
 
 
 class _Bench:
     def __init__(
-        self, task: Task, find: Callable[[Iterable[Path]], Changes], rules: Collection[Rule], tell: Tell
+        self,
+        task: Task,
+        runs: Runs,
+        find: Callable[[Iterable[Path]], Changes],
+        rules: Collection[Rule],
+        tell: Tell,
     ) -> None:
-        self.task, self.find, self.rules, self.tell = task, find, rules, tell
+        self.task, self.runs, self.find, self.rules, self.tell = task, runs, find, rules, tell
         self.notes: list[str] = []
         self.noise = 1.0
 
@@ -127,7 +152,7 @@ class _Bench:
     def _first_look(self) -> Record:
         """The original for a moment: its files, whether it trains at all; and the disk's cache is warm afterwards."""
         self.tell("a first look at the original", None)
-        record = self._observe(dataclasses.replace(self.task.request, steps=_FIRST_LOOK))
+        record = self.runs.observe(dataclasses.replace(self.task.request, steps=_FIRST_LOOK))
         if record.failure is not None:
             raise BenchError(self._line(record.failure), record.failure)
         if told := failures.without_training(record, script=self.task.request.script):
@@ -136,23 +161,10 @@ class _Bench:
 
     def _diagnosis(self, found: Collection[str]) -> Diagnosis | None:
         self.tell("what binds the original", None)
-        record = self._observe(dataclasses.replace(self.task.request, mode="profile"))
+        record = self.runs.observe(dataclasses.replace(self.task.request, mode="profile"))
         if record.ending == FAILED:
             self.notes.append("what binds the script could not be found out")
         return diagnosis.diagnose(record.profile, self.rules, found)
-
-    def _observe(self, request: Request) -> Record:
-        task = self.task
-        with contextlib.ExitStack() as stack:
-            request, folder = self._placed(request, stack)
-            return launching.observe(request, python=task.python, environment={}, folder=folder, timeout=task.timeout)
-
-    def _placed(self, request: Request, stack: contextlib.ExitStack) -> tuple[Request, Path]:
-        """Where a run takes place: in a copy of the working directory where that was asked for."""
-        if not self.task.scratch:
-            return request, self.task.folder
-        copy = stack.enter_context(scratch.copy(self.task.folder, Path(request.root)))
-        return copy.request(request), copy.folder
 
     # -- turns
 
@@ -167,14 +179,10 @@ class _Bench:
     def _side_by_side(self, candidates: Sequence[_Candidate], seconds: float) -> _Outcome:
         task = self.task
         with contextlib.ExitStack() as stack:
-            running = []
-            for each in candidates:
-                request = dataclasses.replace(task.request, texts=each.texts)
-                request, folder = self._placed(request, stack)
-                contender = Observed(
-                    each.name, request, python=task.python, environment={}, folder=folder, timeout=task.timeout
-                )
-                running.append(stack.enter_context(contender))
+            running = [
+                stack.enter_context(self.runs.contender(each.name, dataclasses.replace(task.request, texts=each.texts)))
+                for each in candidates
+            ]
             rounds = take_turns(running, seconds=seconds, steps=task.steps, tell=self._told)
             for series in rounds.series:
                 self._judge_ending(series)
@@ -279,7 +287,7 @@ class _Bench:
             )
 
 
-def _busy(contender: Observed, series: Series, block: int) -> float | None:
+def _busy(contender: Run, series: Series, block: int) -> float | None:
     """How busy the device is, over one more block of steps, which is not timed."""
     if series.over or series.device == "cpu":
         return None

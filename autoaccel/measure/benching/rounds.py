@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from autoaccel.measure.observing import turns
-from autoaccel.measure.observing.record import Failure
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure
 from autoaccel.measure.observing.turns import Turn
 
 BLOCK_SECONDS = 0.3
@@ -63,8 +62,8 @@ class Series:
     def add(self, turn: Turn) -> None:
         self.losses += turn.losses
         self.device, self.device_name = turn.device, turn.device_name
-        self.finished = turn.state == turns.FINISHED
-        self.failure = turn.failure if turn.state == turns.FAILED else None
+        self.finished = turn.state == FINISHED
+        self.failure = turn.failure if turn.state == FAILED else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,10 @@ class Turns:
         self._step = 0
         self._profiler: Any = None
         self._end: Callable[[], object] = lambda: None
-        self._begin()
+        self._times: list[float] = []
+        self._losses: list[tuple[int, Any]] = []
+        self._loader, self._samples = 0.0, 0
+        self._start = self._last = time.perf_counter()
 
     def install(self, observation: Observation) -> None:
         events = observation.events
@@ -128,8 +131,8 @@ class Turns:
         self._say(self._turn(FAILED if ending == FAILED else FINISHED, time.perf_counter(), failure))
 
     def _begin(self) -> None:
-        self._times: list[float] = []
-        self._losses: list[tuple[int, Any]] = []
+        """A turn begins."""
+        self._times, self._losses = [], []
         self._loader, self._samples = 0.0, 0
         self._start = self._last = time.perf_counter()
 
@@ -208,26 +211,28 @@ def synchronize() -> None:
     """Wait for the accelerator, if the script uses one; do not wake up one that it leaves alone."""
     import torch
 
-    if torch.cuda.is_initialized():
-        for number in range(torch.cuda.device_count()):
-            torch.cuda.synchronize(number)
-    elif torch.xpu.is_initialized():
-        torch.xpu.synchronize()
-    elif torch.backends.mps.is_available():
-        torch.mps.synchronize()
+    torch_: Any = torch  # parts of it have no types
+    if torch_.cuda.is_initialized():
+        for number in range(torch_.cuda.device_count()):
+            torch_.cuda.synchronize(number)
+    elif torch_.xpu.is_initialized():
+        torch_.xpu.synchronize()
+    elif torch_.backends.mps.is_available():
+        torch_.mps.synchronize()
 
 
 def device_in_use() -> tuple[str, str, int]:
     """Type and name of the accelerator that is in use, and the peak of what was allocated on it, in bytes."""
     import torch
 
-    if torch.cuda.is_initialized():
-        peak = sum(torch.cuda.max_memory_allocated(number) for number in range(torch.cuda.device_count()))
-        return "cuda", torch.cuda.get_device_name(), peak
-    if torch.xpu.is_initialized():
-        return "xpu", torch.xpu.get_device_name(), int(torch.xpu.max_memory_allocated())
-    if torch.backends.mps.is_available() and torch.mps.driver_allocated_memory():
-        return "mps", "Apple GPU", int(torch.mps.driver_allocated_memory())
+    torch_: Any = torch
+    if torch_.cuda.is_initialized():
+        peak = sum(torch_.cuda.max_memory_allocated(number) for number in range(torch_.cuda.device_count()))
+        return "cuda", torch_.cuda.get_device_name(), peak
+    if torch_.xpu.is_initialized():
+        return "xpu", torch_.xpu.get_device_name(), int(torch_.xpu.max_memory_allocated())
+    if torch_.backends.mps.is_available() and torch_.mps.driver_allocated_memory():
+        return "mps", "Apple GPU", int(torch_.mps.driver_allocated_memory())
     return "cpu", "", 0
 
 
@@ -248,7 +253,8 @@ def device_profiler() -> Any:
     """Started on the device's own work only; None where there is nothing to look at."""
     import torch
 
-    if not torch.cuda.is_initialized():
+    cuda: Any = torch.cuda
+    if not cuda.is_initialized():
         return None
     profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True)
     profiler.start()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from autoaccel.measure.observing import turns
-from autoaccel.measure.observing.record import FAILED, Failure
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure
 from autoaccel.measure.observing.turns import Turn
 
 
@@ -33,7 +33,7 @@ class Played:
             if self.made == self.fails_after:
                 return Turn(FAILED, sum(times), tuple(times), failure=Failure("RuntimeError", "no luck"))
             if self.made == self.steps:
-                return self._turn(turns.FINISHED, times)
+                return self._turn(FINISHED, times)
             self.made += 1
             times.append(self.seconds(self.made))
         return self._turn(turns.WAITING, times)

@@ -13,7 +13,6 @@ from autoaccel.measure.benching.ablation import Subset
 from autoaccel.measure.benching.report import Interval
 from autoaccel.measure.changes import Change, Changes
 
-
 SCRIPTS = Path(__file__).resolve().parents[3] / "fixtures" / "scripts"
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.measure.benching.scripts import Played, steady
 
 from autoaccel.measure.benching import figures
 from autoaccel.measure.benching.figures import FEWEST_BLOCKS, TooShortError
 from autoaccel.measure.benching.report import Column
 from autoaccel.measure.benching.rounds import Rounds, take_turns
 from autoaccel.measure.observing.record import Decision, Record
+from tests.measure.benching.scripts import Played, steady
 
 
 def run(original: Played, *others: Played, seconds: float = 6, steps: int | None = None) -> Rounds:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tests.measure.benching.scripts import Played, steady
-
 from autoaccel.measure.benching.rounds import BLOCK_SECONDS, FEWEST_ROUNDS, take_turns
+from tests.measure.benching.scripts import Played, steady
 
 
 def three(*speeds: float, steps: int | None = None) -> tuple[list[Played], list[tuple[str, int]]]:
