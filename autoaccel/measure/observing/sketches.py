@@ -1,8 +1,8 @@
 """Few numbers by which two large tensors can be compared later, without keeping them.
 
 Each is the projection on a direction whose elements are all one or minus one, chosen by nothing but their position: no
-generator of random numbers is touched. A long tensor is cut into rows that share their signs, each row turned by a sign
-of its own; the mean of the squares still estimates the square of the norm.
+generator of random numbers is touched. Every eight elements have orthogonal signs, so that of short tensors the estimate
+is exact or nearly so. A long tensor is cut into rows that share their signs, each row turned by a sign of its own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ def sketch(values: Tensor) -> tuple[float, tuple[float, ...]]:
 
 @functools.cache
 def _signs() -> Tensor:
-    return _pattern(b"columns", COUNT * _ROW).reshape(COUNT, _ROW)
+    pair = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
+    hadamard = torch.kron(torch.kron(pair, pair), pair).repeat(1, _ROW // COUNT)
+    groups = _pattern(b"groups", COUNT * _ROW // COUNT).reshape(COUNT, -1).repeat_interleave(COUNT, 1)
+    return hadamard * groups * _pattern(b"columns", _ROW)
 
 
 def _turns(first: int, count: int) -> Tensor:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable
+from types import FrameType
 from typing import Any
 
 import torch
@@ -28,6 +30,7 @@ class Training:
         self.device = "cpu"
         self.first_step: float | None = None
         self._known: dict[int, Optimizer] = {}
+        self._nesting = _Nesting()
 
     def install(self, observation: Observation) -> None:
         self._observation = observation
@@ -90,13 +93,13 @@ class Training:
 
         @untraced
         def step_begins(optimizer: Optimizer, *_: Any) -> None:
-            if self._observation.here:
+            if self._observation.here and self._nesting.enter(optimizer, sys._getframe(1)):  # noqa: SLF001
                 for told in self._events.before_step:
                     told(optimizer)
 
         @untraced
         def step_over(optimizer: Optimizer, *_: Any) -> None:
-            if self._observation.here:
+            if self._observation.here and self._nesting.leave(optimizer, sys._getframe(1)):  # noqa: SLF001
                 self._step_over(optimizer)
 
         register_optimizer_step_pre_hook(step_begins)
@@ -120,6 +123,36 @@ class Training:
         enough = optimizer is not None and steps is not None and self._events.steps >= steps
         if enough or (patience is not None and time.monotonic() - self._began > patience):
             observation.end(STOPPED)
+
+
+class _Nesting:
+    """Which calls of `step` are under way: a class whose `step` calls that of its base makes one step, not two."""
+
+    def __init__(self) -> None:
+        self._frames: dict[int, list[int]] = {}  # by optimizer
+
+    def enter(self, optimizer: Optimizer, frame: FrameType | None) -> bool:
+        """Whether a call in this frame is no part of another."""
+        calls = self._under_way(optimizer, frame)
+        calls.append(id(frame))
+        return len(calls) == 1
+
+    def leave(self, optimizer: Optimizer, frame: FrameType | None) -> bool:
+        """Whether the outermost call is over."""
+        calls = self._under_way(optimizer, frame)
+        del calls[-1:]
+        return not calls
+
+    def _under_way(self, optimizer: Optimizer, frame: FrameType | None) -> list[int]:
+        """Without those that an exception ended. Compiling may split a frame into one that calls the next."""
+        calls = self._frames.setdefault(id(optimizer), [])
+        if calls:
+            active = set()
+            while frame is not None:
+                active.add(id(frame))
+                frame = frame.f_back
+            calls[:] = [call for call in calls if call in active]
+        return calls
 
 
 def _devices(optimizer: Optimizer) -> Iterable[str]:
