@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from autoaccel.measure.benching.report import BreakEven
 from autoaccel.reports.benchmark.drawing import Drawing, Frame, apart, below, beside, dot, picture, polyline, text
 from autoaccel.reports.benchmark.markup import Markup, joined, paragraph
 from autoaccel.reports.benchmark.quantities import alike, axis_unit, duration, number, steps
@@ -18,14 +19,14 @@ from autoaccel.reports.benchmark.tables import hidden_table
 from autoaccel.reports.benchmark.verdict import ORIGINAL, REWRITTEN, Verdict, verdict
 
 if TYPE_CHECKING:
-    from autoaccel.measure.benching.report import BreakEven, Column, Report
+    from autoaccel.measure.benching.report import Column, Report
 
 _POINTS = 300
 _HEIGHT = 250.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Course:
+class Course:
     """When a column had made how many steps, and how fast it goes on."""
 
     name: str
@@ -50,18 +51,20 @@ class _Course:
 
 
 def breaking_even(report: Report) -> Markup:
-    courses = [course for name in (ORIGINAL, REWRITTEN) if (course := _course(report.column(name)))]
+    courses = [course for name in (ORIGINAL, REWRITTEN) if (course := course_of(report.column(name)))]
     if len(courses) < 2:
         return paragraph("It cannot be said: not both were measured.")
-    courses = _meeting(courses, report.break_even)
-    last = _last(courses, report.break_even)
+    found = report.break_even if verdict(report) in (Verdict.FASTER, Verdict.SLOWER) else BreakEven(None, False)
+    courses = _meeting(courses, found)
+    last = _last(courses, found)
+    said = outcome(report)
     return joined(
-        paragraph(sentence(report.break_even)),
+        paragraph(said),
         picture(
             "break-even",
             "Time from the start over steps",
-            f"{sentence(report.break_even)} {_ends(courses)}",
-            lambda frame: _draw(frame, courses, report.break_even, last),
+            f"{said} {_ends(courses)}",
+            lambda frame: _draw(frame, courses, found, last),
         ),
         paragraph(*_caption(courses, last, verdict(report)), kind="caption"),
         hidden_table(
@@ -70,6 +73,13 @@ def breaking_even(report: Report) -> Markup:
             [(number(step), *(duration(each.at(step)) for each in courses)) for step in _stops(last)],
         ),
     )
+
+
+def outcome(report: Report) -> str:
+    """What is to be said of the break-even of a benchmark."""
+    if verdict(report) in (Verdict.SAME, Verdict.NOISE):
+        return "No gain was measured that could make up for a slower start."
+    return sentence(report.break_even)
 
 
 def sentence(found: BreakEven) -> str:
@@ -87,11 +97,11 @@ def sentence(found: BreakEven) -> str:
             )
 
 
-def _ends(courses: Sequence[_Course]) -> str:
+def _ends(courses: Sequence[Course]) -> str:
     return " ".join(f"{each.name}: {duration(each.seconds[-1])} for {steps(each.measured)}." for each in courses)
 
 
-def _course(column: Column | None) -> _Course | None:
+def course_of(column: Column | None) -> Course | None:
     """Warm-up steps, whose own times are not kept, share evenly what is left between the first and the timed ones."""
     if column is None or column.total_steps < 1 or not math.isfinite(column.first_step_seconds):
         return None
@@ -100,10 +110,10 @@ def _course(column: Column | None) -> _Course | None:
     warm_up, rest = later - len(timed), max(column.total_seconds - start - sum(timed), 0.0)
     times = [start, *[rest / max(warm_up, 1)] * warm_up, *timed]
     rate = column.step_seconds.median
-    return _Course(column.name, tuple(accumulate(times)), rate if math.isfinite(rate) else times[-1])
+    return Course(column.name, tuple(accumulate(times)), rate if math.isfinite(rate) else times[-1])
 
 
-def _meeting(courses: Sequence[_Course], found: BreakEven) -> list[_Course]:
+def _meeting(courses: Sequence[Course], found: BreakEven) -> list[Course]:
     """The same, the rewritten one at the rate at which it meets the original where the report says so."""
     original, rewritten = courses
     beyond = (found.steps or 0) - rewritten.measured
@@ -113,7 +123,7 @@ def _meeting(courses: Sequence[_Course], found: BreakEven) -> list[_Course]:
     return [original, dataclasses.replace(rewritten, rate=rate) if rate > 0 else rewritten]
 
 
-def _last(courses: Sequence[_Course], found: BreakEven) -> float:
+def _last(courses: Sequence[Course], found: BreakEven) -> float:
     """The step at which the picture ends: some way beyond the crossing where that was not seen."""
     measured = max(each.measured for each in courses)
     return max(measured, 1.35 * found.steps) if found.steps else measured
@@ -125,7 +135,7 @@ def _stops(last: float) -> list[int]:
     return sorted({1, *stops[-7:], round(last)})
 
 
-def _caption(courses: Sequence[_Course], last: float, outcome: Verdict) -> list[str]:
+def _caption(courses: Sequence[Course], last: float, outcome: Verdict) -> list[str]:
     sentences = ["Time runs from the start of the process: imports, compilation and warm-up are in it."]
     if last > min(each.measured for each in courses):
         sentences.append("Dashed: beyond what was measured, at the measured rates.")
@@ -137,7 +147,7 @@ def _caption(courses: Sequence[_Course], last: float, outcome: Verdict) -> list[
     return sentences
 
 
-def _draw(frame: Frame, courses: Sequence[_Course], found: BreakEven, last: float) -> Drawing:
+def _draw(frame: Frame, courses: Sequence[Course], found: BreakEven, last: float) -> Drawing:
     latest = max(each.at(last) for each in courses)
     scale = axis_unit(latest)
     names = max(frame.room(each.name) for each in courses)

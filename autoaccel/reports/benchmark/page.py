@@ -12,7 +12,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from autoaccel import HOME, __version__
-from autoaccel.reports.benchmark.breaking_even import breaking_even
+from autoaccel.measure.benching.report import Column
+from autoaccel.reports.benchmark.breaking_even import breaking_even, course_of
 from autoaccel.reports.benchmark.distribution import distribution
 from autoaccel.reports.benchmark.intervals import intervals
 from autoaccel.reports.benchmark.losses import losses
@@ -35,7 +36,7 @@ from autoaccel.reports.benchmark.verdict import AGAIN, ORIGINAL, REWRITTEN, expl
 from autoaccel.reports.benchmark.waterfall import waterfall
 
 if TYPE_CHECKING:
-    from autoaccel.measure.benching.report import Column, Diagnosis, Report
+    from autoaccel.measure.benching.report import Diagnosis, Report
 
 # Nothing is loaded or run, whatever a script may be called.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -147,14 +148,13 @@ def _figures(report: Report) -> Markup:
     columns = [each for name in (ORIGINAL, AGAIN, REWRITTEN) if (each := report.column(name))]
     if not columns:
         return paragraph("Nothing was measured.")
+    gain = _GAIN if len(columns) > 1 else ()
     rows = [
-        (name, *cells)
-        for name, value in _ROWS
-        if any(cells := [value(each) for each in columns]) and (value is not _speedup or len(columns) > 1)
+        (name, [value(each) for each in columns]) for name, value in (*_RATES, *gain, _START, _until(columns), *_COSTS)
     ]
     return table(
         ("", *(_HEADS[each.name] for each in columns)),
-        [(name, *(cell or MISSING for cell in cells)) for name, *cells in rows],
+        [(name, *(cell or MISSING for cell in cells)) for name, cells in rows if any(cells)],
         caption="Times of a step and rates are medians over blocks of steps, with their interval below.",
         kind="stacks",
     )
@@ -182,14 +182,18 @@ def _rate(column: Column) -> str:
 def _speedup(column: Column) -> str:
     found = column.speedup
     if column.name == ORIGINAL:
-        return "1"
+        return f"1{TIMES}"
     return _with_interval(f"{ratio(found.median)}{TIMES}", ratios(found)) if known(found) else ""
 
 
-def _until(column: Column) -> str:
-    if not column.total_steps:
-        return ""
-    return _with_interval(duration(column.total_seconds), f"{number(column.total_steps)} steps")
+def _until(columns: Sequence[Column]) -> _Row:
+    """The row for the last step that all have made."""
+    courses = {each.name: course for each in columns if (course := course_of(each))}
+    last = min((course.measured for course in courses.values()), default=0)
+    return (
+        f"Start to step {number(last)}",
+        lambda column: duration(courses[column.name].at(last)) if column.name in courses and last > 1 else "",
+    )
 
 
 def _busy(column: Column) -> str:
@@ -200,12 +204,11 @@ def _first(column: Column) -> str:
     return duration(column.first_step_seconds) if math.isfinite(column.first_step_seconds) else ""
 
 
-_ROWS: Sequence[tuple[str, Callable[[Column], str]]] = (
-    ("Time of a step", _step),
-    ("Samples per second", _rate),
-    ("Speed-up", _speedup),
-    ("Start to first step", _first),
-    ("Start to last step", _until),
+_Row = tuple[str, Callable[[Column], str]]
+_RATES: Sequence[_Row] = (("Time of a step", _step), ("Samples per second", _rate))
+_GAIN: Sequence[_Row] = (("Speed-up", _speedup),)
+_START: _Row = ("Start to first step", _first)
+_COSTS: Sequence[_Row] = (
     ("Peak memory, host", lambda column: memory(column.host_memory) if column.host_memory else ""),
     ("Peak memory, device", lambda column: memory(column.device_memory) if column.device_memory else ""),
     ("Waiting for the loader", lambda column: percent(column.loader_share)),

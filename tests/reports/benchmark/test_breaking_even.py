@@ -6,7 +6,7 @@ import math
 import pytest
 
 from autoaccel.measure.benching.report import BreakEven
-from autoaccel.reports.benchmark.breaking_even import _course, _meeting, _stops, breaking_even, sentence
+from autoaccel.reports.benchmark.breaking_even import _meeting, _stops, breaking_even, course_of, outcome, sentence
 
 from .reading import words
 from .sample import FEW, RICH, SAME, column, replaced
@@ -33,7 +33,7 @@ def test_what_is_said(found: BreakEven, text: str) -> None:
 
 def test_a_course_begins_with_the_first_step_and_ends_with_the_last() -> None:
     one = column("original", 0.0149, start=3.1)
-    course = _course(one)
+    course = course_of(one)
     assert course is not None and course.measured == one.total_steps == 260
     assert course.at(0) == 0
     assert course.at(1) == 3.1
@@ -44,7 +44,7 @@ def test_a_course_begins_with_the_first_step_and_ends_with_the_last() -> None:
 
 
 def test_warm_up_steps_share_what_was_not_timed() -> None:
-    course = _course(column("original", 0.01, start=3.0, count=5))
+    course = course_of(column("original", 0.01, start=3.0, count=5))
     assert course is not None
     assert [round(course.at(step + 1) - course.at(step), 6) for step in (1, 2, 19)] == [
         round((course.at(20) - course.at(1)) / 19, 6)
@@ -53,24 +53,24 @@ def test_warm_up_steps_share_what_was_not_timed() -> None:
 
 @pytest.mark.parametrize("changes", [{"total_steps": 0}, {"first_step_seconds": math.nan}])
 def test_no_course_without_steps(changes: dict[str, float]) -> None:
-    assert _course(dataclasses.replace(column("original", 0.01), **changes)) is None  # type: ignore[arg-type]
+    assert course_of(dataclasses.replace(column("original", 0.01), **changes)) is None  # type: ignore[arg-type]
 
 
-def test_one_step_is_a_course() -> None:
+def test_one_step_is_acourse_of() -> None:
     one = dataclasses.replace(column("original", 0.01), step_times=(), steps=0, total_steps=1, total_seconds=3.1)
-    course = _course(one)
+    course = course_of(one)
     assert course is not None and (course.measured, course.at(1), course.at(2)) == (1, 3.1, 3.11)
 
 
 def test_lines_go_on_so_that_they_meet_where_the_report_says() -> None:
-    courses = [course for each in (RICH.columns[0], RICH.columns[2]) if (course := _course(each))]
+    courses = [course for each in (RICH.columns[0], RICH.columns[2]) if (course := course_of(each))]
     original, rewritten = _meeting(courses, BreakEven(412, measured=False))
     assert original.at(412) == pytest.approx(rewritten.at(412))
     assert original.at(411) < rewritten.at(411) and original.at(413) > rewritten.at(413)
 
 
 def test_a_crossing_that_was_seen_changes_no_line() -> None:
-    courses = [course for each in (RICH.columns[0], RICH.columns[2]) if (course := _course(each))]
+    courses = [course for each in (RICH.columns[0], RICH.columns[2]) if (course := course_of(each))]
     assert _meeting(courses, BreakEven(100, measured=True)) == courses
 
 
@@ -78,6 +78,11 @@ def test_what_lies_beyond_the_measured_is_dashed_and_said_to_be() -> None:
     beyond, seen = breaking_even(RICH), breaking_even(dataclasses.replace(RICH, break_even=BreakEven(100, True)))
     assert "Dashed" in beyond and "dashed" in beyond
     assert "ashed" not in seen
+
+
+def test_what_made_no_difference_cannot_pay_off() -> None:
+    assert outcome(SAME) == "No gain was measured that could make up for a slower start."
+    assert outcome(RICH) == sentence(RICH.break_even)
 
 
 def test_no_promise_where_no_difference_was_measured() -> None:

@@ -145,9 +145,9 @@ def test_the_figures_in_the_table() -> None:
     rows = _table(RICH, "Figures")
     assert rows["Time of a step"] == ["14.9 ms14.7 to 15.2 ms", "14.9 ms14.7 to 15.2 ms", "8.10 ms7.98 to 8.24 ms"]
     assert rows["Samples per second"][2] == "7,9017,778 to 8,000"
-    assert rows["Speed-up"] == ["1", "1.00×0.99 to 1.01", "1.84×1.79 to 1.90"]
+    assert rows["Speed-up"] == ["1×", "1.00×0.99 to 1.01", "1.84×1.79 to 1.90"]
     assert rows["Start to first step"] == ["3.10 s", "3.10 s", "5.90 s"]
-    assert rows["Start to last step"][0].endswith("260 steps")
+    assert rows["Start to step 260"] == ["7.07 s", "7.13 s", "8.05 s"]
     assert rows["Peak memory, host"] == ["812 MiB"] * 3
     assert rows["Peak memory, device"] == ["1.40 GiB"] * 3
     assert rows["Waiting for the loader"] == ["41 %", "41 %", "2.0 %"]
@@ -158,7 +158,12 @@ def test_rows_without_a_figure_are_left_out_and_cells_without_one_say_so() -> No
     rows = _table(replaced(SAME, "rewritten", samples_per_second=None, device_busy=None), "Figures")
     assert "Peak memory, device" not in rows
     assert rows["Samples per second"][2] == rows["Device busy"][2] == "–"
-    assert "Speed-up" not in _table(BARE, "Figures")
+    assert not {"Speed-up", "Start to step 0"} & _table(BARE, "Figures").keys()
+
+
+def test_the_time_to_a_step_is_to_one_that_all_have_made() -> None:
+    rows = _table(replaced(RICH, "rewritten", total_steps=150, step_times=RICH.columns[2].step_times[:130]), "Figures")
+    assert "–" not in rows["Start to step 150"]
 
 
 def test_decisions_are_a_table_with_reasons() -> None:
