@@ -20,7 +20,8 @@ _MEANINGS = {
 
 def explanation_text(rule: Rule) -> str:
     """One rule for a terminal."""
-    return f"{rule.code} {rule.name} ({rule.tier.label})\n\n{rule.explanation}\n{_references(rule, '- ')}"
+    heading = f"{rule.code} {rule.name} ({rule.tier.label})\n\n"
+    return f"{heading}{rule.explanation}\n{_addressed(rule)}{_references(rule, '- ')}"
 
 
 def explanation_markdown(rule: Rule) -> str:
@@ -31,7 +32,7 @@ def explanation_markdown(rule: Rule) -> str:
         # No code is changed, no torch is needed, and by itself the rule has nothing to judge.
         return f"{heading}\n\n{_fenced(rule.explanation)}\n{_references(rule, '- ')}"
     heading += f"; torch {rule.min_torch} or newer\n\n"
-    return f"{heading}{_fenced(rule.explanation)}\n{_usage(rule)}{_references(rule, '- ')}"
+    return f"{heading}{_fenced(rule.explanation)}\n{_addressed(rule)}{_usage(rule)}{_references(rule, '- ')}"
 
 
 def explanation_json(rule: Rule) -> str:
@@ -64,10 +65,15 @@ def _record(rule: Rule) -> dict[str, object]:
         "name": rule.name,
         "tier": rule.tier.label,
         "min_torch": rule.min_torch,
+        "addresses": list(rule.addresses),
         "summary": rule.summary,
         "explanation": rule.explanation,
         "references": list(rule.references),
     }
+
+
+def _addressed(rule: Rule) -> str:
+    return f"\nHelps where `bench` finds that this binds: {', '.join(rule.addresses)}.\n" if rule.addresses else ""
 
 
 def _usage(rule: Rule) -> str:

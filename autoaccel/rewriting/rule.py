@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _PAGES = f"{HOME}/blob/main/docs/rules"
 _BUILT_IN = "autoaccel_codemods."
 
+BINDING = ("loader", "transfer", "launch", "compute", "optimizer", "sync", "evaluation", "other")
+"""What can bind a script: where `bench` says that the time of its steps goes."""
+
 Check = Callable[["Script"], Iterator[Finding | Skipped]]
 CommentCheck = Callable[["Account"], Iterator[Finding | Skipped]]
 
@@ -41,9 +44,16 @@ class Rule:
     module: str = field(default="", kw_only=True)
     pattern: str = field(default="", kw_only=True)
     """A regular expression that a file with an opportunity matches, too: for needles that are common elsewhere."""
+    addresses: tuple[str, ...] = field(default=(), kw_only=True)
+    """Of what can bind a script, what the rule makes shorter; what it is made for first."""
     function: Check | None = field(default=None, kw_only=True)
     comment_function: CommentCheck | None = field(default=None, kw_only=True)
     _words: tuple[str, ...] = field(default=(), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        unknown = set(self.addresses).difference(BINDING)
+        if unknown:
+            raise ValueError(f"{self.code} addresses {', '.join(sorted(unknown))}: none of {', '.join(BINDING)}")
 
     def check(self, function: Check) -> Check:
         """Decorate the generator that yields findings and skipped opportunities of one script."""

@@ -44,6 +44,7 @@ RULE = Rule(
         "https://docs.pytorch.org/docs/stable/generated/torch.as_tensor.html",
         "https://docs.pytorch.org/docs/stable/generated/torch.tensor.html",
     ),
+    addresses=("other", "loader"),
 )
 
 

@@ -61,6 +61,7 @@ RULE = Rule(
         "https://docs.pytorch.org/docs/stable/amp.html",
         "https://docs.pytorch.org/docs/stable/notes/amp_examples.html",
     ),
+    addresses=("compute",),
 )
 
 

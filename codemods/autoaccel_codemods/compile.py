@@ -44,6 +44,7 @@ RULE = Rule(
         "https://docs.pytorch.org/docs/stable/torch.compiler.html",
         "https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
     ),
+    addresses=("launch", "compute"),
 )
 _HOOKS = frozenset(
     """register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook

@@ -49,6 +49,7 @@ RULE = Rule(
         "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device",
         "https://docs.pytorch.org/docs/stable/notes/randomness.html",
     ),
+    addresses=("transfer", "sync"),
 )
 
 

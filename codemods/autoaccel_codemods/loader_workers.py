@@ -57,6 +57,7 @@ RULE = Rule(
         "https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading",
         "https://docs.pytorch.org/docs/stable/data.html#memory-pinning",
     ),
+    addresses=("loader", "transfer"),
 )
 _TUNED = ("timeout", "multiprocessing_context", "prefetch_factor")
 _ACCELERATOR = re.compile(r"cuda|accelerator|device|xpu|gpu", re.IGNORECASE)

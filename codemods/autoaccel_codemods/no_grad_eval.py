@@ -55,6 +55,7 @@ RULE = Rule(
     needles=(b"eval", b"valid", b"test", b"predict", b"infer", b".backward(", b"torch.load"),
     pattern=r"torch|\.(?:backward|train|zero_grad|(?:load_)?state_dict|parameters)\(|\.eval\(\)|\b(?:model|net)\w*\(",
     references=("https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",),
+    addresses=("evaluation",),
 )
 # In evaluation mode these take another path when no gradient is recorded: rounding and padded positions differ.
 _FAST_PATH = ("torch.nn.TransformerEncoder", "torch.nn.TransformerEncoderLayer", "torch.nn.Transformer")

@@ -34,6 +34,7 @@ RULE = Rule(
     tier=Tier.EXACT,
     needles=(b".to(", b".cuda(", b".type("),
     references=("https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",),
+    addresses=("transfer",),
 )
 
 

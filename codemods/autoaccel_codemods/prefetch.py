@@ -38,6 +38,7 @@ RULE = Rule(
     tier=Tier.EXACT,
     needles=(b".to(", b".cuda(", b".type("),
     references=("https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",),
+    addresses=("transfer", "loader"),
 )
 Part = int | str
 

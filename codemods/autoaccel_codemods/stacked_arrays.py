@@ -37,6 +37,7 @@ RULE = Rule(
     needles=(b"tensor(", b"Tensor("),
     pattern="torch",
     references=("https://github.com/pytorch/pytorch/issues/13918",),
+    addresses=("other", "loader"),
 )
 _OWN_MEMORY = frozenset({"requires_grad", "pin_memory", "device"})
 
