@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 from autoaccel.measure.observing.record import FAILED, Failure, Record
+
+CANNOT_START, EXIT_STATUS = "cannot start", "exit status"
+
+_LONGEST = 300  # characters of a message
 
 # What `faulthandler` prints of a frame.
 _FRAME = re.compile(r'^  File "(?P<path>[^"]+)", line (?P<line>\d+) in ', re.MULTILINE)
@@ -39,8 +44,9 @@ def line(failure: Failure, *, script: str, python: str) -> str:
     missing = _MODULE.search(failure.message)
     if failure.kind == "ModuleNotFoundError" and missing:
         return f"{where}: needs the module {missing['name']!r}, which {python} has not"
-    said = failure.message.strip().splitlines()
-    message = said[0] if said else ""
+    message = _first_line(failure.message)
+    if failure.kind == CANNOT_START:
+        return message  # says itself where
     if failure.kind.isidentifier() and failure.kind[:1].isupper():
         return f"{where}: {failure.kind}{': ' * bool(message)}{message}"
     return f"{where}: {message or failure.kind}"
@@ -66,6 +72,19 @@ def _where(errors: str, root: str) -> str:
         if root and path.is_relative_to(root):
             return f"{path}:{frame['line']}"
     return ""
+
+
+def of_exit(failure: Failure, errors: str) -> Failure:
+    """A script that ended itself with a status: what it said last on stderr is why."""
+    said = errors.strip()
+    if failure.kind != EXIT_STATUS or ":" in failure.message or not said:
+        return failure
+    return replace(failure, message=f"{failure.message}: {said.splitlines()[-1].strip()}", traceback=said)
+
+
+def _first_line(message: str) -> str:
+    said = (message.strip().splitlines() or [""])[0]
+    return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…"
 
 
 def _shown(where: str) -> str:

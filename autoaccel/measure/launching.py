@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -113,11 +114,16 @@ class Started:
         self._signal(signal.SIGCONT)
 
     def record(self) -> Record | None:
-        """What the process wrote down; None when it did not."""
+        """What the process wrote down, or what a process that it started had to say; None when there is nothing."""
+        if told := self.failure():
+            return Record(FAILED, told, steps=self.steps())
         try:
-            return Record.from_json(self.exchange.result.read_text(encoding="utf-8"))
+            record = Record.from_json(self.exchange.result.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
+        if record.failure is None:
+            return record
+        return replace(record, failure=failures.of_exit(record.failure, self.errors()))
 
     def errors(self) -> str:
         """The end of what was said on stderr."""
@@ -238,7 +244,7 @@ def _without_record(run: Started, request: Request, hung_for: float | None) -> R
     if hung_for is not None:
         failure = failures.of_hanging(hung_for, steps, run.errors(), request.root)
     else:
-        failure = run.failure() or failures.of_death(run.poll() or 0, run.errors(), request.root)
+        failure = failures.of_death(run.poll() or 0, run.errors(), request.root)
     return Record(ending=FAILED, failure=failure, steps=steps, seconds=time.monotonic() - run.began)
 
 
