@@ -28,6 +28,12 @@ class Decisions:
         return {"decisions": tuple(self._found)}
 
     def _take(self, record: logging.LogRecord) -> bool:
-        if said := _LINE.fullmatch(record.getMessage()):
-            self._found.append(Decision(**said.groupdict()))
+        if (decision := self.read(record.getMessage())) is not None:
+            self._found.append(decision)
         return self._asked
+
+    @staticmethod
+    def read(line: str) -> Decision | None:
+        """A line of the log, in its parts."""
+        said = _LINE.fullmatch(line)
+        return None if said is None else Decision(**said.groupdict())

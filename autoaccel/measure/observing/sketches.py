@@ -1,8 +1,8 @@
 """Few numbers by which two large tensors can be compared later, without keeping them.
 
 Each is the projection on a direction whose elements are all one or minus one, chosen by nothing but their position: no
-generator of random numbers is touched. Every eight elements have orthogonal signs, so that of short tensors the estimate
-is exact or nearly so. A long tensor is cut into rows that share their signs, each row turned by a sign of its own.
+generator of random numbers is touched. Every eight elements have orthogonal signs, so that the estimate is exact for
+short tensors. A long one is cut into rows that share their signs, each row turned by a sign of its own.
 """
 
 from __future__ import annotations

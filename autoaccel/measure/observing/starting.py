@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -19,6 +21,8 @@ from autoaccel.measure.rewriter import Rewriter
 
 def start(request_file: str, result_file: str, *pipes: str, began: float) -> NoReturn:
     """Run what a request asks for; the process ends with it."""
+    if hasattr(faulthandler, "register"):
+        faulthandler.register(signal.SIGUSR2, all_threads=False)  # where a script hangs, for the one who started it
     request = Request.from_json(Path(request_file).read_text(encoding="utf-8"))
     observation = Observation(request, Exchange.of(result_file), began - age_before(began))
     begin(observation, tuple(map(int, pipes)))

@@ -8,56 +8,12 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Record
-from autoaccel.measure.observing.request import Request
-from tests.measure.forking import Forking
-
-Observe = Callable[..., Record]
-
-SETUP = """
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-torch.manual_seed(1)
-model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
-data = TensorDataset(torch.randn(24, 4), torch.randint(0, 2, (24,)))
-loader = DataLoader(data, batch_size=4, shuffle=True)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-"""
-
-EPOCH = """
-for x, y in loader:
-    optimizer.zero_grad()
-    loss = nn.functional.cross_entropy(model(x), y)
-    loss.backward()
-    optimizer.step()
-    print(loss.item())
-"""
-
-
-@pytest.fixture(scope="module")
-def forking() -> Iterator[Forking]:
-    with Forking() as server:
-        yield server
-
-
-@pytest.fixture
-def observe(forking: Forking, tmp_path: Path) -> Observe:
-    """Run a text as a script of an empty project."""
-
-    def run(text: str, environment: dict[str, str] | None = None, **request: object) -> Record:
-        script = tmp_path / "train.py"
-        script.write_text(textwrap.dedent(text))
-        asked = Request(str(script), root=str(tmp_path.resolve()))
-        return forking.run(dataclasses.replace(asked, **request), environment)  # type: ignore[arg-type]
-
-    return run
+from tests.measure.observing.scripts import EPOCH, SETUP, Observe
 
 
 def same(one: Record, other: Record) -> bool:

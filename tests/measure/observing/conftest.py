@@ -1,0 +1,32 @@
+"""Observed runs for the tests in this folder, all forked from one process."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.request import Request
+from tests.measure.forking import Forking
+from tests.measure.observing.scripts import Observe
+
+
+@pytest.fixture(scope="session")
+def forking() -> Iterator[Forking]:
+    with Forking() as server:
+        yield server
+
+
+@pytest.fixture
+def observe(forking: Forking, tmp_path: Path) -> Observe:
+    def run(text: str, environment: dict[str, str] | None = None, **request: object) -> Record:
+        script = tmp_path / "train.py"
+        script.write_text(textwrap.dedent(text))
+        asked = Request(str(script), root=str(tmp_path.resolve()))
+        return forking.run(dataclasses.replace(asked, **request), environment)  # type: ignore[arg-type]
+
+    return run
