@@ -250,7 +250,8 @@ class _Bench:
     def _ablated(self, changes: Changes, original: Column, measured: dict[frozenset[Change], Interval]) -> list[Column]:
         columns: list[Column] = []
         room = ablation.room(free_memory(), original.host_memory)
-        for group in ablation.groups(ablation.subsets(changes), room):
+        subsets = ablation.subsets(changes)
+        for group in ablation.groups(subsets, room):
             candidates = [
                 _Candidate(ORIGINAL, (), {}),
                 *(_Candidate(each.name, each.changes, changes.texts(each.changes)) for each in group),
@@ -259,7 +260,8 @@ class _Bench:
             columns += found
             of_name = {each.name: frozenset(each.changes) for each in group}
             measured.update({of_name[each.name]: each.speedup for each in found})
-        return columns
+        order = [each.name for each in subsets]
+        return sorted(columns, key=lambda each: order.index(each.name))
 
     def _notes(self, outcome: _Outcome, columns: Sequence[Column]) -> None:
         original = outcome.rounds.series[0]

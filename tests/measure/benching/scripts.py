@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from autoaccel.measure.observing import turns
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure
+from autoaccel.measure.observing.record import FAILED, FINISHED, Decision, Failure, Record
 from autoaccel.measure.observing.turns import Turn
 
 
@@ -26,7 +26,7 @@ class Played:
     def start(self) -> Turn:
         return self.run(1)
 
-    def run(self, steps: int) -> Turn:
+    def run(self, steps: int, *, busy: bool = False) -> Turn:
         self.diary.append((self.name, steps))
         times: list[float] = []
         for _ in range(steps):
@@ -36,9 +36,13 @@ class Played:
                 return self._turn(FINISHED, times)
             self.made += 1
             times.append(self.seconds(self.made))
-        return self._turn(turns.WAITING, times)
+        return self._turn(turns.WAITING, times, 0.5 if busy else None)
 
-    def _turn(self, state: str, times: list[float]) -> Turn:
+    def end(self) -> Record | None:
+        self.diary.append((self.name, 0))
+        return Record("stopped", decisions=(Decision("amp", "off", "no accelerator"),))
+
+    def _turn(self, state: str, times: list[float], busy: float | None = None) -> Turn:
         first = self.made - len(times) + 1
         losses = tuple((first + number, 1 / (first + number)) for number in range(len(times)))
         return Turn(
@@ -49,6 +53,7 @@ class Played:
             samples=32 * len(times),
             losses=losses,
             host_memory=1 << 20,
+            busy=busy,
             device=self.device,
         )
 
