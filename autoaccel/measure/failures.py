@@ -16,13 +16,14 @@ _LONGEST = 300  # characters of a message
 
 # What `faulthandler` prints of a frame.
 _FRAME = re.compile(r'^  File "(?P<path>[^"]+)", line (?P<line>\d+) in ', re.MULTILINE)
+_OF_THE_TOOL = re.compile(r'  File "[^"]*\bautoaccel/measure/|Extension modules: ')
 _MODULE = re.compile(r"No module named '(?P<name>[^']+)'")
 _HINTS = {"SIGKILL": ", often a lack of memory", "SIGSEGV": ", in compiled code", "SIGABRT": ", in compiled code"}
 
 
 def of_death(status: int, errors: str, root: str) -> Failure:
     """A process that ended without a record. `status` is as in `Popen.returncode`; `errors` the end of its stderr."""
-    traceback = errors.strip()
+    traceback = _without_tool(errors)
     where = _where(errors, root)
     if status < 0:
         name = _signal_name(-status)
@@ -35,7 +36,7 @@ def of_death(status: int, errors: str, root: str) -> Failure:
 def of_hanging(seconds: float, steps: int, errors: str, root: str) -> Failure:
     """A process that was ended because it made no step."""
     after = f" after {steps} step{'s' * (steps != 1)}" if steps else ""
-    return Failure("timeout", f"made no step for {seconds:g} s{after}", _where(errors, root), errors.strip())
+    return Failure("timeout", f"made no step for {seconds:g} s{after}", _where(errors, root), _without_tool(errors))
 
 
 def line(failure: Failure, *, script: str, python: str) -> str:
@@ -91,6 +92,12 @@ def _shown(where: str) -> str:
     """Below the working directory as the user would write it."""
     here = f"{Path.cwd()}{os.sep}"
     return where.removeprefix(here)
+
+
+def _without_tool(errors: str) -> str:
+    """What was said on stderr, but for frames of this tool and what `faulthandler` adds to them."""
+    lines = errors.strip().splitlines()
+    return "\n".join(each for each in lines if not _OF_THE_TOOL.match(each)).strip()
 
 
 def _signal_name(number: int) -> str:

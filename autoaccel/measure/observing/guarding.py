@@ -44,6 +44,9 @@ _FREE_AT_HOME = (".cache", ".triton", ".nv", ".config/matplotlib", "Library/Cach
 _FREE = ("/tmp", "/var/tmp", "/dev", "/proc", "/sys", "/run")
 
 
+_TOOL = str(Path(__file__).parent.parent.parent) + os.sep
+
+
 class Guard:
     """Decides about each change, and keeps the list of what is new."""
 
@@ -363,7 +366,7 @@ def _script(frame: FrameType | None) -> tuple[str, str]:
     if not own:
         return "", ""
     inner, outer = own[0], own[-1]
-    shown = [(each, each.f_lineno) for each in reversed(frames[inner : outer + 1])]
+    shown = [(each, each.f_lineno) for each in reversed(frames[inner : outer + 1]) if not _is_tools(each)]
     lines = traceback.StackSummary.extract(iter(shown)).format()
     where = f"{frames[inner].f_code.co_filename}:{frames[inner].f_lineno}"
     return where, "Traceback (most recent call last):\n" + "".join(lines)
@@ -378,6 +381,10 @@ def _frames(frame: FrameType | None) -> Iterator[FrameType]:
 def _is_own(path: str) -> bool:
     if path.startswith("<") or "site-packages" in path or "dist-packages" in path:
         return False
-    library, tool = sysconfig.get_path("stdlib"), str(Path(__file__).parent.parent.parent)
+    library = sysconfig.get_path("stdlib")
     real = os.path.realpath(path)
-    return not path.startswith((library, tool)) and not real.startswith((library, os.path.realpath(tool)))
+    return not path.startswith((library, _TOOL)) and not real.startswith((library, os.path.realpath(_TOOL)))
+
+
+def _is_tools(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(_TOOL)

@@ -1,0 +1,104 @@
+"""The one line that a user reads about a run that went wrong."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from autoaccel.measure import failures
+from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Failure, Record
+
+
+def line(failure: Failure) -> str:
+    return failures.line(failure, script="sub/train.py", python="/venv/bin/python")
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (Failure("RuntimeError", "shapes\ndiffer", "/x/train.py:12"), "/x/train.py:12: RuntimeError: shapes"),
+        (Failure("KeyError", "", "/x/train.py:12"), "/x/train.py:12: KeyError"),
+        (Failure("KeyError", "'a'"), "train.py: KeyError: 'a'"),
+        (Failure("ModuleNotFoundError", "No module named 'wandb'", "/x/train.py:3"),
+         "/x/train.py:3: needs the module 'wandb', which /venv/bin/python has not"),
+        (Failure("ModuleNotFoundError", "loader is not there", "/x/train.py:3"),
+         "/x/train.py:3: ModuleNotFoundError: loader is not there"),
+        (Failure("exit status", "ended with exit status 3"), "train.py: ended with exit status 3"),
+        (Failure("cannot start", "train.py:2: cannot parse: '(' was never closed"),
+         "train.py:2: cannot parse: '(' was never closed"),
+        (Failure("ValueError", "x" * 400), "train.py: ValueError: " + "x" * 299 + "…"),
+    ],
+)  # fmt: skip
+def test_line(failure: Failure, said: str) -> None:
+    assert line(failure) == said
+
+
+def test_paths_are_shown_as_the_user_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert line(Failure("KeyError", "1", f"{tmp_path}/sub/train.py:12")) == f"sub{os.sep}train.py:12: KeyError: 1"
+
+
+def test_the_traceback_is_for_those_who_ask() -> None:
+    failure = Failure("KeyError", "1", "", "Traceback …\nKeyError: 1\n")
+    said = [failures.told(failure, script="train.py", python="python", verbose=verbose) for verbose in (False, True)]
+    assert said == ["train.py: KeyError: 1", "Traceback …\nKeyError: 1\ntrain.py: KeyError: 1"]
+
+
+FAULT = """\
+an epoch
+Fatal Python error: Segmentation fault
+
+Current thread 0x00007f (most recent call first):
+  File "/lib/python3.11/ctypes/__init__.py", line 500 in string_at
+  File "/x/helper.py", line 7 in crash
+  File "/x/train.py", line 3 in <module>
+"""
+TOOL = """\
+  File "/tmp/x/imports/autoaccel/measure/program.py", line 3 in run
+
+Extension modules: numpy._core (total: 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "errors", "failure"),
+    [
+        (-9, "", Failure("signal", "killed by signal 9 (SIGKILL), often a lack of memory")),
+        (-15, "", Failure("signal", "killed by signal 15 (SIGTERM)")),
+        (-90, "", Failure("signal", "killed by signal 90 (unknown)")),
+        (
+            -11,
+            FAULT,
+            Failure("signal", "killed by signal 11 (SIGSEGV), in compiled code", "/x/helper.py:7", FAULT[:-1]),
+        ),
+        (1, "", Failure("died", "ended with exit status 1 before anything could be recorded")),
+        (
+            1,
+            "a\nb: c\n",
+            Failure("died", "ended with exit status 1 before anything could be recorded: b: c", "", "a\nb: c"),
+        ),
+    ],
+)
+def test_a_process_that_died(status: int, errors: str, failure: Failure) -> None:
+    assert failures.of_death(status, errors, "/x") == failure
+
+
+def test_a_script_that_ended_itself() -> None:
+    silent = Failure("exit status", "ended with exit status 2")
+    explained = Failure("exit status", "ended with exit status 1: no data")
+    crashed = Failure("ValueError", "why")
+    assert failures.of_exit(silent, "") == silent
+    assert failures.of_exit(explained, "a warning") == explained
+    assert failures.of_exit(crashed, "a warning") == crashed
+    assert failures.of_exit(silent, "usage: x\nx: error: what\n") == Failure(
+        "exit status", "ended with exit status 2: x: error: what", "", "usage: x\nx: error: what"
+    )
+
+
+def test_a_run_without_training() -> None:
+    said = "train.py: ended after 2.1 s without a backward or an optimizer step"
+    assert failures.without_training(Record(FINISHED, seconds=2.06), script="sub/train.py") == said
+    for record in (Record(FINISHED, steps=1), Record(STOPPED, backwards=1), Record(FAILED, Failure("signal", ""))):
+        assert failures.without_training(record, script="train.py") is None
