@@ -6,7 +6,7 @@ import dataclasses
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 DONE, PENDING, FAILED = 0, 1, 2
 
+_ARGUMENTS = "autoaccel.arguments"
+
 
 @dataclass(frozen=True, slots=True)
 class Mode:
@@ -50,6 +52,7 @@ class Mode:
     interactive: bool
     output: Path | None
     vendor: bool
+    verified: bool = False
 
     @property
     def previews(self) -> bool:
@@ -85,7 +88,18 @@ class Run:
     """The folder that the names in patches are relative to."""
 
 
-@click.command(short_help="Rewrite scripts so that they train faster.")
+class RewriteCommand(click.Command):
+    """With `--verified`, what follows `--` are the arguments of the script; else more paths, as usual."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args and "--verified" in args[: args.index("--")]:
+            end = args.index("--")
+            ctx.meta[_ARGUMENTS] = tuple(args[end + 1 :])
+            args = args[:end]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=RewriteCommand, short_help="Rewrite scripts so that they train faster.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATHS|-", type=SourcePath())
 @click.option("--diff", is_flag=True, help="Print the changes as a patch, change nothing; exit 1 if there are any.")
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if something would change.")
@@ -98,6 +112,12 @@ class Run:
     help="Write there instead: a file for one script, a folder for several.",
 )
 @click.option("--vendor", is_flag=True, help="Copy the runtime beside the script, which then needs no autoaccel.")
+@click.option(
+    "--verified",
+    is_flag=True,
+    help="Run the script, with the arguments behind `--`, in copies of the working directory, and change, in it and in "
+    "the files of its project that it imports, only what trains the same.",
+)
 @rule_options
 @file_options
 @configuration_options
@@ -110,6 +130,7 @@ def rewrite(
     interactive: bool,
     output: str | None,
     vendor: bool,
+    verified: bool,
     stdin_filename: Path | None,
     config: tuple[str, ...],
     isolated: bool,
@@ -122,9 +143,10 @@ def rewrite(
 ) -> int:
     """Rewrite plain PyTorch training scripts in place so that they train faster.
 
-    PATHS are files and folders; `-` reads a script from stdin and prints the result. Scripts are never executed.
+    PATHS are files and folders; `-` reads a script from stdin and prints the result. Scripts are never executed, but
+    for one with --verified.
     """
-    mode = Mode(diff, check, interactive, None if output is None else Path(output), vendor)
+    mode = Mode(diff, check, interactive, None if output is None else Path(output), vendor, verified)
     _check_usage(paths, mode)
     if output is not None and len(paths) > 1 and Path(output).is_file():
         raise click.UsageError(f"--output {output} is a file; several scripts need a folder")
@@ -136,6 +158,8 @@ def rewrite(
         return DONE
     run = partial(Run, mode, plan, terminal=speaker, chooser=Chooser(speaker) if interactive else None)
 
+    if verified:
+        return _rewrite_verified(paths[0], click.get_current_context().meta.get(_ARGUMENTS, ()), run)
     if paths == (STDIN,):
         return _rewrite_stdin(stdin_filename, run(base=_base([stdin_filename or UNNAMED])))
     found = inputs.find(paths, plan, speaker)
@@ -143,7 +167,8 @@ def rewrite(
         plan.rules_for(path)
     tasks = [Task(path, path if output is None else _destination(path, paths, output)) for path in found.files]
     _check_collisions(tasks)
-    status = _rewrite_files(tasks, jobs, run(base=_base(found.files)))
+    this = run(base=_base(found.files))
+    status = _rewrite_files(tasks, _outcomes(found.files, jobs, this), this)
     return FAILED if found.problems else status
 
 
@@ -152,6 +177,10 @@ def _check_usage(paths: tuple[Path, ...], mode: Mode) -> None:
         raise click.UsageError("--interactive asks on stdin, which `-` already reads")
     if STDIN in paths and mode.vendor:
         raise click.UsageError("--vendor needs a script on disk to put the runtime beside")
+    if mode.verified and (len(paths) != 1 or STDIN in paths):
+        raise click.UsageError("--verified needs one script on disk, which it runs; its arguments stand behind `--`")
+    if mode.verified and (mode.interactive or mode.output is not None):
+        raise click.UsageError("--verified changes scripts in place, and does not ask")
     if mode.previews and mode.interactive:
         raise click.UsageError("--interactive asks before it writes; --diff and --check write nothing")
     if mode.previews and mode.output is not None:
@@ -177,10 +206,10 @@ def _destination(path: Path, paths: tuple[Path, ...], output: str) -> Path:
     return target / path.name
 
 
-def _rewrite_files(tasks: Sequence[Task], jobs: int | None, run: Run) -> int:
+def _rewrite_files(tasks: Sequence[Task], outcomes: Iterable[conversion.Outcome], run: Run) -> int:
     """Rewrite everything, then write: files are judged by what the others are, not by what they are about to become."""
-    outcomes = zip(tasks, _outcomes([task.path for task in tasks], jobs, run), strict=True)
-    attempts = [done for task, outcome in outcomes if (done := _done(task, outcome, run)) is not None]
+    pairs = zip(tasks, outcomes, strict=True)
+    attempts = [done for task, outcome in pairs if (done := _done(task, outcome, run)) is not None]
     delivered = []
     if run.mode.vendor and not run.mode.previews:
         _copy_runtime(attempts, run)
@@ -228,6 +257,16 @@ def _rewrite_stdin(name: Path | None, run: Run) -> int:
     delivered = _delivered(done, run)
     _summarise([done] if delivered else [], 0 if delivered else 1, run)
     return _status([done], 0 if delivered else 1, run.mode)
+
+
+def _rewrite_verified(script: Path, arguments: tuple[str, ...], run: Callable[..., Run]) -> int:
+    """Rewrite what a verification has passed: in the script and in the files of its project that it imports."""
+    from autoaccel.cli import verify
+
+    settings = run(base=Path.cwd())
+    outcomes = verify.passed(script, arguments, settings.plan, settings.terminal)
+    tasks = [Task(outcome.path, outcome.path) for outcome in outcomes]
+    return _rewrite_files(tasks, outcomes, run(base=_base([task.path for task in tasks])))
 
 
 def _outcomes(files: Sequence[Path], jobs: int | None, run: Run) -> Iterable[conversion.Outcome]:

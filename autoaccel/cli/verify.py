@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ from autoaccel.cli.terminal import Terminal, terminal
 
 if TYPE_CHECKING:
     from autoaccel.config import Plan
+    from autoaccel.jobs import conversion
     from autoaccel.measure.changes import Changes
     from autoaccel.measure.observing.record import Record
     from autoaccel.measure.observing.request import Request
@@ -190,3 +192,53 @@ def _unknown(script: str, message: str) -> str:
     from autoaccel.reports import verification
 
     return verification.failure_to_json(script, message)
+
+
+# -- for `rewrite --verified`
+
+
+def passed(script: Path, arguments: tuple[str, ...], plan: Plan, speaker: Terminal) -> list[conversion.Rewritten]:
+    """What becomes of a script, and of the files of its project that it imports, when only that is changed which trains
+    the same; in copies of the working directory. Raises `click.ClickException`."""
+    from autoaccel.measure.verifying.procedure import CannotVerifyError
+    from autoaccel.reports import verification
+
+    trial = trials.prepare(str(script), arguments, is_module=False, python=None)
+    try:
+        report, changes = Session(trial, scratch=True).verify(plan, speaker)
+    except CannotVerifyError as error:
+        raise trials.gave_up(reason(error, trial), error.failure, verbose=speaker.verbose) from error
+    speaker.say(verification.verdict(report))
+    return [_rewritten(path, script, report, changes) for path in changes.files]
+
+
+def _rewritten(path: Path, script: Path, report: Report, changes: Changes) -> conversion.Rewritten:
+    """One file, of which the changes are in the order of their outcomes."""
+    from autoaccel import sources
+    from autoaccel.jobs import conversion
+    from autoaccel.measure.verifying.report import Verdict
+    from autoaccel.rewriting import engine
+
+    outcomes = dict(zip(changes, report.outcomes, strict=True))
+    good = changes.closed([each for each, outcome in outcomes.items() if outcome.verdict is Verdict.PASSED])
+    analysis = changes.files[path]
+    source = sources.read(path)
+    if source.text != analysis.places.text:
+        raise sources.SourceError(f"{path}: left alone, it was changed while it was being verified")
+    after, _, _ = engine.checked(analysis, [each.finding for each in good if each.path == path])
+    skipped = [record for each, record in changes.left_alone if each == path]
+    for each, outcome in outcomes.items():
+        if each.path == path and each not in good:
+            why = outcome.reason if outcome.verdict is not Verdict.PASSED else "it needs what was not verified"
+            said = "it makes a difference" if outcome.verdict is Verdict.FAILED else "not verified"
+            skipped.append(dataclasses.replace(each.record, message=f"{said}: {why}"))
+    applied = tuple(each.record for each in good if each.path == path)
+    name = script if path == script.resolve() else _known_as(path)
+    result = engine.Result(name, source.text, after, applied, tuple(skipped))
+    return conversion.Rewritten(name, source, result)
+
+
+def _known_as(path: Path) -> Path:
+    """A file as the user knows it: relative to the working directory, where it lies below that."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

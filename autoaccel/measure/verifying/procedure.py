@@ -23,6 +23,7 @@ from autoaccel.measure.verifying.bisecting import Culprit, bisect
 from autoaccel.measure.verifying.comparing import Difference, Reference
 from autoaccel.measure.verifying.report import Numerics, Outcome, Report, Verdict
 from autoaccel.measure.verifying.trials import Runner, Trials
+from autoaccel.reports.counting import counted
 from autoaccel.rewriting.finding import Tier
 
 STEPS = 40
@@ -101,10 +102,9 @@ class _Procedure:
         self.began = time.monotonic()
 
     def run(self, changes_of: ChangesOf) -> tuple[Report, Changes]:
-        first, asked = self._first_run()
+        first, asked, notes = self._first_run()
         changes = self.trials.changes = changes_of([Path(name) for name in first.files])
-        state = _State(changes.all)
-        state.notes.extend(changes.problems)
+        state = _State(changes.all, notes=[*notes, *changes.problems])
         if changes.later:
             state.notes.append(
                 f"{len(changes.later)} more would be found in the rewritten files; they are not verified"
@@ -136,19 +136,23 @@ class _Procedure:
 
     # -- the original
 
-    def _first_run(self) -> tuple[Record, dict[str, Any]]:
-        """It says how many steps there is time for."""
-        steps = self.limits.steps
-        first = self.trials.original("original", steps=steps, patience=self.limits.patience)
+    def _first_run(self) -> tuple[Record, dict[str, Any], list[str]]:
+        """It says how many steps there is time for; what else is asked of all runs, and notes."""
+        first = self.trials.original("original", steps=self.limits.steps, patience=self.limits.patience)
         self._check(first)
-        made = first.steps or first.backwards
-        if first.ending == FINISHED or made >= steps:
-            return first, {"steps": steps}
-        if made >= _FEWEST_STEPS:
-            return first, {"steps": made}
-        first = self.trials.original("original", steps=_FEWEST_STEPS)
-        self._check(first)
-        return first, {"steps": _FEWEST_STEPS}
+        steps, made, notes = self.limits.steps, first.steps or first.backwards, list[str]()
+        if first.ending != FINISHED and made < steps:
+            steps = max(made, _FEWEST_STEPS)
+        sound = _sound_steps(first)
+        if sound is not None:
+            if not sound:
+                raise CannotVerifyError("its loss is no number from the start on, so there is nothing to compare with")
+            steps = min(steps, sound)
+            notes.append(f"the original itself diverges, so only its first {counted(sound, 'step')} were compared")
+        if steps != self.limits.steps and steps != made:
+            first = self.trials.original(f"original, {counted(steps, 'step')}", steps=steps)
+            self._check(first)
+        return first, {"steps": steps}, notes
 
     def _check(self, record: Record) -> None:
         if record.ending == FAILED:
@@ -449,6 +453,12 @@ class _Spreading:
         known = comparing.reference(self.originals)
         varying = known.varying | self.view.reference.varying | {("count", comparing.SKIPPED)}
         return comparing.structure(Reference(self.originals[seed], varying), record)
+
+
+def _sound_steps(record: Record) -> int | None:
+    """How many steps are made before gradients can have been no numbers; None where all losses are numbers."""
+    broken = spread.first_broken(record.losses)
+    return None if broken is None else max(broken.step - 1, 0)
 
 
 def _how_it_repeats(reference: Reference) -> str:

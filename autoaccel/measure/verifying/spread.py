@@ -19,7 +19,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoaccel.measure.observing.record import Loss, Record
+from autoaccel.measure.observing.record import Entry, Loss, Record
 
 LEVEL = 0.002
 """Probability that some figure of runs that differ only by seed is found outside."""
@@ -106,10 +106,10 @@ def judge(
 
 def diverged(original: Sequence[Record], rewritten: Sequence[Record]) -> str | None:
     """The first loss of a rewritten run that is no number, where those of the original always are."""
-    if any(_first_broken(each.losses) is not None for each in original):
+    if any(first_broken(each.losses) is not None for each in original):
         return None
     for record in rewritten:
-        broken = _first_broken(record.losses)
+        broken = first_broken(record.losses)
         if broken is not None:
             return f"loss of step {broken.step + 1}: {broken.value}"
     return None
@@ -126,7 +126,7 @@ def told(figure: Figure) -> str:
     return f"{figure.name}: {figure.rewritten:.5g} instead of {figure.original:.5g}, {spread}"
 
 
-def _first_broken(losses: Sequence[Loss]) -> Loss | None:
+def first_broken(losses: Sequence[Loss]) -> Loss | None:
     return next((each for each in losses if each.value is not None and not math.isfinite(each.value)), None)
 
 
@@ -165,20 +165,16 @@ def _deviation(values: Sequence[float]) -> float:
 
 
 def _group(name: str) -> str:
-    """Mean losses of one series belong together, and norms of one kind of tensors."""
-    return name.partition(",")[0] if name.startswith("loss") else name.partition(" of ")[0]
+    """Mean losses of one series belong together, and norms of tensors of one sort."""
+    return name.partition(",")[0] if name.startswith("loss") else name.rpartition(" of ")[0]
 
 
 def _scale(name: str, before: Sequence[dict[str, float]]) -> float:
-    """The magnitude of a figure: of losses that of their largest mean, so that a loss near zero has one, too."""
-    if not name.startswith("loss"):
-        return abs(statistics.fmean(each[name] for each in before))
+    """The magnitude of a figure: the largest of its group, so that a loss near zero has one, too, and the momentum of a
+    parameter whose gradient is nothing but rounding."""
     group = _group(name)
-    return max(
-        abs(statistics.fmean(each[other] for each in before if other in each))
-        for other in before[0]
-        if other.startswith("loss") and _group(other) == group
-    )
+    known = (other for other in before[0] if _group(other) == group)
+    return max(abs(statistics.fmean(each[other] for each in before if other in each)) for other in known)
 
 
 # -- figures of one run
@@ -193,12 +189,21 @@ def _numbers(record: Record) -> dict[str, float]:
         for part in range(parts):
             first, end = part * len(values) // parts, (part + 1) * len(values) // parts
             found[f"{which}, {_part(part, parts)}"] = statistics.fmean(values[first:end])
-    for entry in record.state:
-        if entry.dtype.removeprefix("torch.").startswith(("float", "bfloat", "half", "double")) and math.isfinite(
-            entry.norm
-        ):
-            found[f"{entry.kind} norm of {entry.name}"] = entry.norm
+    found.update((f"{_sort(entry)} of {entry.name}", entry.norm) for entry in record.state if _tells(entry))
     return found
+
+
+def _tells(entry: Entry) -> bool:
+    """Whether the norm of a tensor is alike in all seeds: not of a vector that begins at zero."""
+    is_floating = entry.dtype.removeprefix("torch.").startswith(("float", "bfloat"))
+    return is_floating and math.isfinite(entry.norm) and (entry.kind == "buffer" or len(entry.shape) > 1)
+
+
+def _sort(entry: Entry) -> str:
+    """Parameters are of one sort; buffers and states of optimizers are by what they are called."""
+    if entry.kind == "parameter":
+        return "norm"
+    return f"norm of {entry.name.replace('.', ' ').split()[-1]}"
 
 
 def _part(part: int, parts: int) -> str:
