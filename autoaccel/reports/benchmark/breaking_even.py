@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from autoaccel.measure.benching.report import Column, Report
 
 _POINTS = 300
+_LONG = 0.6  # of all the time: starts that leave little room for steps
 _HEIGHT = 250.0
 
 
@@ -137,6 +138,8 @@ def _stops(last: float) -> list[int]:
 
 def _caption(courses: Sequence[Course], last: float, outcome: Verdict) -> list[str]:
     sentences = ["Time runs from the start of the process: imports, compilation and warm-up are in it."]
+    if _lowest(courses, max(each.at(last) for each in courses)):
+        sentences.append("The axis does not begin at 0.")
     if last > min(each.measured for each in courses):
         sentences.append("Dashed: beyond what was measured, at the measured rates.")
     if outcome in (Verdict.FASTER, Verdict.SLOWER):
@@ -153,7 +156,8 @@ def _draw(frame: Frame, courses: Sequence[Course], found: BreakEven, last: float
     names = max(frame.room(each.name) for each in courses)
     left, right, top, bottom = 46.0, frame.width - names - 8, 30.0, 30 + _HEIGHT
     across = Axis(0, last, left, right)
-    up = Axis(0, latest * 1.04 / scale.size, bottom, top)
+    first = _lowest(courses, latest)
+    up = Axis(first / scale.size, (latest + (latest - first) * 0.04) / scale.size, bottom, top)
     parts = [
         beside(up, left, right, scale.full),
         below(across, top, bottom, frame, "steps", most=4 if frame.narrow else 8),
@@ -161,7 +165,7 @@ def _draw(frame: Frame, courses: Sequence[Course], found: BreakEven, last: float
     heights = apart([up(each.at(last) / scale.size) + 4 for each in courses], 17, top, bottom)
     for course, height in zip(courses, heights, strict=True):
         seen = min(course.measured, last)
-        points = [(across(step), up(course.at(step) / scale.size)) for step in _samples(seen)]
+        points = [(across(step), up(course.at(step) / scale.size)) for step in _samples(1 if first else 0, seen)]
         parts.append(polyline(points, f"curve {course.name}"))
         if last > seen:
             ahead = [(across(step), up(course.at(step) / scale.size)) for step in (seen, last)]
@@ -185,7 +189,15 @@ def _crossing(frame: Frame, across: Axis, y: float, found: BreakEven) -> Markup:
     return joined(dot(x, y, 5, "crossing"), place)
 
 
-def _samples(last: float) -> list[float]:
-    """Steps from 0 on that draw the line: all, or evenly chosen ones. Sums only grow: nothing is hidden between."""
+def _lowest(courses: Sequence[Course], latest: float) -> float:
+    """Where the axis of seconds begins: at 0, unless starts take so long that nothing else could be told apart."""
+    starts = [each.at(1) for each in courses]
+    if min(starts) < _LONG * latest:
+        return 0.0
+    return max(min(starts) - 0.25 * (latest - min(starts)), 0.0)
+
+
+def _samples(first: float, last: float) -> list[float]:
+    """Steps that draw the line: all, or evenly chosen ones. Sums only grow: nothing is hidden between."""
     count = min(max(int(last), 1), _POINTS)
-    return sorted({0.0, 1.0, *(last * each / count for each in range(1, count + 1))})
+    return sorted({first, 1.0, *(last * each / count for each in range(1, count + 1) if last * each / count >= 1)})

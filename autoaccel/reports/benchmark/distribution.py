@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from autoaccel.measure.benching.report import Column
 
 _FAR = 8.0  # times from the fastest to the slowest step from which a linear axis would hide one of the columns
+_NEAR = 1.15  # times the 99th percentile
 _FEW = 16  # steps that are drawn one by one
 _BARS, _TITLE, _GAP = 84.0, 30.0, 14.0
 _QUANTILES = (("fastest", 0.0), ("5 %", 0.05), ("25 %", 0.25), ("median", 0.5), ("75 %", 0.75))
@@ -50,7 +51,7 @@ def distribution(columns: Sequence[Column]) -> Markup:
     ]
     if not rows:
         return Markup()
-    low, high = min(row.times[0] for row in rows), max(row.quantile(0.99) for row in rows)
+    low, high = min(row.times[0] for row in rows), _end(rows)
     scale = unit(max(row.median for row in rows))
     return joined(
         picture(
@@ -66,6 +67,12 @@ def distribution(columns: Sequence[Column]) -> Markup:
             [(name, *(duration(row.quantile(part)) for row in rows)) for name, part in (*_QUANTILES, *_UPPER)],
         ),
     )
+
+
+def _end(rows: Sequence[_Row]) -> float:
+    """Where the picture ends: at the slower column's 99th percentile, unless all that is beyond is near."""
+    usual, slowest = max(row.quantile(0.99) for row in rows), max(row.times[-1] for row in rows)
+    return slowest if slowest <= _NEAR * usual else usual
 
 
 def _words(row: _Row) -> str:

@@ -105,7 +105,12 @@ def _agreement(columns: Sequence[Column]) -> str:
     if not apart:
         return f"{start}."
     typical, (largest, where) = statistics.median(part for part, _ in apart), max(apart)
-    return f"{start}, by {percent(typical)} in the median and {percent(largest)} at most (step {number(where)})."
+    return f"{start}, by {_slight(typical)} in the median and {_slight(largest)} at most (step {number(where)})."
+
+
+def _slight(part: float) -> str:
+    """A percentage of which also small ones say something."""
+    return "<0.0001 %" if part < 1e-6 else f"{digits(part * 100, 2)} %" if part < 0.01 else percent(part)
 
 
 def _same(one: float, other: float) -> bool:

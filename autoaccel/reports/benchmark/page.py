@@ -128,20 +128,10 @@ def _section(title: str, *content: str) -> Markup:
 def _diagnosis(found: Diagnosis | None) -> Markup:
     if found is None:
         return paragraph("What binds the original script was not measured.")
-    rules = (
-        (
-            (
-                element(
-                    "p",
-                    "Rules that address it: ",
-                    joined(*(element("code", each, class_="word") for each in found.rules), between=", "),
-                )
-            ),
-        )
-        if found.rules
-        else ()
-    )
-    return joined(paragraph(found.sentence), *rules, shares(found.shares))
+    codes = joined(*(element("code", each, class_="word") for each in found.rules), between=", ")
+    said = not found.rules or any(each in found.sentence for each in found.rules)
+    rules = Markup() if said else element("p", "Rules that address it: ", codes)
+    return joined(paragraph(found.sentence), rules, shares(found.shares))
 
 
 def _figures(report: Report) -> Markup:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 _MEANING = {
     "loader": "waiting for the next batch",
-    "transfer": "moving batches between host and device",
-    "launch": "the host preparing work for the device",
-    "compute": "forward and backward",
+    "transfer": "copying data to the device",
+    "launch": "calling operators, beside what they compute",
+    "compute": "computing forwards and backwards",
     "optimizer": "updating the parameters",
-    "sync": "the host waiting for the device",
-    "evaluation": "passes without a backward between training steps",
-    "other": "everything else in the script",
+    "sync": "waiting for results of the device",
+    "evaluation": "passes that do not train",
+    "other": "Python between operators",
 }
 _HEIGHT = 40.0
 

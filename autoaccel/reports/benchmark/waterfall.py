@@ -6,6 +6,7 @@ together is a bar of its own. A rule that cannot stand alone is drawn by what is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ class _Bar:
     start: float
     end: float
     kind: str
-    """`original`, `rewritten`, `saved`, `lost` or `together`."""
+    """`original`, `rewritten`, `saved`, `lost`, `unclear` (no change is possible as well) or `together`."""
     span: tuple[float, float] | None = None
     """Where the end may lie as well."""
 
@@ -53,6 +54,7 @@ def waterfall(report: Report) -> Markup:
         return figures
     bars = _bars(original.step_seconds.median, rewritten.speedup.median, report.contributions)
     values = _values(bars)
+    doubt = _doubt(bars, original.step_seconds.median, rewritten.speedup)
     words = "; ".join(f"{each.label} {value}" for each, value in zip(bars, values, strict=True))
     return joined(
         picture(
@@ -61,7 +63,7 @@ def waterfall(report: Report) -> Markup:
             f"{words}.",
             lambda frame: _draw(frame, bars, values),
         ),
-        paragraph(*_caption(bars, report.contributions), kind="caption"),
+        paragraph(*_caption(bars, report.contributions, doubt), kind="caption"),
         figures,
     )
 
@@ -88,7 +90,7 @@ def _bars(before: float, speedup: float, contributions: Sequence[Contribution]) 
     )
     bars, place = [_Bar(ORIGINAL, 0.0, before, ORIGINAL)], before
     for rule, (least, typical, most) in savings:
-        kind = "saved" if typical >= 0 else "lost"
+        kind = "unclear" if least <= 0 <= most else "saved" if typical > 0 else "lost"
         span = (place - most, place - least)
         bars.append(_Bar(f"{rule.code} {rule.name}", place, place - typical, kind, span))
         place -= typical
@@ -110,16 +112,31 @@ def _saving(rule: Contribution, before: float, after: float) -> tuple[float, flo
     return None
 
 
-def _caption(bars: Sequence[_Bar], contributions: Sequence[Contribution]) -> list[str]:
+def _caption(bars: Sequence[_Bar], contributions: Sequence[Contribution], rest: float) -> list[str]:
+    """`rest` is how far off the bar of what rules do together may be."""
     sentences = ["A bar is what a rule saves when it is the only one; the thin line is its interval."]
+    if any(each.kind == "unclear" for each in bars):
+        sentences.append("Pale: the interval leaves open whether it saves anything.")
     if lacking := [each.code for each in contributions if each.alone is None and each.without is not None]:
         verb = "needs others and is" if len(lacking) == 1 else "need others and are"
         sentences.append(f"{_listed(lacking)} {verb} drawn by what is lost without it.")
     if together := next((each for each in bars if each.kind == "together"), None):
-        more = together.end < together.start
-        what = "save that much more than each alone" if more else "overlap: that much of what each saves alone"
-        sentences.append(f"Together the rules {what}{'' if more else ' is saved only once'}.")
+        sentences.append(_together(together.change, rest))
     return sentences
+
+
+def _together(change: float, rest: float) -> str:
+    if abs(change) <= rest:
+        return "What the rules do together beyond that is within the noise."
+    if change < 0:
+        return "Together the rules save that much more than each alone."
+    return "Together the rules overlap: that much of what each saves alone is saved only once."
+
+
+def _doubt(bars: Sequence[_Bar], before: float, speedup: Interval) -> float:
+    """How far off the sum of bars may be: intervals of independent measurements add up like the sides of a box."""
+    halves = [(high - low) / 2 for low, high in (each.span for each in bars if each.span)]
+    return math.hypot(before / speedup.low - before / speedup.high, *(2 * each for each in halves)) / 2
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -79,7 +79,7 @@ for (const element of document.querySelectorAll("svg text")) {
   expect(element, contrast(numbers(getComputedStyle(element).fill), below), 4.5);
 }
 for (const element of [...document.querySelectorAll("svg *")].filter(shown)) {
-  if (!element.matches(".bar, .dot, .step:not(.together), .curve:not(.loss), .span, .point")) continue;
+  if (!element.matches(".bar, .dot, .step:not(.together, .unclear), .curve:not(.loss), .span, .point")) continue;
   const style = getComputedStyle(element);
   const colour = style.fill === "none" || element.matches(".span") ? style.stroke : style.fill;
   expect(element, contrast(over([...numbers(colour).slice(0, 3), Number(style.fillOpacity)], paper), paper), 3);

@@ -90,6 +90,17 @@ def test_no_promise_where_no_difference_was_measured() -> None:
     assert "At the measured rates" not in words(breaking_even(SAME))
 
 
+def test_the_axis_begins_later_where_starts_take_nearly_all_the_time() -> None:
+    late = RICH
+    for name, seconds in (("original", 40.0), ("rewritten", 42.0)):
+        one = late.column(name)
+        assert one is not None
+        more = seconds - one.first_step_seconds
+        late = replaced(late, name, first_step_seconds=seconds, total_seconds=one.total_seconds + more)
+    assert "The axis does not begin at 0." in words(breaking_even(late))
+    assert "begin at 0" not in words(breaking_even(RICH))
+
+
 def test_a_column_without_steps() -> None:
     text = words(breaking_even(replaced(FEW, "rewritten", total_steps=0)))
     assert text == "It cannot be said: not both were measured."

@@ -28,7 +28,7 @@ def _said(before: list[float], after: list[float]) -> str:
             [2.0, math.nextafter(1.0, 2.0)],
             (
                 "The first loss is equal to the last bit; those after it differ, "
-                "by <0.1 % in the median and <0.1 % at most (step 1)."
+                "by <0.0001 % in the median and <0.0001 % at most (step 1)."
             ),
         ),
         (
@@ -38,6 +38,11 @@ def _said(before: list[float], after: list[float]) -> str:
                 "The first 2 losses are equal to the last bit; those after them differ, "
                 "by 11 % in the median and 20 % at most (step 3)."
             ),
+        ),
+        (
+            [1.0, 1.0],
+            [1.0001, 1.004],
+            "The losses differ from the first on, by 0.20 % in the median and 0.40 % at most (step 1).",
         ),
         ([2.0], [1.0], "The losses differ from the first on, by 50 % in the median and 50 % at most (step 0)."),
         (

@@ -42,15 +42,23 @@ def test_a_rule_that_cannot_stand_alone_is_what_is_lost_without_it() -> None:
 @pytest.mark.parametrize(
     ("alone", "sentence"),
     [
+        (1.3, "What the rules do together beyond that is within the noise."),
         (1.2, "Together the rules save that much more than each alone."),
         (1.9, "Together the rules overlap: that much of what each saves alone is saved only once."),
     ],
 )
 def test_what_rules_do_beyond_their_sum_is_said(alone: float, sentence: str) -> None:
     both = tuple(
-        Contribution(code, "rule", 1, Interval(alone, alone - 0.1, alone + 0.1), None) for code in ("AA1", "AA2")
+        Contribution(code, "rule", 1, Interval(alone, alone - 0.05, alone + 0.05), None) for code in ("AA1", "AA2")
     )
     assert sentence in words(waterfall(dataclasses.replace(RICH, contributions=both)))
+
+
+def test_a_rule_that_may_do_nothing_is_neither_saved_nor_lost() -> None:
+    bars = {each.label: each for each in _bars(0.0149, 1.84, CONTRIBUTIONS)}
+    assert bars["AA101 create-on-device"].kind == "unclear"
+    assert bars["AA103 non-blocking"].kind == "saved"
+    assert "Pale: the interval leaves open whether it saves anything." in words(waterfall(RICH))
 
 
 def test_one_rule_is_not_together_with_anything() -> None:
