@@ -16,6 +16,9 @@ _WORTH_SAYING = 0.005
 # An uncertainty above this is said.
 _UNCERTAIN = 0.05
 
+# No rule is made for it; single findings may make it shorter.
+_ANYTHING = "other"
+
 _NAMES = {
     "loader": "the loader",
     "transfer": "the transfer to the device",
@@ -92,7 +95,7 @@ def _rules_clause(name: str, rules: Sequence[Rule], found: Collection[str]) -> s
     if changing:
         verb = "addresses {}, and is" if len(changing) == 1 else "address {}, and are"
         return f"{_named(changing)} {verb} among the changes"
-    made_for = [rule for rule in rules if rule.addresses[0] == name]
+    made_for = [rule for rule in rules if rule.addresses[0] == name != _ANYTHING]
     if made_for:
         verb = "addresses {}, but finds" if len(made_for) == 1 else "address {}, but find"
         return f"{_named(made_for)} {verb} nothing to change here"

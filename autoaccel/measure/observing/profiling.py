@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 
 # The first steps import, allocate and choose kernels.
 _WARM_UP: Final = 3
-# Seconds of a block of steps: short ones first, for scripts that are soon over.
-_BLOCKS: Final = (0.05, 0.1, 0.2, 0.3)
-# Small operators make large traces.
+# A block is so many steps at first, and four times as many each time: scripts may be soon over.
+_SHORTEST: Final = 2
+# Seconds of a block at most; small operators make large traces.
+_LONGEST: Final = 0.3
 _LONGEST_TRACE: Final = 0.03
 # Enough is so many rounds and so many seconds without the profiler, or a round after so many seconds in all.
 _ROUNDS: Final = 3
@@ -117,13 +118,13 @@ class Profiler:
         """What is known when the run is over, which may be in the midst of a block."""
         self.sampler.close()
         if self._block is not None and self._block.steps:
-            self._finish(self._block)
+            self._over(self._block)  # as it was at its last step: what came after is no step
         return {"profile": self.profile()}
 
     def _begin(self, step_seconds: float) -> None:
         traced = bool(self.blocks) and self.blocks[-1].trace is None
-        wanted = _BLOCKS[min(len(self.blocks) // 2, len(_BLOCKS) - 1)]
-        steps = math.ceil(min(wanted, _LONGEST_TRACE if traced else wanted) / max(step_seconds, 1e-6))
+        fitting = (_LONGEST_TRACE if traced else _LONGEST) / max(step_seconds, 1e-6)
+        steps = math.ceil(min(fitting, _SHORTEST * 4 ** (len(self.blocks) // 2)))
         turns = max(1, len(self._optimizers))  # of a GAN every block sees both
         synchronize()
         if traced:
@@ -148,6 +149,9 @@ class Profiler:
     def _finish(self, block: Block) -> None:
         synchronize()
         self._note(block)
+        self._over(block)
+
+    def _over(self, block: Block) -> None:
         self.sampler.stop()
         if self._profile is not None:
             block.trace = self._folder / f"trace-{len(self.blocks)}.json"
