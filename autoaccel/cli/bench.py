@@ -76,6 +76,7 @@ def bench(
     trial = trials.prepare(script, arguments, is_module=is_module, python=python)
     _check_outputs(json_file, html_file, trial.path)
     plan = inputs.plan([trial.path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides)
+    plan.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
     task = procedure.Task(
         trial.request,
         command=shlex.join(["autoaccel", *sys.argv[1:]]),

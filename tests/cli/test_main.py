@@ -21,7 +21,7 @@ OPTIONS = {
         "--check", "--color", "--config", "--diff", "--exclude", "--extend-exclude", "--extend-select",
         "--force-exclude", "--help", "--ignore", "--interactive", "--isolated", "--jobs", "--no-force-exclude",
         "--no-respect-gitignore", "--output", "--quiet", "--respect-gitignore", "--select", "--show-settings",
-        "--stdin-filename", "--tier", "--vendor", "--verbose", "-h", "-i", "-j", "-o", "-q", "-v",
+        "--stdin-filename", "--tier", "--vendor", "--verbose", "--verified", "-h", "-i", "-j", "-o", "-q", "-v",
     ],
     "lint": [
         "--add-ignore", "--cache-dir", "--color", "--config", "--exclude", "--exit-zero", "--extend-exclude",
@@ -30,9 +30,18 @@ OPTIONS = {
         "--respect-gitignore", "--select", "--show-settings", "--statistics", "--stdin-filename", "--tier", "--verbose",
         "-h", "-j", "-q", "-v",
     ],
+    "verify": [
+        "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--json", "--python", "--quiet",
+        "--scratch", "--seeds", "--select", "--steps", "--tier", "--timeout", "--verbose", "-h", "-m", "-q", "-v",
+    ],
     "run": [
         "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--quiet", "--select", "--tier",
         "--verbose", "-h", "-m", "-q", "-v",
+    ],
+    "bench": [
+        "--ablate", "--color", "--config", "--extend-select", "--help", "--html", "--ignore", "--isolated", "--json",
+        "--python", "--quiet", "--scratch", "--select", "--steps", "--tier", "--time", "--timeout", "--verbose", "-h",
+        "-m", "-q", "-v",
     ],
     "rule": ["--help", "--output-format", "-h"],
     "rules": ["--help", "--output-format", "-h"],

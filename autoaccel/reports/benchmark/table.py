@@ -25,6 +25,7 @@ from autoaccel.reports.benchmark.quantities import (
     throughput,
 )
 from autoaccel.reports.benchmark.verdict import ORIGINAL, REWRITTEN, Verdict, explanation, headline, known, verdict
+from autoaccel.reports.context import shown
 
 if TYPE_CHECKING:
     from autoaccel.measure.benching.report import Column, Contribution, Diagnosis, Interval, Report
@@ -89,7 +90,7 @@ def rich_grid(rows: Rows) -> str:
 
 def _top(report: Report) -> str:
     colour = {Verdict.FASTER: "green", Verdict.SLOWER: "red"}.get(verdict(report))
-    title = click.style(f"{report.script}: {headline(report)}", bold=True, fg=colour)
+    title = click.style(f"{shown(report.script)}: {headline(report)}", bold=True, fg=colour)
     return f"{title}\n{_filled(explanation(report))}"
 
 
