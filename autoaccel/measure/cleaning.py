@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from autoaccel.measure.observing.exchange import FILE, FOLDER, REMOVED_FOLDER, Exchange
+from autoaccel.measure.observing.exchange import FILE, FOLDER, KEPT, REMOVED_FOLDER, Exchange
 
 
 def remove_created(exchange: Exchange) -> None:
-    """Nothing else goes: what was moved into a new folder from elsewhere stays there, and so does the folder."""
+    """What was downloaded stays for the next run; what was moved into a new folder from elsewhere stays there."""
     try:
         began = exchange.request.stat().st_mtime
     except OSError:
@@ -23,8 +23,9 @@ def remove_created(exchange: Exchange) -> None:
         if kind == FILE:
             with contextlib.suppress(OSError):
                 os.unlink(path)  # noqa: PTH108 - a link, not what it leads to
+    kept = {path for kind, path in entries if kind == KEPT}
     for folder in folders:
-        _empty(folder, began)
+        _empty(folder, began, kept)
         with contextlib.suppress(OSError):
             Path(folder).rmdir()
     for kind, path in entries:
@@ -44,13 +45,13 @@ def _entries(exchange: Exchange) -> Iterator[tuple[str, str]]:
             yield kind, path
 
 
-def _empty(folder: str, began: float) -> None:
-    """What other programs wrote into a folder of the run, which nobody watched."""
+def _empty(folder: str, began: float, kept: Collection[str]) -> None:
+    """Remove what other programs wrote into a folder of the run, which nobody watched."""
     for place, folders, files in os.walk(folder, topdown=False):
         for name in files:
             path = Path(place, name)
             with contextlib.suppress(OSError):
-                if path.lstat().st_mtime >= began:
+                if str(path) not in kept and path.lstat().st_mtime >= began:
                     path.unlink()
         for name in folders:
             with contextlib.suppress(OSError):

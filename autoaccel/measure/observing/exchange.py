@@ -8,6 +8,7 @@ from pathlib import Path
 
 # What an entry of `Exchange.written` speaks of.
 FILE, FOLDER, REMOVED_FOLDER = "file", "folder", "removed folder"
+KEPT = "kept"  # a file or folder that is new and stays: downloaded data
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,16 +15,13 @@ import shutil
 import signal
 import stat
 import sys
-import sysconfig
 import tempfile
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn
 
-from autoaccel.measure.observing import writers
-from autoaccel.measure.observing.exchange import FILE, FOLDER, REMOVED_FOLDER, Exchange, write_whole
+from autoaccel.measure.observing import callers, writers
+from autoaccel.measure.observing.exchange import FILE, FOLDER, KEPT, REMOVED_FOLDER, Exchange, write_whole
 from autoaccel.measure.observing.record import Failure
 
 OVERWRITES = "overwrites"
@@ -44,16 +41,21 @@ _FREE_AT_HOME = (".cache", ".triton", ".nv", ".config/matplotlib", "Library/Cach
 _FREE = ("/tmp", "/var/tmp", "/dev", "/proc", "/sys", "/run")
 
 
-_TOOL = str(Path(__file__).parent.parent.parent) + os.sep
-
-
 class Guard:
     """Decides about each change, and keeps the list of what is new."""
 
     def __init__(
-        self, protected: Sequence[str], exchange: Exchange, main: int, stop: Callable[[Failure], NoReturn] | None
+        self,
+        protected: Sequence[str],
+        exchange: Exchange,
+        main: int,
+        stop: Callable[[Failure], NoReturn] | None,
+        *,
+        alone: bool,
     ) -> None:
         self._exchange = exchange
+        self._alone = alone
+        """Whether no other run is at work in the same folders."""
         self._main = main
         """The script's own process, which alone can `stop`."""
         self._stop = stop
@@ -121,8 +123,11 @@ class Guard:
         """The run ends here if a file is older than it."""
         if self._is_old(path):
             self._refuse(path, verb)
+        elif not self._alone and self._is_old(path, others=True):
+            self._refuse(path, verb, "another run created")
 
-    def _is_old(self, path: str) -> bool:
+    def _is_old(self, path: str, *, others: bool = False) -> bool:
+        """Whether a file was there before the run; with `others` also what the run did not create itself."""
         if not self._watched(path) or self._is_new(path):
             return False
         try:
@@ -130,8 +135,9 @@ class Guard:
         except OSError:
             return False
         if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-            # A program that the script started may have made it.
-            return status.st_ctime_ns <= self._began and not (path.endswith(".lock") and status.st_size == 0)
+            # What is younger, and not of these processes, a program that the script started may have made.
+            aged = others or status.st_ctime_ns <= self._began
+            return aged and not (path.endswith(".lock") and status.st_size == 0)
         return False
 
     def _watched(self, path: str) -> bool:
@@ -158,6 +164,8 @@ class Guard:
                     self._new[path] = kind
 
     def _note(self, kind: str, path: str) -> None:
+        if callers.is_downloading(sys._getframe(1)):  # noqa: SLF001
+            kind = KEPT
         if self._new.get(path) != kind:
             self._new[path] = kind
             self._write_down(kind, path)
@@ -235,11 +243,11 @@ class Guard:
         """End the run before a file is overwritten."""
         self._refuse(path, "overwrite")
 
-    def _refuse(self, path: str, verb: str) -> NoReturn:
-        where, lines = _script(sys._getframe(1))  # noqa: SLF001 - the documented way to see one's callers
+    def _refuse(self, path: str, verb: str, why: str = "was there before the run") -> NoReturn:
+        where, lines = callers.in_script(sys._getframe(1))  # noqa: SLF001 - the documented way to see one's callers
         here = os.path.realpath(os.curdir) + os.sep
         shown, remedy = (path[len(here) :], "; --scratch runs in a copy") if path.startswith(here) else (path, "")
-        message = f"would {verb} {shown}, which was there before the run{remedy}"
+        message = f"would {verb} {shown}, which {why}{remedy}"
         failure = Failure(OVERWRITES, message, where, lines)
         if os.getpid() == self._main and self._stop is not None:
             self._stop(failure)
@@ -270,13 +278,15 @@ class _Authorizer:
 _guards: list[Guard] = []
 
 
-def install(protected: Sequence[str], exchange: Exchange, stop: Callable[[Failure], NoReturn]) -> None:
+def install(
+    protected: Sequence[str], exchange: Exchange, stop: Callable[[Failure], NoReturn], *, alone: bool = True
+) -> None:
     """Guard this process, and those that it forks or starts by `multiprocessing`.
 
     `stop` ends this process at once and does not return; in other processes the guard itself does that, and tells the
-    process that started the run.
+    process that started the run. Where the run is not `alone`, what others create at the same time is not its own.
     """
-    _install(protected, exchange, os.getpid(), stop)
+    _install(protected, exchange, os.getpid(), stop, alone=alone)
 
 
 def guard_torch() -> None:
@@ -291,9 +301,14 @@ def written() -> tuple[str, ...]:
 
 
 def _install(
-    protected: Sequence[str], exchange: Exchange, main: int, stop: Callable[[Failure], NoReturn] | None
+    protected: Sequence[str],
+    exchange: Exchange,
+    main: int,
+    stop: Callable[[Failure], NoReturn] | None,
+    *,
+    alone: bool,
 ) -> None:
-    guard = Guard(protected, exchange, main, stop)
+    guard = Guard(protected, exchange, main, stop, alone=alone)
     _guards.append(guard)
     sys.addaudithook(guard.hook)
     writers.watch_imports(guard.open, guard.connected)
@@ -301,7 +316,7 @@ def _install(
 
     def prepared(name: str) -> dict[str, Any]:
         # A key of its own, which the new process unpickles and otherwise ignores.
-        return {"autoaccel guard": _InNewProcess(tuple(protected), str(exchange.folder), main), **prepare(name)}
+        return {"autoaccel guard": _InNewProcess(tuple(protected), str(exchange.folder), main, alone), **prepare(name)}
 
     vars(multiprocessing.spawn)["get_preparation_data"] = prepared
 
@@ -309,15 +324,15 @@ def _install(
 class _InNewProcess:
     """Guards the process in which it is unpickled."""
 
-    def __init__(self, protected: tuple[str, ...], folder: str, main: int) -> None:
-        self._arguments = protected, folder, main
+    def __init__(self, protected: tuple[str, ...], folder: str, main: int, alone: bool) -> None:
+        self._arguments = protected, folder, main, alone
 
-    def __reduce__(self) -> tuple[Callable[..., None], tuple[tuple[str, ...], str, int]]:
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[tuple[str, ...], str, int, bool]]:
         return _install_in_new_process, self._arguments
 
 
-def _install_in_new_process(protected: tuple[str, ...], folder: str, main: int) -> None:
-    _install(protected, Exchange(Path(folder)), main, None)
+def _install_in_new_process(protected: tuple[str, ...], folder: str, main: int, alone: bool) -> None:
+    _install(protected, Exchange(Path(folder)), main, None, alone=alone)
 
 
 # -- paths
@@ -354,37 +369,3 @@ def _entry(path: Any, folder: int = -1) -> str:
         name = os.path.join(f"/proc/self/fd/{folder}" if sys.platform == "linux" else f"/dev/fd/{folder}", name)  # noqa: PTH118
     head, tail = os.path.split(name.rstrip(os.sep))
     return os.path.join(os.path.realpath(head or os.curdir), tail)  # noqa: PTH118
-
-
-# -- the place in the script
-
-
-def _script(frame: FrameType | None) -> tuple[str, str]:
-    """`file:line` of the innermost frame that is the script's own, and the traceback down to it."""
-    frames = list(_frames(frame))
-    own = [index for index, each in enumerate(frames) if _is_own(each.f_code.co_filename)]
-    if not own:
-        return "", ""
-    inner, outer = own[0], own[-1]
-    shown = [(each, each.f_lineno) for each in reversed(frames[inner : outer + 1]) if not _is_tools(each)]
-    lines = traceback.StackSummary.extract(iter(shown)).format()
-    where = f"{frames[inner].f_code.co_filename}:{frames[inner].f_lineno}"
-    return where, "Traceback (most recent call last):\n" + "".join(lines)
-
-
-def _frames(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
-def _is_own(path: str) -> bool:
-    if path.startswith("<") or "site-packages" in path or "dist-packages" in path:
-        return False
-    library = sysconfig.get_path("stdlib")
-    real = os.path.realpath(path)
-    return not path.startswith((library, _TOOL)) and not real.startswith((library, os.path.realpath(_TOOL)))
-
-
-def _is_tools(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(_TOOL)

@@ -18,7 +18,8 @@ def install(
     if request.protected:
         from autoaccel.measure.observing import guarding
 
-        guarding.install(request.protected, observation.exchange, observation.stop)
+        # runs that take turns are at work at the same time
+        guarding.install(request.protected, observation.exchange, observation.stop, alone=request.mode != "turns")
     from autoaccel.measure.observing.printing import Printing
 
     add(observation, Printing())

@@ -30,7 +30,7 @@ def stop(failure):
     exchange.write_result(json.dumps(dataclasses.asdict(failure)))
     os._exit(1)
 
-guarding.install(({protected!r},), exchange, stop)
+guarding.install(({protected!r},), exchange, stop, alone={alone})
 if "torch" in sys.argv[2:]:
     import torch
     guarding.guard_torch()
@@ -71,12 +71,12 @@ def content(folder: Path) -> dict[str, str]:
     }
 
 
-def run(folder: Path, text: str, *options: str) -> Run:
+def run(folder: Path, text: str, *options: str, alone: bool = True) -> Run:
     (folder / "train.py").write_text(textwrap.dedent(text))
     exchange = Exchange(folder.parent / "exchange")
     exchange.folder.mkdir()
     child = exchange.folder / "child.py"
-    child.write_text(CHILD.format(repository=str(REPOSITORY), protected=str(folder)))
+    child.write_text(CHILD.format(repository=str(REPOSITORY), protected=str(folder), alone=alone))
     exchange.request.write_text("{}")
     done = subprocess.run(
         [sys.executable, str(child), str(exchange.result), *options],
@@ -279,3 +279,40 @@ def test_libraries_that_write_without_python(folder: Path) -> None:
                        "save_file({}, 'new')\nsave_file({}, filename='model.pt')\n")  # fmt: skip
     assert done.output == ["saved new", "stopped"]
     assert done.failure is not None and done.failure.where == str(folder / "train.py:4")
+
+
+def test_what_is_downloaded_stays_for_the_next_run(folder: Path) -> None:
+    package = folder / "torchvision"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "datasets.py").write_text(
+        "import os\n"
+        "def get(root):\n"
+        "    os.makedirs(root + '/raw', exist_ok=True)\n"
+        "    with open(root + '/raw/images', 'w') as file: file.write('digits')\n"
+    )
+    text = """
+    import os, sys
+    sys.path.append(".")
+    from torchvision import datasets
+    os.mkdir("data")
+    datasets.get("data")
+    open("data/notes", "w").close()
+    """
+    before = content(folder)
+    done = run(folder, text)
+    assert (done.failure, done.output) == (None, ["data/notes"])
+    cleaning.remove_created(done.exchange)
+    assert content(folder) == before | {"data": "folder", "data/raw": "folder", "data/raw/images": "digits"}
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_another_run_creates_at_the_same_time(folder: Path, alone: bool) -> None:
+    """A program that the script starts cannot be told from another run."""
+    text = "import os\nopen('own', 'w').close()\nos.system('echo x > other')\nopen('own', 'a')\nopen('other', 'a')"
+    done = run(folder, text, alone=alone)
+    if alone:
+        assert done.failure is None
+    else:
+        assert done.failure is not None
+        assert done.failure.message == "would overwrite other, which another run created; --scratch runs in a copy"
