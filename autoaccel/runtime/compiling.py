@@ -89,10 +89,17 @@ def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
         # backward(retain_graph=True) needs what a compiled backward would otherwise overwrite
         functorch: Any = importlib.import_module("torch._functorch.config")
         functorch.donated_buffer = False
+    # else NumPy's functions are traced as torch's, which draw from torch's random numbers and round otherwise
+    dynamo: Any = importlib.import_module("torch._dynamo.config")
+    dynamo.trace_numpy = False
     mode = setting("COMPILE_MODE").lower()
     if mode in _BACKENDS:
-        return torch.compile(function, backend=mode)
+        return torch.compile(function, backend=_backend(mode))
     return torch.compile(function, mode=mode if mode not in ("", "default") else None)
+
+
+def _backend(name: str) -> Any:
+    return name
 
 
 def _torch_version() -> tuple[int, ...]:

@@ -6,10 +6,12 @@ import copy
 import importlib.util
 import io
 import pickle
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -302,6 +304,38 @@ def test_a_failing_compiler_means_eager_with_one_warning(broken: None) -> None:
     assert len(caught) == 1
     assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))  # the random stream too
     assert module._compiled_call_impl is None
+
+
+def test_a_failure_is_a_decision(
+    broken: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AUTOACCEL_LOG", "info")
+    with pytest.warns(RuntimeWarning, match="runs eagerly"):
+        accel.compile(Drops())(torch.ones(8))
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "autoaccel: compile Drops: on (AUTOACCEL_COMPILE_MODE)"
+    assert re.fullmatch(r"autoaccel: compile Drops: off \(\w+: .*\)", second)
+
+
+class Noisy(nn.Module):
+    """Dynamo would draw from torch's random numbers instead, and take the mean as torch does."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scale = float(x.numpy().mean())
+        return x * torch.from_numpy(np.random.rand(len(x))).float() * scale
+
+
+def test_numpy_stays_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "eager")
+
+    def run(module: nn.Module) -> tuple[list[float], float]:
+        np.random.seed(0)
+        torch.manual_seed(0)
+        return [module(torch.rand(1000)).sum().item() for _ in range(2)], np.random.rand() + torch.rand(()).item()
+
+    want, module = run(Noisy()), accel.compile(Noisy())
+    assert run(module) == want
+    assert module._compiled_call_impl is not None
 
 
 def test_a_later_failure_falls_back_as_well(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ No generator of random numbers is touched.
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 from typing import Any
 
@@ -17,7 +18,8 @@ from torch.amp.grad_scaler import OptState
 from autoaccel.measure import rehearsals
 from autoaccel.measure.observing import moving, precision
 from autoaccel.measure.observing.observation import Observation
-from autoaccel.measure.observing.request import PREFETCH, SCALER
+from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER
+from autoaccel.runtime import compiling
 from autoaccel.runtime.amp import Scaler
 
 # Factors that the scale goes through, one an update: what was scaled by one of them must not be divided by another.
@@ -30,6 +32,8 @@ def install(observation: Observation) -> None:
     precision.install(observation.mark)
     if SCALER in observation.request.rehearse:
         _vary_scale()
+    if COMPILE in observation.request.rehearse:
+        _keep_checkpoints()
     if PREFETCH in observation.request.rehearse:
         moving.install()
         observation.endings.append(lambda *_: moving.look_back(observation.mark))
@@ -38,6 +42,18 @@ def install(observation: Observation) -> None:
 def depth() -> int:
     """How many autocast regions of the runtime are open; those inside compiled code are not counted."""
     return precision.Region.open
+
+
+def _keep_checkpoints() -> None:
+    """Where activations are computed again, plain graphs would draw other dropout masks: autograd has to trace them."""
+
+    def captured(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        if any("checkpoint" in str(node.target) for node in graph.graph.nodes):
+            return importlib.import_module("torch._dynamo").lookup_backend("aot_eager")(graph, inputs)
+        return graph.forward
+
+    backend = compiling._backend  # noqa: SLF001
+    vars(compiling)["_backend"] = lambda name: captured if name == "eager" else backend(name)
 
 
 def _vary_scale() -> None:

@@ -20,12 +20,13 @@ from autoaccel.measure.observing import drawing, moving, precision, rehearsal
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, REHEARSALS, SCALER, WORKERS, Request
-from autoaccel.runtime import prefetching
+from autoaccel.runtime import compiling, prefetching
 from autoaccel.runtime.amp import Scaler
 
 # What rehearsing puts hooks on.
 HOOKED: tuple[Any, ...] = (
     accel,
+    compiling,
     prefetching,
     Scaler,
     torch.Tensor,
@@ -79,7 +80,8 @@ def marks_of(observation: Observation) -> dict[str, int]:
 
 
 def streams() -> tuple[Any, ...]:
-    return torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()
+    numpy: Any = np.random.get_state()
+    return torch.get_rng_state().tolist(), random.getstate(), numpy[1].tolist(), numpy[2]
 
 
 Trained = dict[str, Any]
@@ -287,7 +289,7 @@ def test_an_update_between_micro_batches_shows(rehearse: Callable[..., Observati
     """Two optimizers share a scaler, one of them steps at every second batch only."""
 
     def loop() -> tuple[list[float], list[nn.Module], list[torch.optim.Optimizer]]:
-        models = [nn.Linear(3, 1), nn.Linear(3, 1)]
+        models: list[nn.Module] = [nn.Linear(3, 1), nn.Linear(3, 1)]
         often, seldom = (torch.optim.SGD(model.parameters(), lr=0.1) for model in models)
         scaler = accel.grad_scaler(often, seldom)
         for number in range(4):
@@ -380,7 +382,7 @@ ASKED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "a variable": lambda x: torch.autograd.Variable(x).to(CPU),
     "converted before": lambda x: x.double().to(CPU).float(),
     "converted twice before": lambda x: x.long().float().to(CPU),
-    "by type": lambda x: x.type(torch.FloatTensor),
+    "by type": lambda x: x.type("torch.FloatTensor"),
     "converted by to": lambda x: x.to(torch.float64).to(CPU).to(torch.float32),
     "copied before": lambda x: x.t().contiguous().reshape(3, -1).flatten(1).to(CPU).t(),
 }
@@ -474,6 +476,8 @@ def test_nonsense_is_wrong_everywhere(dtype: torch.dtype) -> None:
 class Counting(nn.Module):
     """A model that moves its input, draws, counts, and takes notes."""
 
+    total: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.body = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.2), nn.Linear(8, 1))
@@ -492,9 +496,9 @@ def test_everything_at_once_is_the_same(rehearse: Callable[..., Observation]) ->
     models: list[Counting] = []
 
     def loop() -> tuple[list[float], list[nn.Module], list[torch.optim.Optimizer]]:
-        x = torch.randn(20, 6)
+        x = torch.randn(8, 6)
         loader = DataLoader(
-            TensorDataset(x, x.sum(1, keepdim=True)), batch_size=3, shuffle=True, num_workers=accel.num_workers()
+            TensorDataset(x, x.sum(1, keepdim=True)), batch_size=4, shuffle=True, num_workers=accel.num_workers()
         )
         model = accel.compile(Counting())
         models.append(model)
@@ -520,6 +524,33 @@ def test_everything_at_once_is_the_same(rehearse: Callable[..., Observation]) ->
     assert trained(loop) == plain
     assert marks_of(observation) == {}
     assert models[1].seen == models[0].seen
+    torch.compiler.reset()
+
+
+class Again(nn.Module):
+    """A model that computes activations again when it goes backward, with the same dropout mask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noise = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5), nn.Linear(3, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = torch.utils.checkpoint.checkpoint(self.noise, x, use_reentrant=False)
+        return y
+
+
+def test_activations_that_are_computed_again(rehearse: Callable[..., Observation]) -> None:
+    def loop() -> tuple[list[float], list[nn.Module], list[torch.optim.Optimizer]]:
+        model = accel.compile(Again())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            model(torch.randn(4, 3)).square().mean().backward()
+            optimizer.step()
+        return [], [model], [optimizer]
+
+    plain = trained(loop)
+    rehearse(COMPILE)
+    assert trained(loop) == plain
     torch.compiler.reset()
 
 
