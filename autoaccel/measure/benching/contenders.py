@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import enum
 import json
 import os
 import select
@@ -22,6 +23,13 @@ from autoaccel.measure.observing.turns import Turn
 
 _PACE = 0.5  # s between two looks at a run that says nothing
 _LEAVING = 30.0  # s to write down what was seen and to end
+
+
+class Silence(enum.Enum):
+    """Why nothing comes any more."""
+
+    HANGS = enum.auto()
+    GONE = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +51,20 @@ class Processes:
             return seen(record)
 
     @contextlib.contextmanager
-    def contender(self, name: str, request: Request) -> Iterator[Observed]:
-        """A run that takes turns, not yet started; at the end nothing of it is left."""
-        with self._place(request) as (placed, folder, _):
+    def contender(self, name: str, request: Request, *, apart: bool = False) -> Iterator[Observed]:
+        """A run that takes turns, not yet started; at the end nothing of it is left. With `apart` it has a copy of the
+        working directory, whatever is usual."""
+        with self._place(request, apart=apart) as (placed, folder, _):
             run = Observed(name, placed, python=self.python, environment={}, folder=folder, timeout=self.timeout)
             with run:
                 yield run
 
     @contextlib.contextmanager
-    def _place(self, request: Request) -> Iterator[tuple[Request, Path, Callable[[Record], Record]]]:
+    def _place(
+        self, request: Request, *, apart: bool = False
+    ) -> Iterator[tuple[Request, Path, Callable[[Record], Record]]]:
         """What to run and where, and what makes of the record one that speaks of the user's own files."""
-        if not self.scratch:
+        if not (apart or self.scratch):
             yield request, self.folder, lambda record: record
             return
         from autoaccel.measure import scratch
@@ -127,10 +138,11 @@ class Observed:
     def _turn(self, run: launching.Started) -> Turn:
         """Wait for the end of the turn; the run stands still afterwards."""
         while b"\n" not in self._read:
-            if self._hangs(run):
+            silence = self._listen(run)
+            if silence is Silence.HANGS:
                 run.ask_where()
                 return _lost(failures.of_hanging(self._timeout or 0.0, run.steps(), run.errors(), self._request.root))
-            data = os.read(run.events, 1 << 16)
+            data = b"" if silence is Silence.GONE else os.read(run.events, 1 << 16)
             if not data:
                 return _lost(self._death(run))
             self._read += data
@@ -141,15 +153,18 @@ class Observed:
             run.pause()
         return turn
 
-    def _hangs(self, run: launching.Started) -> bool:
-        """Wait until there is something to read; true where there is nothing, and steps fail to come."""
+    def _listen(self, run: launching.Started) -> Silence | None:
+        """Wait until there is something to read, or nothing to wait for."""
         steps, since = run.steps(), time.monotonic()
         while not select.select([run.events], [], [], _PACE)[0]:
+            # Its workers may live on for a while, and with them the pipe.
+            if run.poll() is not None:
+                return Silence.GONE
             if run.steps() != steps:
                 steps, since = run.steps(), time.monotonic()
             elif self._timeout is not None and time.monotonic() - since > self._timeout:
-                return True
-        return False
+                return Silence.HANGS
+        return None
 
     def _death(self, run: launching.Started) -> Failure:
         status = run.wait(_LEAVING)

@@ -68,7 +68,8 @@ class Runs(Protocol):
 
     def observe(self, request: Request) -> Record: ...
 
-    def contender(self, name: str, request: Request) -> AbstractContextManager[Run]: ...
+    def contender(self, name: str, request: Request, *, apart: bool) -> AbstractContextManager[Run]:
+        """`apart`: in a folder of its own."""
 
 
 Tell = Callable[[str, float | None], None]
@@ -114,6 +115,7 @@ class _Bench:
         self.task, self.runs, self.find, self.rules, self.tell = task, runs, find, rules, tell
         self.notes: list[str] = []
         self.noise = 1.0
+        self.apart = False
 
     def run(self) -> Report:
         self._look_at_load()
@@ -122,7 +124,7 @@ class _Bench:
         changes = self.find(Path(each) for each in first.files)
         self.notes += changes.problems
         found = self._diagnosis({each.record.code for each in changes})
-        outcome = self._side_by_side(self._main(changes), self.task.seconds)
+        outcome = self._side_by_side(self._main(changes))
         columns = self._columns(outcome)
         even = self._break_even(outcome, columns)
         measured = {frozenset(changes.all): each.speedup for each in columns if each.name == REWRITTEN}
@@ -157,6 +159,7 @@ class _Bench:
             raise BenchError(self._line(record.failure), record.failure)
         if told := failures.without_training(record, script=self.task.request.script):
             raise BenchError(told)
+        self._part_where_written(record)
         return record
 
     def _diagnosis(self, found: Collection[str]) -> Diagnosis | None:
@@ -164,6 +167,7 @@ class _Bench:
         record = self.runs.observe(dataclasses.replace(self.task.request, mode="profile"))
         if record.ending == FAILED:
             self.notes.append("what binds the script could not be found out")
+        self._part_where_written(record)
         return diagnosis.diagnose(record.profile, self.rules, found)
 
     # -- turns
@@ -176,16 +180,36 @@ class _Bench:
             self.notes.append("no rule changes anything here: the original was measured against itself only")
         return candidates
 
-    def _side_by_side(self, candidates: Sequence[_Candidate], seconds: float) -> _Outcome:
+    def _side_by_side(self, candidates: Sequence[_Candidate]) -> _Outcome:
+        """Raises `BenchError` where there is nothing to compare."""
+        outcome = self._turns(candidates)
+        if not self.apart and any(_meets_others(series.failure) for series in outcome.rounds.series):
+            self._part()
+            outcome = self._turns(candidates)
+        for series in outcome.rounds.series:
+            self._judge_ending(series)
+        return outcome
+
+    def _part_where_written(self, record: Record) -> None:
+        if record.written and not self.apart:
+            self._part()
+
+    def _part(self) -> None:
+        self.apart = True
+        self.notes.append("the script writes files: each contender ran in a copy of the working directory")
+
+    def _turns(self, candidates: Sequence[_Candidate]) -> _Outcome:
         task = self.task
         with contextlib.ExitStack() as stack:
             running = [
-                stack.enter_context(self.runs.contender(each.name, dataclasses.replace(task.request, texts=each.texts)))
+                stack.enter_context(
+                    self.runs.contender(
+                        each.name, dataclasses.replace(task.request, texts=each.texts), apart=self.apart
+                    )
+                )
                 for each in candidates
             ]
-            rounds = take_turns(running, seconds=seconds, steps=task.steps, tell=self._told)
-            for series in rounds.series:
-                self._judge_ending(series)
+            rounds = take_turns(running, seconds=task.seconds, steps=task.steps, tell=self._told)
             block = rounds.block
             busy = {one.name: _busy(one, series, block) for one, series in zip(running, rounds.series, strict=True)}
             self.tell("ending all runs", None)
@@ -256,7 +280,7 @@ class _Bench:
                 _Candidate(ORIGINAL, (), {}),
                 *(_Candidate(each.name, each.changes, changes.texts(each.changes)) for each in group),
             ]
-            found = self._columns(self._side_by_side(candidates, self.task.seconds))[1:]
+            found = self._columns(self._side_by_side(candidates))[1:]
             columns += found
             of_name = {each.name: frozenset(each.changes) for each in group}
             measured.update({of_name[each.name]: each.speedup for each in found})
@@ -287,6 +311,11 @@ class _Bench:
                 f"over all {count} timed steps together, rewritten is {together:.2f} times as fast as the original: "
                 "some steps, such as those with an evaluation, differ from the median one"
             )
+
+
+def _meets_others(failure: Failure | None) -> bool:
+    """Whether a run was ended because it would have written over what another one has created."""
+    return failure is not None and failure.kind == "overwrites" and "another run" in failure.message
 
 
 def _busy(contender: Run, series: Series, block: int) -> float | None:

@@ -10,6 +10,9 @@ from autoaccel.measure.observing.record import FAILED, FINISHED, Decision, Failu
 from autoaccel.measure.observing.turns import Turn
 
 
+NO_LUCK = Failure("RuntimeError", "no luck")
+
+
 @dataclass
 class Played:
     """Makes steps that take what `seconds` says of their number, from 1; writes down when it had its turn."""
@@ -20,6 +23,7 @@ class Played:
     steps: int | None = None
     """After which the script ends by itself."""
     fails_after: int | None = None
+    failure: Failure = NO_LUCK
     device: str = "cpu"
     made: int = 0
 
@@ -31,7 +35,7 @@ class Played:
         times: list[float] = []
         for _ in range(steps):
             if self.made == self.fails_after:
-                return Turn(FAILED, sum(times), tuple(times), failure=Failure("RuntimeError", "no luck"))
+                return Turn(FAILED, sum(times), tuple(times), failure=self.failure)
             if self.made == self.steps:
                 return self._turn(FINISHED, times)
             self.made += 1
