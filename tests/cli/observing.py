@@ -1,0 +1,72 @@
+"""Runs that are made up, for commands that run scripts: what a script would have done is told by its text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoaccel.measure import interpreters, launching
+from autoaccel.measure.interpreters import Interpreter
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
+from autoaccel.measure.observing.request import Request
+from tests.measure.verifying.made import RECORD, losses
+
+
+@dataclass
+class Observed:
+    """In the place of `launching.observe`. A call of `fast` fails: nobody has defined it; `crash` fails anywhere."""
+
+    requests: list[Request] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
+    files: tuple[str, ...] = ()
+    """What the script imports of its project."""
+
+    def __call__(
+        self, request: Request, *, python: str, environment: Mapping[str, str], folder: Path, **_: Any
+    ) -> Record:
+        self.requests.append(request)
+        self.folders.append(folder)
+        script = (folder / request.script).resolve()
+        texts = [*request.texts.values()] if request.texts else [self._text(script)]
+        try:
+            names = {each.id for text in texts for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Name)}
+        except (SyntaxError, ValueError) as error:
+            return Record(FAILED, Failure("SyntaxError", str(error), f"{script.name}:1", "Traceback: SyntaxError"))
+        for name in ("crash", "fast"):
+            if name in names:
+                failure = Failure("NameError", f"name {name!r} is not defined", f"{script.name}:2", "Traceback …")
+                return Record(FAILED, failure)
+        reached = {str(path): tuple(range(1, 100)) for path in (script, *self.files)} if request.lines else {}
+        return Record(
+            FINISHED,
+            losses=losses([0.9 + request.seed / 10, 0.8, 0.7]),
+            steps=3,
+            backwards=3,
+            optimizers=1,
+            settings=RECORD.settings,
+            random=RECORD.random,
+            files=(str(script), *self.files),
+            reached=reached,
+            device="cpu",
+            torch="2.13.0",
+            python="3.11.7",
+        )
+
+    def _text(self, script: Path) -> str:
+        try:
+            return script.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return "("  # as good as unreadable
+
+
+def install(monkeypatch: pytest.MonkeyPatch) -> Observed:
+    """No process is started any more."""
+    observed = Observed()
+    monkeypatch.setattr(launching, "observe", observed)
+    monkeypatch.setattr(interpreters, "choose", lambda _: Interpreter("python", "3.11.7", "2.13.0"))
+    return observed
