@@ -9,7 +9,6 @@ from autoaccel.measure.observing import turns
 from autoaccel.measure.observing.record import FAILED, FINISHED, Decision, Failure, Record
 from autoaccel.measure.observing.turns import Turn
 
-
 NO_LUCK = Failure("RuntimeError", "no luck")
 
 
