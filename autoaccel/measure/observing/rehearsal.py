@@ -2,7 +2,7 @@
 
 What it does by itself is asked for through its environment (`autoaccel.measure.rehearsals`). Here is what needs more:
 a scale that goes up and down, copies of batches to other memory of the host, and watching what good rewrites never do.
-No generator of random numbers is touched.
+No generator of random numbers is touched, but for one draw that loaders with kept workers leave out.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any
 
 import torch
 from torch.amp.grad_scaler import OptState
+from torch.utils import data
 
 from autoaccel.measure import rehearsals
 from autoaccel.measure.observing import moving, precision
 from autoaccel.measure.observing.observation import Observation
-from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER
-from autoaccel.runtime import compiling
+from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS
+from autoaccel.runtime import compiling, prefetching
 from autoaccel.runtime.amp import Scaler
 
 # Factors that the scale goes through, one an update: what was scaled by one of them must not be divided by another.
@@ -32,6 +33,8 @@ def install(observation: Observation) -> None:
     precision.install(observation.mark)
     if SCALER in observation.request.rehearse:
         _vary_scale()
+    if WORKERS in observation.request.rehearse:
+        _draw_missing_seeds()
     if COMPILE in observation.request.rehearse:
         _keep_checkpoints()
     if PREFETCH in observation.request.rehearse:
@@ -42,6 +45,34 @@ def install(observation: Observation) -> None:
 def depth() -> int:
     """How many autocast regions of the runtime are open; those inside compiled code are not counted."""
     return precision.Region.open
+
+
+def _draw_missing_seeds() -> None:
+    """Let a pass with kept workers draw the seed that it would draw with new ones.
+
+    `accel.prefetch` does this by itself. Elsewhere the passes after the first are shuffled in another order, which is
+    as good; with the draw made up for, anything else that kept workers change is not hidden behind it.
+    """
+    iterate, begin = data.DataLoader.__iter__, prefetching.begin_epoch
+    prefetched: list[Any] = []
+
+    @functools.wraps(begin)
+    def begun(loader: Any) -> Any:
+        prefetched.append(loader)
+        try:
+            return begin(loader)
+        finally:
+            prefetched.pop()
+
+    @functools.wraps(iterate)
+    def iterated(loader: Any) -> Any:
+        is_again = prefetching._chosen_here(loader) and loader._iterator is not None  # noqa: SLF001
+        if is_again and not any(each is loader for each in prefetched):
+            torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+        return iterate(loader)
+
+    vars(prefetching)["begin_epoch"] = begun
+    setattr(data.DataLoader, "__iter__", iterated)  # noqa: B010 - mypy does not let methods be assigned
 
 
 def _keep_checkpoints() -> None:

@@ -28,6 +28,7 @@ HOOKED: tuple[Any, ...] = (
     accel,
     compiling,
     prefetching,
+    DataLoader,
     Scaler,
     torch.Tensor,
     torch.autocast,
@@ -468,6 +469,43 @@ def test_nonsense_is_wrong_everywhere(dtype: torch.dtype) -> None:
     assert wrong.dtype is dtype
     assert wrong.stride() == tensor.stride()
     assert not (wrong == tensor).any()
+
+
+# ---------------------------------------------------------------- workers
+
+
+class Changing(Samples):
+    scale = 1.0
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor, str]:
+        x, y, name = super().__getitem__(index)
+        return x * self.scale, y, name
+
+
+@pytest.mark.parametrize("prefetched", [False, True])
+@pytest.mark.parametrize("changing", [False, True])
+def test_kept_workers(rehearse: Callable[..., Observation], prefetched: bool, changing: bool) -> None:
+    """The order is the same in every pass, and what else is different shows: kept workers do not see changes."""
+
+    def loop() -> tuple[list[float], list[nn.Module], list[torch.optim.Optimizer]]:
+        samples = Changing()
+        loader = DataLoader(
+            samples, 5, shuffle=True, num_workers=accel.num_workers(), persistent_workers=accel.num_workers() > 0
+        )
+        losses: list[float] = []
+        for _ in range(3):
+            for x, _, _ in accel.prefetch(loader, CPU, move=(0,)) if prefetched else loader:
+                losses += x.to(CPU)[:, 0].tolist()
+                torch.rand(1)
+            if changing:
+                samples.scale += 1
+        return losses, [], []
+
+    plain = trained(loop)
+    rehearse(WORKERS, PREFETCH)
+    again = trained(loop)
+    assert again["streams"] == plain["streams"]
+    assert (again == plain) is not changing
 
 
 # ---------------------------------------------------------------- graphs
