@@ -131,6 +131,7 @@ class Scaler(torch.amp.GradScaler):
         super().__init__("cpu", enabled=True)  # always complete; "cpu" keeps torch from probing CUDA
         self._optimizers = tuple(weakref.ref(optimizer) for optimizer in optimizers)
         self._scaled = 0  # losses so far
+        self._left_out: dict[int, dict[str, Any]] = {}  # of steps that were not made, whose overflow is to count yet
         self._settle()
 
     def _settle(self) -> None:
@@ -146,6 +147,7 @@ class Scaler(torch.amp.GradScaler):
         """Scale a loss, or losses in any nesting of iterables; returns its argument where the scaler is inactive."""
         if self._scale is None:
             self._settle()
+        self._catch_up()
         self._scaled += 1
         return super().scale(outputs)
 
@@ -160,12 +162,8 @@ class Scaler(torch.amp.GradScaler):
             del states[known]
         super().unscale_(optimizer)  # by the scale that these gradients have
         states[known]["scaled"] = self._scaled
-        if left_out:  # the script looked at its last gradients and did not step: an overflow of theirs counts
-            self._per_optimizer_states = states.copy()
-            self._per_optimizer_states.clear()
-            self._per_optimizer_states[known] = state
-            self.update()
-            self._per_optimizer_states = states
+        if left_out:  # the script looked at its last gradients and did not step
+            self._left_out[known] = state
 
     def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
         """Step the optimizer, unless its gradients overflowed."""
@@ -180,12 +178,25 @@ class Scaler(torch.amp.GradScaler):
         """Adapt the scale after the optimizers stepped."""
         if not self._enabled or self._scale is None:
             return
+        self._catch_up()
         if new_scale is None and not any(
             state["found_inf_per_device"] for state in self._per_optimizer_states.values()
         ):
             self._per_optimizer_states.clear()
             return
         super().update(new_scale)
+
+    def _catch_up(self) -> None:
+        """Adapt the scale to steps that were left out, now that no gradients are left that were scaled by it."""
+        if not self._left_out:
+            return
+        states = self._per_optimizer_states
+        self._per_optimizer_states = states.copy()
+        self._per_optimizer_states.clear()
+        self._per_optimizer_states.update(self._left_out)
+        self._left_out.clear()
+        self.update()
+        self._per_optimizer_states = states
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore a saved scale; the empty state of an inactive scaler leaves this one as it is."""

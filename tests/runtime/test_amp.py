@@ -331,6 +331,24 @@ def test_a_step_may_be_left_out_after_a_look_at_its_gradients(monkeypatch: pytes
     assert scaler.get_scale() == (2.0**15 if active else 1.0)  # the overflow has lowered it
 
 
+def test_steps_left_out_of_optimizers_that_share_a_scaler(fp16: None) -> None:
+    """All gradients of the next batch are divided by the scale that they have; the overflow lowers it once."""
+    (one, a), (other, b), (_, idle) = model_and_optimizer(), model_and_optimizer(), model_and_optimizer()
+    scaler = accel.grad_scaler(a, b, idle)
+    for x in (torch.full((1, 6), float("inf")), torch.ones(1, 6)):
+        a.zero_grad()
+        b.zero_grad()
+        scaler.scale(one(x).sum() + other(x).sum()).backward()
+        for optimizer in (idle, a, b):
+            scaler.unscale_(optimizer)
+    one[0].weight.grad.sub_(other[0].weight.grad)  # type: ignore[index]
+    assert not one[0].weight.grad.any()  # type: ignore[index]
+    for optimizer in (a, b):
+        scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == 2.0**15
+
+
 def test_unscaling_twice_is_an_error(fp16: None) -> None:
     model, optimizer = model_and_optimizer()
     scaler = accel.grad_scaler(optimizer)
