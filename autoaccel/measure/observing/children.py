@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 _PROCESSES = Path("/proc")
-_ROUNDS = 5
+_ROUNDS = 50
+_PAUSE = 0.01  # s
 
 
 def end_all() -> None:
     """Kill what this process started and what those started; the one who waits for the run ends what is left."""
     own = os.getpid()
-    for _ in range(_ROUNDS):  # what is killed may just have started another
+    for _ in range(_ROUNDS):  # it takes a moment, and what is killed may just have started another
         if not [child for child in _descendants(own) if _kill(child)]:
             return
+        time.sleep(_PAUSE)
 
 
 def _kill(process: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import hashlib
 from collections.abc import Mapping
 from typing import Any
@@ -11,50 +10,73 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_DEPTH = 20  # what refers to itself ends here
+_DEEP = 20
+_OBJECTS = 10_000  # that are looked into; an object may lead to everything there is
 
 
 def digest_of(value: Any) -> str:
-    """A hash that does not depend on addresses, nor on which device tensors are."""
-    digest = hashlib.blake2b(digest_size=16)
-    _feed(value, digest, 0)
-    return digest.hexdigest()
+    """A hash that does not depend on addresses, nor on which device tensors are.
 
-
-def _feed(value: Any, digest: hashlib.blake2b, depth: int) -> None:
-    digest.update(type(value).__name__.encode() + b":")
-    if depth > _DEPTH:
-        return
-    if isinstance(value, Tensor):
-        digest.update(f"{value.dtype}{tuple(value.shape)}".encode())
-        _feed_tensor(value, digest)
-    elif isinstance(value, (bool, int, float, complex, str, bytes, type(None))):
-        digest.update(repr(value).encode())
-    elif isinstance(value, Mapping):
-        for key in value:
-            _feed(key, digest, depth + 1)
-            _feed(value[key], digest, depth + 1)
-    elif isinstance(value, (list, tuple)):
-        digest.update(f"{len(value)}".encode())
-        for item in value:
-            _feed(item, digest, depth + 1)
-    elif isinstance(value, (set, frozenset)):
-        digest.update(repr(sorted(map(repr, value))).encode())
-    elif hasattr(value, "__array_interface__") and hasattr(value, "tobytes"):
-        digest.update(f"{value.dtype}{value.shape}".encode())
-        _feed(value.tolist() if value.dtype.hasobject else value.tobytes(), digest, depth + 1)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for each in dataclasses.fields(value):
-            _feed(getattr(value, each.name, None), digest, depth + 1)
-    elif hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
-        _feed(vars(value), digest, depth + 1)
-
-
-def _feed_tensor(value: Tensor, digest: hashlib.blake2b) -> None:
+    What cannot be read counts as its type: no script shall fail because it is looked at.
+    """
+    reading = _Reading()
     try:
-        feed_bytes(plain(value), digest)
-    except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
-        digest.update(f"unreadable: {type(error).__name__}".encode())
+        reading.feed(value, 0)
+    except Exception as error:
+        reading.digest.update(f"unreadable: {type(error).__name__}".encode())
+    return reading.digest.hexdigest()
+
+
+class _Reading:
+    """Feeds one value to a hash, its structure included."""
+
+    def __init__(self) -> None:
+        self.digest = hashlib.blake2b(digest_size=16)
+        self._inside: set[int] = set()
+        self._objects = 0
+
+    def feed(self, value: Any, depth: int) -> None:
+        self._say(type(value).__name__, ":")
+        if depth > _DEEP:
+            return
+        if isinstance(value, Tensor):
+            self._say(value.dtype, value.layout, tuple(value.shape))
+            self._feed_tensor(value)
+        elif isinstance(value, (bool, int, float, complex, str, bytes, type(None))):
+            self._say(repr(value))
+        elif isinstance(value, Mapping):
+            for key in value:
+                self.feed(key, depth + 1)
+                self.feed(value[key], depth + 1)
+        elif isinstance(value, (list, tuple)):
+            self._say(len(value))
+            for item in value:
+                self.feed(item, depth + 1)
+        elif isinstance(value, (set, frozenset)):
+            self._say(sorted(map(repr, value)))
+        elif hasattr(value, "__array_interface__") and hasattr(value, "tobytes"):
+            self._say(value.dtype, value.shape)
+            self.feed(value.tolist() if value.dtype.hasobject else value.tobytes(), depth + 1)
+        elif not callable(value):
+            self._feed_object(value, depth)
+
+    def _feed_object(self, value: Any, depth: int) -> None:
+        slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+        attributes = {**getattr(value, "__dict__", {}), **{name: getattr(value, name, None) for name in slots}}
+        self._objects += 1
+        if id(value) not in self._inside and self._objects < _OBJECTS:
+            self._inside.add(id(value))
+            self.feed(attributes, depth + 1)
+            self._inside.discard(id(value))
+
+    def _feed_tensor(self, value: Tensor) -> None:
+        try:
+            feed_bytes(plain(value), self.digest)
+        except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
+            self._say("unreadable", type(error).__name__)
+
+    def _say(self, *parts: object) -> None:
+        self.digest.update(" ".join(map(str, parts)).encode("utf-8", "surrogatepass"))
 
 
 def plain(value: Tensor) -> Tensor:

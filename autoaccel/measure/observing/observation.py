@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from autoaccel.measure.observing import children
+from autoaccel.measure.observing import children, printing
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.record import FAILED, Failure, Record
 from autoaccel.measure.observing.request import Request
@@ -107,6 +107,8 @@ class Observation:
                 self.exchange.write_result(Record(FAILED, problem).to_json())
             finally:
                 children.end_all()
+        else:
+            printing.flush()
         _exit(0 if failure is None else 1)
 
     def record(self, ending: str, failure: Failure | None = None) -> Record:

@@ -6,9 +6,10 @@ import contextlib
 import ctypes
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autoaccel.measure.observing.observation import Observation
+if TYPE_CHECKING:
+    from autoaccel.measure.observing.observation import Observation
 
 _MOST = 8 * 2**20  # bytes that are kept, from the start
 

@@ -112,7 +112,13 @@ def _fresh(numpy: Any, shift: int) -> Seed:
 
 
 def _shifting_generator(shift: int) -> type[torch.Generator]:
-    class Generator(torch.Generator):
+    plain: Any = torch.Generator
+
+    class Kind(type(plain)):  # type: ignore[misc]
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, plain)
+
+    class Generator(plain, metaclass=Kind):  # type: ignore[misc]
         """Moves seeds; is otherwise torch's."""
 
         def manual_seed(self, seed: int) -> torch.Generator:

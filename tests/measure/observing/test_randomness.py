@@ -54,7 +54,7 @@ generator = torch.Generator()
 generator.manual_seed(3)
 loader = DataLoader(data, batch_size=4, shuffle=True, generator=generator)
 assert isinstance(generator, torch.Generator)
-assert isinstance(torch.default_generator, torch._C.Generator)
+assert isinstance(torch.default_generator, torch.Generator)
 a, b = torch.utils.data.random_split(data, [12, 12], generator=torch.Generator().manual_seed(0))
 print(a.indices, generator.initial_seed())
 """
