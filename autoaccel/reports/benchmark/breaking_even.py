@@ -67,7 +67,7 @@ def breaking_even(report: Report) -> Markup:
             f"{said} {_ends(courses)}",
             lambda frame: _draw(frame, courses, found, last),
         ),
-        paragraph(*_caption(courses, last, verdict(report)), kind="caption"),
+        paragraph(*_caption(courses, last, found, verdict(report)), kind="caption"),
         hidden_table(
             "The figures of this picture",
             ("step", *(each.name for each in courses)),
@@ -136,12 +136,14 @@ def _stops(last: float) -> list[int]:
     return sorted({1, *stops[-7:], round(last)})
 
 
-def _caption(courses: Sequence[Course], last: float, outcome: Verdict) -> list[str]:
+def _caption(courses: Sequence[Course], last: float, found: BreakEven, outcome: Verdict) -> list[str]:
     sentences = ["Time runs from the start of the process: imports, compilation and warm-up are in it."]
     if _lowest(courses, max(each.at(last) for each in courses)):
         sentences.append("The axis does not begin at 0.")
     if last > min(each.measured for each in courses):
         sentences.append("Dashed: beyond what was measured, at the measured rates.")
+    if found.steps == 0 and courses[1].at(1) > courses[0].at(1):
+        sentences.append("That its first step came later is within what starts of the same script differ by.")
     if outcome in (Verdict.FASTER, Verdict.SLOWER):
         far = 10 ** math.ceil(math.log10(3 * last))
         before, after = alike(*(each.at(far) for each in courses))

@@ -15,7 +15,7 @@ MINUS = "−"
 TIMES = "×"
 
 _MINUTE, _HOUR = 60.0, 3600.0
-_BOUND = re.compile(r"(?<=\d) (?=(?:%|ns|µs|ms|s|min|h|[KMGTP]?i?B|steps?)\b|%)")
+_BOUND = re.compile(r"(?<=\d) (?=(?:%|ns|µs|ms|s|min|h|[KMGTP]?i?B|steps?)\b|%)|(?<=step) (?=\d)")
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -63,6 +63,8 @@ def duration(seconds: float) -> str:
 def _clock(seconds: float) -> str:
     sign, whole = (MINUS if seconds < 0 else ""), round(abs(seconds))
     minutes, rest = divmod(whole, 60)
+    if not minutes:
+        return f"{sign}{rest} s"
     if minutes < 120:
         return f"{sign}{minutes} min {rest} s" if rest else f"{sign}{minutes} min"
     hours, minutes = divmod(round(whole / 60), 60)
@@ -109,6 +111,14 @@ def ratio(value: float) -> str:
     if not math.isfinite(value):
         return MISSING
     return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def known_ratio(interval: Interval) -> str:
+    """A speed-up with no more digits than its interval lets one know."""
+    half = (interval.high - interval.low) / 2
+    decimals = max(1 - math.floor(math.log10(half)), 0) if half > 0 else 2
+    usual = ratio(interval.median)
+    return usual if decimals >= len(usual.partition(".")[2]) else f"{interval.median:,.{decimals}f}"
 
 
 def percent(share: float) -> str:

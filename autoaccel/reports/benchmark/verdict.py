@@ -6,7 +6,7 @@ import enum
 import math
 from typing import TYPE_CHECKING
 
-from autoaccel.reports.benchmark.quantities import percent, ratio, ratios
+from autoaccel.reports.benchmark.quantities import known_ratio, percent, ratio, ratios
 
 if TYPE_CHECKING:
     from autoaccel.measure.benching.report import Interval, Report
@@ -58,7 +58,7 @@ def headline(report: Report) -> str:
             return "No difference measured"
     rewritten = report.column(REWRITTEN)
     assert rewritten is not None  # the verdict says so
-    speed = f"{ratio(rewritten.speedup.median)} times as fast"
+    speed = f"{known_ratio(rewritten.speedup)} times as fast"
     return f"{speed} after rewriting" if rewritten.speedup.median > 1 else f"Slower after rewriting: {speed}"
 
 

@@ -101,6 +101,12 @@ def test_the_axis_begins_later_where_starts_take_nearly_all_the_time() -> None:
     assert "begin at 0" not in words(breaking_even(RICH))
 
 
+def test_a_later_start_that_is_within_the_noise_is_said_to_be() -> None:
+    text = "That its first step came later is within what starts of the same script differ by."
+    assert text in words(breaking_even(dataclasses.replace(RICH, break_even=BreakEven(0, True))))
+    assert text not in words(breaking_even(FEW)) and text not in words(breaking_even(RICH))
+
+
 def test_a_column_without_steps() -> None:
     text = words(breaking_even(replaced(FEW, "rewritten", total_steps=0)))
     assert text == "It cannot be said: not both were measured."

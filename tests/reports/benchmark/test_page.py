@@ -202,3 +202,11 @@ def test_without_noise_measured_nothing_is_said_of_it() -> None:
 def test_break_even_steps_are_in_the_text_and_in_the_picture() -> None:
     report = dataclasses.replace(RICH, break_even=BreakEven(100, measured=True))
     assert page(report).count("even after 100 steps") == 2
+
+
+def test_no_difference_is_a_mark_on_the_axis_of_speed_ups() -> None:
+    for report in (RICH, REPORTS["huge"], SAME):
+        wide = drawings(page(report))[0]
+        place = next(each.get("x1") for each in wide.iter("line") if each.get("class") == "one")
+        marks = [each.text or "" for each in wide.iter("text") if each.get("x") == place]
+        assert [float(each) for each in marks] == [1.0]

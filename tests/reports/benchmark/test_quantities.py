@@ -13,6 +13,7 @@ from autoaccel.reports.benchmark.quantities import (
     digits,
     duration,
     durations,
+    known_ratio,
     memory,
     percent,
     ratio,
@@ -55,6 +56,7 @@ def test_the_unit_of_an_interval_is_said_once() -> None:
 def test_durations_that_are_compared_share_a_unit() -> None:
     assert alike(0.0149, -0.000434, 0.000304) == ("14.90 ms", "−0.43 ms", "0.30 ms")
     assert alike(86.9, 152.0) == ("1 min 27 s", "2 min 32 s")
+    assert alike(23.2, 126.0, 0.1) == ("23 s", "2 min 6 s", "0 s")
     assert alike(math.nan, 1.0) == ("–", "1.00 s")
 
 
@@ -77,6 +79,21 @@ def test_digits_stay_close_to_the_value(value: float) -> None:
 )
 def test_speed_ups(value: float, text: str) -> None:
     assert ratio(value) == text
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        (Interval(1.84, 1.79, 1.90), "1.84"),
+        (Interval(1.0, 1.0, 1.0), "1.00"),
+        (Interval(7.602, 4.93, 10.6), "7.6"),
+        (Interval(24.61, 23.1, 26.0), "24.6"),
+        (Interval(48.7, 30.0, 81.0), "49"),
+        (Interval(1.2, 1.19998, 1.20002), "1.20"),
+    ],
+)
+def test_speed_ups_have_no_more_digits_than_are_known(interval: Interval, text: str) -> None:
+    assert known_ratio(interval) == text
 
 
 @pytest.mark.parametrize(
@@ -108,5 +125,5 @@ def test_throughput_keeps_its_thousands() -> None:
 
 def test_numbers_are_tied_to_their_units_and_to_nothing_else() -> None:
     assert bound("in 14.9 ms (41 %), 2 steps of 3 min") == "in 14.9\xa0ms (41\xa0%), 2\xa0steps of 3\xa0min"
-    assert bound("at step 3 some more") == "at step 3 some more"
+    assert bound("at step 3 some more") == "at step\xa03 some more"
     assert (steps(1), steps(1200)) == ("1 step", "1,200 steps")
