@@ -25,6 +25,9 @@ CLASSES = (LOADER, TRANSFER, LAUNCH, COMPUTE, OPTIMIZER, SYNC, EVALUATION, OTHER
 # Regions that are no class; the last is what is between all regions.
 FORWARD, BACKWARD, BODY = "forward", "backward", "body"
 
+# A region of a step that was disturbed counts for so many times what is usual at most.
+_UNUSUAL = 3.0
+
 # Names of the profiler's annotations.
 MARK = "autoaccel::"
 STEP = MARK + "step"
@@ -105,15 +108,25 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """Steps without the profiler; seconds."""
+class Step:
+    """A step without the profiler: seconds by region, `body` included."""
 
-    seconds: float
-    steps: int
     regions: Mapping[str, float]
-    """Exclusive; what is missing to `seconds` was outside all regions."""
+    disturbed: bool = False
+    """Whether another program took the CPU meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A step without the profiler, on average: seconds by region, `body` included."""
+
+    regions: Mapping[str, float]
     iterated: float = 0.0
     """Part of the time, 0 to 1, in generators and datasets of the script's own, outside all regions."""
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.regions.values())
 
 
 def read(trace: Mapping[str, Any]) -> Trace | None:
@@ -219,11 +232,26 @@ def _nested(spans: Sequence[Span]) -> Iterator[tuple[Span, str, float]]:
         yield (*stack.pop(), owns.pop())
 
 
+def timing(steps: Sequence[Step], iterated: float = 0.0) -> Timing:
+    """The mean of steps, of what other programs delayed only so much as may be the script's own.
+
+    Rare things of the script's own, as evaluations and checkpoints are, count in full.
+    """
+    names = {name for step in steps for name in step.regions}
+    regions = {}
+    for name in names:
+        times = [(step.regions.get(name, 0.0), step.disturbed) for step in steps]
+        usual = _UNUSUAL * statistics.median(time for time, _ in times)
+        kept = [min(time, usual) if disturbed and usual > 0.0 else time for time, disturbed in times]
+        regions[name] = statistics.fmean(kept)
+    return Timing(regions, iterated)
+
+
 def host_shares(timing: Timing, costs: Mapping[str, Costs], calibration: Calibration) -> Shares:
     """Shares where everything runs on the host."""
     regions = timing.regions
     shares = {name: regions.get(name, 0.0) for name in (LOADER, OPTIMIZER, EVALUATION)}
-    body = max(0.0, timing.seconds - sum(regions.values()))
+    body = max(0.0, regions.get(BODY, 0.0))
     iterated = min(body, timing.iterated * timing.seconds)
     shares[LOADER] += iterated
     parts = [
@@ -421,7 +449,7 @@ def undistorted(shares: Mapping[str, float], steps: int, timing: Timing) -> tupl
     The device and the loader are as fast under the profiler as ever; what it costs is time of the host at operators.
     """
     traced = {name: value / 1e6 / steps for name, value in shares.items()}
-    plain = timing.seconds / timing.steps
+    plain = timing.seconds
     excess = max(0.0, sum(traced.values()) - plain)
     soft = {name: traced[name] for name in (LAUNCH, OTHER, SYNC, OPTIMIZER) if traced.get(name, 0.0) > 0.0}
     total = sum(soft.values())

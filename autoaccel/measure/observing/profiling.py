@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from torch.autograd.profiler import record_function
 from torch.profiler import ProfilerActivity, profile
 
 from autoaccel.measure.observing import attribution
-from autoaccel.measure.observing.attribution import OPTIMIZER, STEP, Calibration, Shares, Timing, Trace
+from autoaccel.measure.observing.attribution import BODY, OPTIMIZER, STEP, Calibration, Shares, Step, Trace
 from autoaccel.measure.observing.record import STOPPED, Profile
 from autoaccel.measure.observing.regions import Regions, hook_loaders, hook_models, hook_optimizers
 from autoaccel.measure.observing.sampling import Sampler
@@ -41,6 +42,8 @@ _LONGEST_TRACE: Final = 0.03
 _ROUNDS: Final = 3
 _ENOUGH: Final = 1.2
 _PATIENCE: Final = 8.0
+# Parts of a run that are compared to see how sure the shares are.
+_GROUPS: Final = 6
 _TRACED_DEVICES: Final = {"cuda": ProfilerActivity.CUDA, "xpu": ProfilerActivity.XPU}
 
 
@@ -50,11 +53,11 @@ class Block:
 
     length: int
     start: float
-    regions: dict[str, float]
-    looks: tuple[int, int]
     steps: int = 0
-    timing: Timing | None = None
-    """Up to the last step."""
+    timed: list[Step] = field(default_factory=list)
+    looks: int = 0
+    iterating: int = 0
+    """Of the looks, those that found the script making a batch by itself."""
     trace: Path | None = None
     evaluated: list[tuple[float, float]] = field(default_factory=list)
     """Passes that did not train, in seconds since the start."""
@@ -74,6 +77,7 @@ class Profiler:
         self._steps = 0
         self._began = self._last = time.perf_counter()
         self._block: Block | None = None
+        self._before = self._now()
         self._profile: profile | None = None
         self._end: Callable[[], object] = lambda: None
 
@@ -131,20 +135,23 @@ class Profiler:
             self._start_profiler()
         else:
             self.sampler.start()
-        looks = self.sampler.looks, self.sampler.iterating
         self.regions.evaluated.clear()
-        self._block = Block(math.ceil(steps / turns) * turns, time.perf_counter(), self.regions.seconds(), looks)
+        self._block = Block(math.ceil(steps / turns) * turns, time.perf_counter())
+        self._before = self._now()
+
+    def _now(self) -> tuple[float, dict[str, float], int]:
+        return time.perf_counter(), self.regions.seconds(), _interruptions()
 
     def _note(self, block: Block) -> None:
-        """What the block amounts to if this was its last step."""
+        """The block has made a step more."""
         if self._profile is not None:
             _mark()
-        else:
-            now, before = self.regions.seconds(), block.regions
-            regions = {name: seconds - before.get(name, 0.0) for name, seconds in now.items()}
-            looks, iterating = self.sampler.looks - block.looks[0], self.sampler.iterating - block.looks[1]
-            seconds = time.perf_counter() - block.start
-            block.timing = Timing(seconds, block.steps, regions, iterating / looks if looks else 0.0)
+            return
+        (since, before, calm), self._before = self._before, self._now()
+        now, after, interruptions = self._before
+        regions = {name: seconds - before.get(name, 0.0) for name, seconds in after.items()}
+        regions[BODY] = now - since - sum(regions.values())
+        block.timed.append(Step(regions, interruptions > calm))
 
     def _finish(self, block: Block) -> None:
         synchronize()
@@ -152,7 +159,7 @@ class Profiler:
         self._over(block)
 
     def _over(self, block: Block) -> None:
-        self.sampler.stop()
+        block.looks, block.iterating = self.sampler.stop()
         if self._profile is not None:
             block.trace = self._folder / f"trace-{len(self.blocks)}.json"
             block.evaluated = [(start - block.start, end - block.start) for start, end in self.regions.evaluated]
@@ -177,48 +184,62 @@ class Profiler:
         self._profile = None
 
     def _step_seconds(self) -> float:
-        timings = [block.timing for block in self.blocks if block.timing is not None]
-        return timings[-1].seconds / timings[-1].steps
+        timed = next(block.timed for block in reversed(self.blocks) if block.timed)
+        return sum(sum(step.regions.values()) for step in timed) / len(timed)
 
     def _knows_enough(self) -> bool:
         rounds = len(self.blocks) // 2
-        timed = sum(block.timing.seconds for block in self.blocks if block.timing is not None)
         if time.perf_counter() - self._began > _PATIENCE:
             return rounds >= 1
+        timed = sum(sum(step.regions.values()) for block in self.blocks for step in block.timed)
         return rounds >= _ROUNDS and timed >= _ENOUGH
 
     def profile(self) -> Profile | None:
         """None where the run was too short, or where the device does not show what it does."""
         if self._device != "cpu" and self._device not in _TRACED_DEVICES:
             return None
-        rounds = [
-            (first.timing, trace, second)
-            for first, second in zip(self.blocks[::2], self.blocks[1::2])  # noqa: B905 - the last may be alone
-            if first.timing is not None and (trace := _read(second)) is not None
-        ]
-        if not rounds:
+        blocks = self.blocks[2:] if len(self.blocks) // 2 >= _ROUNDS else self.blocks  # the first round is cold
+        traces = [(trace, block) for block in blocks if (trace := _read(block)) is not None]
+        if not traces:
             return None
-        if len(rounds) >= _ROUNDS:
-            del rounds[0]  # still cold
-        timing = _together([timing for timing, _, _ in rounds])
         if self._device == "cpu":
-            calibration = calibrate(self._folder)
-            period = max(1, len(self._optimizers))
-            steps = [costs for _, trace, _ in rounds for costs in attribution.host_costs(trace, period)]
-            costs = attribution.typical(steps)
-            shares = attribution.host_shares(timing, costs, calibration)
-            single = [attribution.host_shares(each, costs, calibration) for each, _, _ in rounds]
-            uncertainty = _spread(single)
-        else:
-            found = [
-                (attribution.device_shares(trace, _passes(trace, block)), trace.steps, timing)
-                for timing, trace, block in rounds
-            ]
-            total = {name: sum(each[name] for each, _, _ in found) for name in attribution.CLASSES}
-            shares, distortion = attribution.undistorted(total, sum(steps for _, steps, _ in found), timing)
-            single = [attribution.undistorted(*each)[0] for each in found]
-            uncertainty = max(_spread(single), distortion / 2)
-        return Profile(shares, timing.seconds / timing.steps, timing.steps, uncertainty)
+            return on_host(blocks, [trace for trace, _ in traces], max(1, len(self._optimizers)), self._folder)
+        return on_device(blocks, traces)
+
+
+def on_host(blocks: Sequence[Block], traces: Sequence[Trace], period: int, folder: Path) -> Profile:
+    """What blocks say of a script that runs on the CPU alone; it repeats itself every `period` steps."""
+    calibration = calibrate(folder)
+    costs = attribution.typical([step for trace in traces for step in attribution.host_costs(trace, period)])
+    steps, iterated = [step for block in blocks for step in block.timed], _iterated(blocks)
+    timing = attribution.timing(steps, iterated)
+    size = math.ceil(len(steps) / _GROUPS)
+    groups = [attribution.timing(steps[at : at + size], iterated) for at in range(0, len(steps), size)]
+    spread = _spread([attribution.host_shares(group, costs, calibration) for group in groups])
+    return Profile(attribution.host_shares(timing, costs, calibration), timing.seconds, len(steps), spread)
+
+
+def on_device(blocks: Sequence[Block], traces: Sequence[tuple[Trace, Block]]) -> Profile:
+    """What blocks say of a script that runs on an accelerator."""
+    steps = [step for block in blocks for step in block.timed]
+    # The device goes on with its work while the host is disturbed.
+    timing = attribution.timing([Step(step.regions) for step in steps], _iterated(blocks))
+    found = [(attribution.device_shares(trace, _passes(trace, block)), trace.steps) for trace, block in traces]
+    total = {name: sum(shares[name] for shares, _ in found) for name in attribution.CLASSES}
+    shares, distortion = attribution.undistorted(total, sum(count for _, count in found), timing)
+    spread = _spread([attribution.undistorted(each, count, timing)[0] for each, count in found])
+    return Profile(shares, timing.seconds, len(steps), max(spread, distortion / 2))
+
+
+def _iterated(blocks: Sequence[Block]) -> float:
+    looks = sum(block.looks for block in blocks)
+    return sum(block.iterating for block in blocks) / looks if looks else 0.0
+
+
+def _interruptions() -> int:
+    """How often another program took the CPU from this thread; 0 where that is not told."""
+    who: int | None = getattr(resource, "RUSAGE_THREAD", None)
+    return 0 if who is None else resource.getrusage(who).ru_nivcsw
 
 
 def _devices(optimizer: torch.optim.Optimizer) -> Sequence[str]:
@@ -240,16 +261,8 @@ def _passes(trace: Trace, block: Block) -> list[tuple[float, float]]:
     return [(trace.start + start * 1e6, trace.start + end * 1e6) for start, end in block.evaluated]
 
 
-def _together(timings: Sequence[Timing]) -> Timing:
-    seconds = sum(timing.seconds for timing in timings)
-    names = {name for timing in timings for name in timing.regions}
-    regions = {name: sum(timing.regions.get(name, 0.0) for timing in timings) for name in names}
-    iterated = sum(timing.iterated * timing.seconds for timing in timings) / seconds
-    return Timing(seconds, sum(timing.steps for timing in timings), regions, iterated)
-
-
 def _spread(rounds: Sequence[Shares]) -> float:
-    """The largest standard error of a share, from how it differs between rounds."""
+    """The largest standard error of a share, from how it differs between parts of the run."""
     if len(rounds) < 2:
         return 0.0
     shares = ([each.get(name, 0.0) for each in rounds] for name in attribution.CLASSES)

@@ -25,9 +25,7 @@ class Sampler:
     """Looks at the main thread while it is switched on."""
 
     def __init__(self, regions: Regions, root: str) -> None:
-        self.looks = 0
-        self.iterating = 0
-        """How many of the looks found the script making a batch, outside of all regions."""
+        self._looks = self._iterating = 0
         self._regions, self._root = regions, root
         self._main = threading.get_ident()
         self._on = threading.Event()
@@ -38,12 +36,17 @@ class Sampler:
     def start(self) -> None:
         if not self._thread.is_alive():
             self._thread.start()
+        self._looks = self._iterating = 0
         sys.setswitchinterval(_SWITCH)
         self._on.set()
 
-    def stop(self) -> None:
-        self._on.clear()
-        sys.setswitchinterval(self._interval)
+    def stop(self) -> tuple[int, int]:
+        """How many looks it took, and how many of these found the script making a batch outside of all regions."""
+        if self._on.is_set():
+            self._on.clear()
+            sys.setswitchinterval(self._interval)
+            return self._looks, self._iterating
+        return 0, 0
 
     def close(self) -> None:
         self._over = True
@@ -57,9 +60,9 @@ class Sampler:
                 self._look(sys._current_frames().get(self._main))  # noqa: SLF001
 
     def _look(self, frame: FrameType | None) -> None:
-        self.looks += 1
+        self._looks += 1
         if not self._regions.names and makes_batches(frame, self._regions, self._root):
-            self.iterating += 1
+            self._iterating += 1
 
 
 def makes_batches(frame: FrameType | None, regions: Regions, root: str) -> bool:

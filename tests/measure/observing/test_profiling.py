@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from autoaccel.measure import launching
 from autoaccel.measure.observing import attribution, regions, sampling
-from autoaccel.measure.observing.attribution import Calibration, Costs, Shares, Timing, Trace
+from autoaccel.measure.observing.attribution import Calibration, Costs, Shares, Step, Timing, Trace
 from autoaccel.measure.observing.record import Profile, Record
 from autoaccel.measure.observing.regions import Regions
 from autoaccel.measure.observing.request import Request
@@ -106,39 +106,52 @@ def test_what_delays_a_single_step_is_not_typical() -> None:
     assert attribution.typical([usual, {"forward": Costs(5000, 2, 4000)}, usual]) == usual
 
 
+def test_what_another_program_delays_does_not_count() -> None:
+    usual = Step({"forward": 1.0, "loader": 2.0})
+    delayed = Step({"forward": 100.0, "loader": 2.0}, disturbed=True)
+    assert attribution.timing([usual, usual, delayed, usual]).regions == {"forward": 1.5, "loader": 2.0}
+
+
+def test_what_the_script_does_now_and_then_counts() -> None:
+    steps = [Step({"body": 1.0}), Step({"body": 1.0}), Step({"body": 4.0, "evaluation": 3.0}, disturbed=False)]
+    assert attribution.timing(steps).regions == {"body": 2.0, "evaluation": 1.0}
+    steps[2] = Step(steps[2].regions, disturbed=True)
+    assert attribution.timing(steps).regions["evaluation"] == 1.0
+
+
 def test_large_operators_are_compute() -> None:
-    timing = Timing(seconds=1.0, steps=10, regions={"forward": 0.5, "backward": 0.5})
+    timing = Timing({"forward": 0.5, "backward": 0.5})
     costs = {"forward": Costs(1000, 10, 965), "backward": Costs(1000, 10, 965)}
     # 960 in kernels; the 40 around them are 20 without the profiler
     assert rounded(attribution.host_shares(timing, costs, QUICK)) == {"launch": 0.02, "compute": 0.98}
 
 
 def test_small_operators_are_launches() -> None:
-    timing = Timing(seconds=1.0, steps=10, regions={"forward": 1.0})
+    timing = Timing({"forward": 1.0})
     assert attribution.host_shares(timing, {"forward": Costs(200, 100, 50)}, QUICK) == {"launch": 1.0}
 
 
 def test_the_forward_may_be_python_of_the_script() -> None:
-    timing = Timing(seconds=1.0, steps=10, regions={"forward": 1.0})
+    timing = Timing({"forward": 1.0})
     shares = attribution.host_shares(timing, {"forward": Costs(1000, 1, 0.5)}, QUICK)
     assert shares["other"] > 0.99
 
 
 def test_memory_that_a_backward_gives_back_is_compute() -> None:
-    timing = Timing(seconds=1.0, steps=10, regions={"backward": 1.0})
+    timing = Timing({"backward": 1.0})
     shares = attribution.host_shares(timing, {"backward": Costs(1000, 1, 500.5)}, QUICK)
     assert shares["compute"] > 0.99
 
 
 def test_regions_are_shares_and_the_rest_is_the_script() -> None:
-    timing = Timing(seconds=2.0, steps=1, regions={"loader": 1.0, "optimizer": 0.4, "evaluation": 0.2})
+    timing = Timing({"loader": 1.0, "optimizer": 0.4, "evaluation": 0.2, "body": 0.4})
     shares = attribution.host_shares(timing, {"body": Costs(1000, 0, 0)}, QUICK)
     assert rounded(shares) == {"loader": 0.5, "optimizer": 0.2, "evaluation": 0.1, "other": 0.2}
     assert list(shares) == ["loader", "optimizer", "evaluation", "other"]
 
 
 def test_batches_that_the_script_makes_itself_are_loading() -> None:
-    timing = Timing(seconds=1.0, steps=1, regions={"forward": 0.2}, iterated=0.6)
+    timing = Timing({"forward": 0.2, "body": 0.8}, iterated=0.6)
     shares = attribution.host_shares(timing, {"forward": Costs(100, 1, 90.5), "body": Costs(100, 0, 0)}, QUICK)
     assert shares["loader"] == pytest.approx(0.6)
     assert shares["other"] == pytest.approx(0.2, abs=0.01)
@@ -231,7 +244,7 @@ def test_evaluations_are_left_out_of_everything() -> None:
 
 
 def test_the_profilers_own_time_is_taken_from_the_host() -> None:
-    timing = Timing(seconds=0.000_080, steps=1, regions={})
+    timing = Timing({"body": 0.000_080})
     shares, distortion = attribution.undistorted({"launch": 60.0, "compute": 40.0}, 1, timing)
     assert rounded(shares) == {"launch": 0.5, "compute": 0.5}
     assert distortion == pytest.approx(0.25)
