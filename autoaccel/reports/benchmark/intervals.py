@@ -39,7 +39,7 @@ def _draw(frame: Frame, rows: list[tuple[str, str, Interval]]) -> Drawing:
     height = _ROW + (10 if frame.narrow else 0)
     bottom = height * len(rows) + 4
     parts = [below(axis, 0, bottom, frame, "times as fast as the original"), line(axis(1), 0, axis(1), bottom, "one")]
-    if all(abs(axis(value) - axis(1)) > frame.room(f"{label} 1") for value, label in axis.labelled(frame.ticks)):
+    if all(abs(axis(value) - axis(1)) > frame.room(f"{label}1") / 2 + 5 for value, label in axis.labelled(frame.ticks)):
         parts.append(text(axis(1), bottom + 18, "1", anchor="middle"))
     for index, (label, name, interval) in enumerate(rows):
         top = index * height
