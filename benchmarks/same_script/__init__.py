@@ -1,0 +1,1 @@
+"""Measures scripts against themselves: the speed-up that is reported must be none."""
