@@ -134,3 +134,5 @@ def _undisturbed() -> None:
     sys.setrecursionlimit(sys.getrecursionlimit() + 1000)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    if hasattr(signal, "SIGCHLD") and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # loaders raise when a worker dies, also through other threads
