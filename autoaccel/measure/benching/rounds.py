@@ -7,6 +7,7 @@ machine for longer than a block disturbs all of them.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -139,7 +140,7 @@ class _Pace:
         rounds = 0
         while self._goes_on() and (self._used < self._seconds or rounds < FEWEST_ROUNDS):
             self._round(self.block, rounds)
-            self._used += max(series.turns[-1].seconds for series in self.series if series.turns)
+            self._used += statistics.fmean(series.turns[-1].seconds for series in self.series if series.turns)
             rounds += 1
 
     def _wanted(self, turn: Turn) -> int:

@@ -36,12 +36,12 @@ def test_slow_steps_are_blocks_of_their_own() -> None:
     assert len(rounds.series[0].turns) - rounds.warm_up == FEWEST_ROUNDS
 
 
-def test_time_is_that_of_the_slowest() -> None:
-    contenders, _ = three(0.1, 0.1, 0.2)
-    rounds = take_turns(contenders, seconds=6)
-    timed = [sum(turn.seconds for turn in series.turns[rounds.warm_up :]) for series in rounds.series]
-    assert 6 <= timed[2] < 6 + 2 * 0.6
-    assert timed[0] < timed[2]
+def test_time_is_shared() -> None:
+    """A slow contender takes of the others' time: the benchmark as a whole takes as long as was asked for."""
+    contenders, _ = three(0.1, 0.1, 0.4)
+    rounds = take_turns(contenders, seconds=12)
+    timed = sum(turn.seconds for series in rounds.series for turn in series.turns[rounds.warm_up :])
+    assert 3 * 12 <= timed < 3 * 12 + 2
 
 
 def test_everybody_starts_before_anybody_goes_on() -> None:
