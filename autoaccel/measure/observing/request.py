@@ -29,7 +29,7 @@ class Request:
     steps: int | None = None
     """Stop after so many optimizer steps (or backwards, where no optimizer is seen); None runs to the end."""
     patience: float | None = None
-    """Stop after the first optimizer step that ends more than so many seconds after the script began."""
+    """Stop after the first optimizer step that ends more than so many seconds after the first of all."""
     pass_batches: int | None = None
     """Every pass over a loader ends after so many batches."""
     mode: str = "record"

@@ -83,6 +83,8 @@ class Training:
             if self._events.steps == before:
                 self._events.skipped += 1
                 self._step_over(optimizer)
+            elif self._observation.request.mode == "record" and _left_out_inside(scaler, optimizer):
+                self._events.skipped += 1
             return result
 
     def _hook_optimizers(self) -> None:
@@ -116,13 +118,22 @@ class Training:
         observation = self._observation
         self._beat(self._events.steps or self._events.backwards)
         if self.first_step is None:
-            self.first_step = time.monotonic() - observation.began
+            self._began = time.monotonic()  # patience does not count how long it took to get there
+            self.first_step = self._began - observation.began
         for told in self._events.after_step:
             told(optimizer)
         steps, patience = observation.request.steps, observation.request.patience
         enough = optimizer is not None and steps is not None and self._events.steps >= steps
         if enough or (patience is not None and time.monotonic() - self._began > patience):
             observation.end(STOPPED)
+
+
+def _left_out_inside(scaler: GradScaler, optimizer: Optimizer) -> bool:
+    """Whether an optimizer that looks for overflows itself, as fused ones do, found one. Waits for the device."""
+    if not getattr(optimizer, "_step_supports_amp_scaling", False):
+        return False
+    found = scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"]  # noqa: SLF001
+    return any(bool(each) for each in found.values())
 
 
 class _Nesting:

@@ -45,6 +45,8 @@ def bisect(
 ) -> Found[Item, Verdict]:
     """One culprit after the other, until what is left is fine. `wrong`: what is known to be wrong with all of them."""
     left = list(items)
+    if not left:
+        return Found((), ())
     culprits: list[Culprit[Item, Verdict]] = []
     verdict = probe(left) if wrong is None else wrong
     start = 0  # that many of what is left are known to be fine together

@@ -69,6 +69,19 @@ def reference(runs: Sequence[Record]) -> Reference:
     return Reference(first, frozenset(varying), frozenset(unsteady), _masks(runs) if same else {}, same)
 
 
+def less_steady(known: Reference, again: Record) -> Reference:
+    """With what one more run of the original has shown not to repeat itself."""
+    both = reference([known.record, again])
+    masks = {shape: known.masks.get(shape, frozenset()) | both.masks.get(shape, frozenset()) for shape in both.masks}
+    return Reference(
+        known.record,
+        known.varying | both.varying,
+        known.unsteady | both.unsteady,
+        {**known.masks, **masks},
+        known.prints and both.prints,
+    )
+
+
 def differences(original: Reference, other: Record) -> list[Difference]:
     """All that must be the same, bit for bit, and is not; what explains the rest comes first."""
     record = original.record

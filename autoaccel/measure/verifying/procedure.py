@@ -9,6 +9,7 @@ original.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from autoaccel.measure.changes import Change, Changes
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, FINISHED, Record
 from autoaccel.measure.observing.request import COMPILE, REHEARSALS, WORKERS, Request
 from autoaccel.measure.verifying import comparing, spread
 from autoaccel.measure.verifying.bisecting import Culprit, bisect
 from autoaccel.measure.verifying.comparing import Difference, Reference
 from autoaccel.measure.verifying.report import Numerics, Outcome, Report, Verdict
+from autoaccel.measure.verifying.trials import CannotVerifyError as CannotVerifyError
 from autoaccel.measure.verifying.trials import Runner, Trials
 from autoaccel.reports.counting import counted
 from autoaccel.rewriting.finding import Tier
@@ -41,14 +43,6 @@ ChangesOf = Callable[[Sequence[Path]], Changes]
 Verdicts = Sequence[Difference]
 
 
-class CannotVerifyError(ValueError):
-    """Nothing can be said about this script. The message is one line; `failure` is why, if the script failed."""
-
-    def __init__(self, message: str, failure: Failure | None = None) -> None:
-        super().__init__(message)
-        self.failure = failure
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How far a verification goes."""
@@ -59,7 +53,7 @@ class Limits:
     """None: however long the steps take."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class View:
     """One way to run the script, and what it does then."""
 
@@ -104,15 +98,16 @@ class _Procedure:
     def run(self, changes_of: ChangesOf) -> tuple[Report, Changes]:
         first, asked, notes = self._first_run()
         changes = self.trials.changes = changes_of([Path(name) for name in first.files])
-        state = _State(changes.all, notes=[*notes, *changes.problems])
+        notes.extend(changes.problems)
         if changes.later:
-            state.notes.append(
-                f"{len(changes.later)} more would be found in the rewritten files; they are not verified"
-            )
+            notes.append(f"{len(changes.later)} more would be found in the rewritten files; they are not verified")
         views = self._views(first, asked, changes) if changes.all else []
+        state = _State(changes.all, notes=notes)
         for view in views:
-            self._exact(view, state)
-            self._with_workers(view, state)
+            if self._differences(view, state.good, REHEARSALS):
+                self._control(view)
+                self._exact(view, state)
+                self._with_workers(view, state)
             self._on_accelerator(view, state)
             self._unsteady(view, state)
         numerics, here = self._numerics(views, state) if views else (None, first)
@@ -143,6 +138,8 @@ class _Procedure:
         steps, made, notes = self.limits.steps, first.steps or first.backwards, list[str]()
         if first.ending != FINISHED and made < steps:
             steps = max(made, _FEWEST_STEPS)
+            limit = f"{self.limits.patience or 0:g} s"
+            notes.append(f"{counted(steps, 'step')} are as many as are made within {limit}; --steps makes more")
         sound = _sound_steps(first)
         if sound is not None:
             if not sound:
@@ -180,16 +177,23 @@ class _Procedure:
         self.trials.judged("" if short.ending == FAILED else "for comparison")
         more = any(each.is_reached(short.reached) and not each.is_reached(again.reached) for each in changes)
         if short.ending != FAILED and more and reference.repeats:
-            same = comparing.reference([short])
-            views.append(View(", passes cut short", cut, _as_steady_as(same, reference), short.reached))
+            same = dataclasses.replace(comparing.reference([short]), masks=reference.masks, prints=reference.prints)
+            views.append(View(", passes cut short", cut, same, short.reached))
         return views
+
+    def _control(self, view: View) -> None:
+        """Before anything is blamed: whether the original is the same a third time."""
+        control = self.trials.original(f"original as a control{view.name}", **view.asked)
+        self._check(control)
+        found = comparing.differences(view.reference, control)
+        self.trials.judged(comparing.told(found))
+        if found:
+            view.reference = comparing.less_steady(view.reference, control)
 
     # -- bit-equal
 
     def _exact(self, view: View, state: _State) -> None:
         """Find the changes that are not bit-equal; those that may draw other random numbers are put aside."""
-        if not self._differences(view, state.good, REHEARSALS):
-            return
         base = [each for each in state.good if each not in state.random and each not in state.loose]
 
         def probe(chosen: Sequence[Change]) -> Verdicts | None:
@@ -294,7 +298,7 @@ class _Procedure:
         """Its runs under the same seed spread, too: within that must lie what should be bit-equal."""
         if "loss" not in view.reference.unsteady and "state" not in view.reference.unsteady:
             return
-        original: list[Record] = []
+        original = [view.reference.record]
 
         def probe(chosen: Sequence[Change]) -> Verdicts | None:
             rewritten: list[Record] = []
@@ -445,6 +449,8 @@ class _Spreading:
             )
         else:
             record = self.trials.original(f"original, seed {number}{self.view.name}", seed=number, **self.view.asked)
+        if record.ending == FAILED:
+            raise CannotVerifyError(f"under seed {number} {comparing.failed(record)}", record.failure)
         self.trials.judged("for the spread")
         return record
 
@@ -463,12 +469,6 @@ def _sound_steps(record: Record) -> int | None:
 
 def _how_it_repeats(reference: Reference) -> str:
     return "the same, bit for bit" if reference.repeats else "not the same: " + ", ".join(sorted(reference.unsteady))
-
-
-def _as_steady_as(one: Reference, other: Reference) -> Reference:
-    """What is known not to repeat itself in a script is not expected to in another of its runs."""
-    varying = frozenset(fact for fact in other.varying)
-    return Reference(one.record, varying, other.unsteady, other.masks, other.prints)
 
 
 def _missed(change: Change, views: Sequence[View]) -> tuple[int, ...]:

@@ -8,9 +8,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoaccel.measure.changes import Change, Changes
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.record import Failure, Record
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.verifying.report import Trial
+
+# Kinds of failures of ours: before the script has begun, or while the record is made.
+_UNOBSERVED = ("died", "cannot start")
+
+
+class CannotVerifyError(ValueError):
+    """Nothing can be said about this script. The message is one line; `failure` is why, if a run failed."""
+
+    def __init__(self, message: str, failure: Failure | None = None) -> None:
+        super().__init__(message)
+        self.failure = failure
+
 
 Runner = Callable[[Request, Mapping[str, str]], Record]
 """Makes one run; the mapping is put on top of the environment."""
@@ -53,8 +65,15 @@ class Trials:
             self.noted[-1] = replace(self.noted[-1], result=result)
 
     def _run(self, name: str, request: Request, environment: Mapping[str, str]) -> Record:
-        self.tell(name)
-        began = time.monotonic()
-        record = self.runner(request, environment)
-        self.noted.append(Trial(name, record.steps, time.monotonic() - began, ""))
-        return record
+        """What goes wrong with the observation says nothing about the script. Raises `CannotVerifyError`."""
+        for _ in range(2):
+            self.tell(name)
+            began = time.monotonic()
+            record = self.runner(request, environment)
+            self.noted.append(Trial(name, record.steps, time.monotonic() - began, ""))
+            failure = record.failure
+            if failure is None or failure.kind not in _UNOBSERVED:
+                return record
+            self.judged("it could not be observed")
+        assert failure is not None
+        raise CannotVerifyError(f"a run could not be observed: {failure.message}", failure)

@@ -262,8 +262,12 @@ def test_jitter_moves_what_is_trained_a_little(observe: Observe) -> None:
 
 
 def test_patience(observe: Observe) -> None:
-    record = observe(SETUP + "import time\ntime.sleep(0.2)\n" + EPOCH, patience=0.1)
-    assert (record.ending, record.steps) == (STOPPED, 1)
+    """It begins with the first step, however long that takes to come."""
+    waiting = observe(SETUP + "import time\ntime.sleep(0.2)\n" + EPOCH, patience=0.15)
+    assert waiting.steps > 1
+    slow = EPOCH.replace("optimizer.step()", "optimizer.step(); time.sleep(0.2)")
+    record = observe(SETUP + "import time\n" + slow, patience=0.1)
+    assert (record.ending, record.steps) == (STOPPED, 2)
 
 
 @pytest.mark.parametrize(

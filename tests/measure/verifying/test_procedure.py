@@ -72,7 +72,11 @@ class World:
     """Between seeds."""
     unsteady: float = 0.0
     """Between equal runs."""
+    steady_runs: int = 0
+    """That many runs are equal by chance."""
     marked: str = ""
+    unobserved: int = 0
+    """That many runs end before anything could be seen of the rewritten script."""
     steps: int = 40
     patience: int = 40
     """How many steps are made before patience is at an end."""
@@ -85,6 +89,9 @@ class World:
         self.asked.append((request, environment))
         text = "".join(request.texts.values())
         calls = frozenset(re.findall(r"\b(?:fast|lower|work)\d", text))
+        if calls and self.unobserved:
+            self.unobserved -= 1
+            return Record(FAILED, Failure("died", "ended with exit status 1: TypeError: ours"))
         if calls & self.fails:
             return Record(FAILED, Failure("RuntimeError", "no", "train.py:2"))
         low = bool(calls & {"lower1", "lower2"}) and environment.get("AUTOACCEL_AMP_DTYPE") == "bfloat16"
@@ -102,9 +109,8 @@ class World:
         steps = min(wanted, self.steps, self.patience if request.patience else self.steps)
         numbers = random.Random(request.seed)
         again = random.Random(len(self.asked))
-        level = (
-            1 + numbers.gauss(0, self.noise) + again.gauss(0, self.unsteady) + 0.01 * request.jitter * numbers.random()
-        )
+        unsteady = self.unsteady if len(self.asked) > self.steady_runs else 0.0
+        level = 1 + numbers.gauss(0, self.noise) + again.gauss(0, unsteady) + 0.01 * request.jitter * numbers.random()
         if calls & self.wrong or (self.together and self.together <= calls):
             level += 0.5
         if calls & self.as_graph and COMPILE in request.rehearse:
@@ -307,6 +313,7 @@ def test_slow_scripts_make_fewer_steps_and_all_runs_as_many(script: Path) -> Non
     world = World(script, patience=17)
     report = verify(world)
     assert (report.steps, report.complete) == (17, False)
+    assert report.notes == ("17 steps are as many as are made within 8 s; --steps makes more",)
     assert [request.steps for request, _ in world.asked[1:]] == [17] * (len(world.asked) - 1)
     assert all(request.patience is None for request, _ in world.asked[1:])
 
@@ -342,6 +349,15 @@ def test_an_original_that_does_not_repeat_itself(script: Path) -> None:
     assert by_line(report)[1].reason == "within the spread of the original's own runs under one seed"
 
 
+def test_an_original_that_repeats_itself_once_by_chance(script: Path) -> None:
+    """It is run again before a change is blamed for what is the original's own."""
+    world = World(script, unsteady=0.05, steady_runs=2)
+    report = verify(world)
+    assert report.same
+    assert not report.repeats
+    assert "original as a control" in [each.name for each in report.trials]
+
+
 def test_a_difference_is_found_even_then(script: Path) -> None:
     report = verify(World(script, unsteady=0.01, noise=0.1, wrong=frozenset({"fast2"})))
     assert failed(report) == [2]
@@ -350,6 +366,10 @@ def test_a_difference_is_found_even_then(script: Path) -> None:
 
 def _fails(record: Record) -> Record:
     return replace(record, ending=FAILED, failure=Failure("ValueError", "no data", "train.py:3", "Traceback"))
+
+
+def _dies(record: Record) -> Record:
+    return replace(record, ending=FAILED, failure=Failure("died", "ended with exit status 1: TypeError: ours"))
 
 
 def _trains_nothing(record: Record) -> Record:
@@ -363,6 +383,7 @@ def _nan(record: Record) -> Record:
 @pytest.mark.parametrize(
     ("original", "message"),
     [
+        (_dies, "a run could not be observed: ended with exit status 1: TypeError: ours"),
         (_fails, "it fails: ValueError: no data (train.py:3)"),
         (_trains_nothing, "it trains nothing: there was neither a backward nor an optimizer step"),
         (_nan, "its loss is no number from the start on, so there is nothing to compare with"),
@@ -372,7 +393,25 @@ def test_nothing_can_be_said(script: Path, original: Callable[[Record], Record],
     with pytest.raises(CannotVerifyError) as caught:
         verify(World(script, original=original))
     assert str(caught.value) == message
-    assert (caught.value.failure is not None) == (original is _fails)
+    assert (caught.value.failure is not None) == (original in (_fails, _dies))
+
+
+def test_an_original_that_fails_under_another_seed(script: Path) -> None:
+    world = World(script)
+    world.original = lambda record: _fails(record) if world.asked[-1][0].seed else record
+    with pytest.raises(CannotVerifyError, match=r"^under seed 1 it fails: ValueError: no data \(train.py:3\)$"):
+        verify(world)
+
+
+def test_a_run_that_could_not_be_observed_is_made_again(script: Path) -> None:
+    world = World(script, unobserved=1)
+    assert verify(world).same
+    assert world.labels()[2:4] == ["rewritten 4", "rewritten 4"]
+
+
+def test_what_cannot_be_observed_is_no_difference(script: Path) -> None:
+    with pytest.raises(CannotVerifyError, match=r"^a run could not be observed: ended with exit status 1"):
+        verify(World(script, unobserved=2))
 
 
 def test_on_an_accelerator_what_is_exact_runs_for_real_too(script: Path) -> None:
