@@ -49,8 +49,8 @@ COLUMNS = (
 # A cell is the exit status and what is on stdout: findings, a patch, the text rewritten or as it came, a report on how
 # it trains, figures on how fast, or nothing. `·`: the row has no such column. The row's arguments are on the left;
 # columns of stdin read the row's first file. Without paths `lint` looks at the whole folder and `rewrite` at nothing.
-# To `verify` and `bench` all paths but the first are arguments of the script, which is not really run: what is rewritten
-# calls `fast`, which does not exist, so that it trains differently, and cannot be timed.
+# To `verify` and `bench` all paths but the first are arguments of the script, which is not really run; the rewritten
+# one calls `fast`, which does not exist: it trains differently, and cannot be timed.
 MATRIX = """
                                     | lint       | lint --exit-zero | rewrite   | rewrite --diff | rewrite --check | verify    | bench     | lint -     | rewrite -
 clean.py                            | 0 nothing  | 0 nothing        | 0 nothing | 0 nothing      | 0 nothing       | 0 report  | 0 figures | 0 nothing  | 0 as it came

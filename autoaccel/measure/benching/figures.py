@@ -80,7 +80,7 @@ def column(
     busy: float | None = None,
     noise: float = 1.0,
 ) -> Column:
-    """All figures of one contender; `noise` is the factor that two runs of one program differ by.
+    """All figures of one contender; `noise` is the factor that two processes of one program differed by.
 
     Raises `TooShortError`.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -116,6 +117,7 @@ class _Bench:
         self.notes: list[str] = []
         self.noise = 1.0
         self.apart = False
+        self.stage = ""
 
     def run(self) -> Report:
         self._look_at_load()
@@ -186,6 +188,10 @@ class _Bench:
         if not self.apart and any(_meets_others(series.failure) for series in outcome.rounds.series):
             self._part()
             outcome = self._turns(candidates)
+        if any(each.name == AGAIN for each in candidates) and any(map(_lacks_memory, outcome.rounds.series)):
+            self.notes.append("memory did not suffice for all at once: the noise of the original was not measured")
+            candidates = [each for each in candidates if each.name != AGAIN]
+            outcome = self._turns(candidates)
         for series in outcome.rounds.series:
             self._judge_ending(series)
         return outcome
@@ -217,7 +223,7 @@ class _Bench:
             return _Outcome(rounds, tuple(candidates), records, busy)
 
     def _told(self, name: str, steps: int, share: float) -> None:
-        self.tell(f"{name}: {steps} step{'s' * (steps != 1)}", share)
+        self.tell(f"{self.stage}{name}: {steps} step{'s' * (steps != 1)}", share)
 
     def _judge_ending(self, series: Series) -> None:
         """Raises `BenchError` where there is nothing to compare."""
@@ -275,7 +281,9 @@ class _Bench:
         columns: list[Column] = []
         room = ablation.room(free_memory(), original.host_memory)
         subsets = ablation.subsets(changes)
-        for group in ablation.groups(subsets, room):
+        groups = ablation.groups(subsets, room)
+        for number, group in enumerate(groups, 1):
+            self.stage = f"rule by rule, {number} of {len(groups)}: "
             candidates = [
                 _Candidate(ORIGINAL, (), {}),
                 *(_Candidate(each.name, each.changes, changes.texts(each.changes)) for each in group),
@@ -301,6 +309,7 @@ class _Bench:
         rewritten = next((each for each in columns if each.name == REWRITTEN), None)
         if rewritten is not None:
             self._compare_sums(columns[0], rewritten)
+            self._look_at_losses(columns[0], rewritten)
 
     def _compare_sums(self, original: Column, rewritten: Column) -> None:
         """Evaluation and epochs' ends happen in few blocks: the median does not see them, the sum does."""
@@ -311,6 +320,18 @@ class _Bench:
                 f"over all {count} timed steps together, rewritten is {together:.2f} times as fast as the original: "
                 "some steps, such as those with an evaluation, differ from the median one"
             )
+
+    def _look_at_losses(self, original: Column, rewritten: Column) -> None:
+        for (step, before), (_, after) in zip(original.losses, rewritten.losses, strict=False):
+            if math.isfinite(before) and not math.isfinite(after):
+                self.notes.append(
+                    f"the loss of rewritten is no number any more from step {step} on; `autoaccel verify` says more"
+                )
+                return
+
+
+def _lacks_memory(series: Series) -> bool:
+    return series.failure is not None and series.failure.kind == "OutOfMemoryError"
 
 
 def _meets_others(failure: Failure | None) -> bool:

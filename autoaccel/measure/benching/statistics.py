@@ -11,6 +11,10 @@ same interval. Three things make it honest where the textbook's is too narrow:
 - Few values understate the spread: the interval is wider by `20 / n²`, which is little from ten on.
 - The level is 99 %: a reader looks at many figures and wants to be misled by none.
 
+And what was measured are two processes, not two programs: where their memory happens to lie makes a lasting difference
+(T. Mytkowicz and others, Producing wrong data without doing anything obviously wrong, ASPLOS 2009). It can be as large
+as that of the original to itself, and one percent is taken for granted: `RESOLUTION`.
+
 Of ratios the logarithms are taken: the interval of B/A is then that of A/B upside down.
 """
 
@@ -26,6 +30,8 @@ from autoaccel.measure.benching.report import Interval
 LEVEL = 0.99
 FEWEST = 3
 """Values that an interval can be made of."""
+RESOLUTION = 1.01
+"""The factor by which two processes may differ that run the same program."""
 _SAFE = 0.5  # standard errors that the autocorrelation is taken higher than it is estimated
 _HIGHEST = 0.9  # autocorrelation: above, so few values say nothing of it
 _FEW = 20.0  # found by simulation: `tests/measure/benching/test_statistics.py` asks for what it gives
@@ -51,8 +57,8 @@ def ratios(before: Sequence[float], after: Sequence[float]) -> list[float]:
 
 
 def widened(estimate: Interval, noise: float) -> Interval:
-    """An interval that also covers what two runs of one program differ by: a factor, either way."""
-    factor = max(noise, 1 / noise)
+    """An interval that also covers what two processes of one program differ by: a factor, either way."""
+    factor = max(noise, 1 / noise, RESOLUTION)
     return Interval(estimate.median, estimate.low / factor, estimate.high * factor)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -23,6 +24,7 @@ class Played:
     """After which the script ends by itself."""
     fails_after: int | None = None
     failure: Failure = NO_LUCK
+    diverges_after: int | None = None
     device: str = "cpu"
     made: int = 0
 
@@ -47,7 +49,7 @@ class Played:
 
     def _turn(self, state: str, times: list[float], busy: float | None = None) -> Turn:
         first = self.made - len(times) + 1
-        losses = tuple((first + number, 1 / (first + number)) for number in range(len(times)))
+        losses = tuple((step, self._loss(step)) for step in range(first, first + len(times)))
         return Turn(
             state,
             sum(times),
@@ -59,6 +61,9 @@ class Played:
             busy=busy,
             device=self.device,
         )
+
+    def _loss(self, step: int) -> float:
+        return 1 / step if self.diverges_after is None or step <= self.diverges_after else math.nan
 
 
 def steady(seconds: float, *, start: float = 1.0) -> Callable[[int], float]:

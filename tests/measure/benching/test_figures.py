@@ -8,6 +8,7 @@ from autoaccel.measure.benching import figures
 from autoaccel.measure.benching.figures import FEWEST_BLOCKS, TooShortError
 from autoaccel.measure.benching.report import Column
 from autoaccel.measure.benching.rounds import Rounds, take_turns
+from autoaccel.measure.benching.statistics import RESOLUTION
 from autoaccel.measure.observing.record import Decision, Record
 from tests.measure.benching.scripts import Played, steady
 
@@ -24,7 +25,7 @@ def test_steady_contenders() -> None:
     rounds = run(Played("original", steady(0.1, start=2)), Played("rewritten", steady(0.05, start=5)))
     original, rewritten = columns(rounds)
     assert (original.speedup.low, original.speedup.median, original.speedup.high) == (1, 1, 1)
-    assert (rewritten.speedup.low, rewritten.speedup.high) == pytest.approx((2, 2))
+    assert (rewritten.speedup.low, rewritten.speedup.high) == pytest.approx((2 / RESOLUTION, 2 * RESOLUTION))
     assert rewritten.step_seconds.median == pytest.approx(0.05)
     assert rewritten.samples_per_second is not None
     assert rewritten.samples_per_second.median == pytest.approx(640)
@@ -40,7 +41,7 @@ def test_warm_up_does_not_count() -> None:
         Played("original", lambda step: 0.1),
         Played("rewritten", lambda step: 3.0 if step < 4 else 0.05),
     )
-    assert columns(rounds)[1].speedup.low == pytest.approx(2)
+    assert columns(rounds)[1].speedup.low == pytest.approx(2 / RESOLUTION)
 
 
 def test_what_is_slow_for_both_cancels_out() -> None:
@@ -50,7 +51,7 @@ def test_what_is_slow_for_both_cancels_out() -> None:
         Played("rewritten", lambda step: 1.0 if step % 17 == 0 else 0.05),
     )
     found = columns(rounds)[1].speedup
-    assert (found.low, found.high) == pytest.approx((2, 2))
+    assert (found.low, found.high) == pytest.approx((2 / RESOLUTION, 2 * RESOLUTION))
 
 
 def test_noise_widens_all_but_the_medians() -> None:

@@ -279,6 +279,28 @@ def test_a_file_of_the_user_is_never_overwritten(found: Changes) -> None:
     assert stage.apart == [False] * 3
 
 
+def test_memory_that_does_not_suffice_for_three(found: Changes) -> None:
+    stage = Stage()
+
+    def direct(player: Played) -> None:
+        if player.name == "rewritten" and any(each.name == "again" for each in stage.players[-3:]):
+            player.fails_after = 0
+            player.failure = Failure("OutOfMemoryError", "CUDA out of memory")
+
+    stage.direct = direct
+    report = stage.bench(found)
+    assert [each.name for each in report.columns] == ["original", "rewritten"]
+    assert report.notes == ("memory did not suffice for all at once: the noise of the original was not measured",)
+
+
+def test_a_loss_that_is_no_number(found: Changes) -> None:
+    def direct(player: Played) -> None:
+        player.diverges_after = 12 if player.name == "rewritten" else None
+
+    (note,) = Stage(direct=direct).bench(found).notes
+    assert "from step 13 on" in note
+
+
 def test_files_that_are_left_alone_are_told(found: Changes) -> None:
     broken = dataclasses.replace(found, problems=("loader.py:3: cannot parse: invalid syntax",))
     assert Stage().bench(broken).notes == broken.problems

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from autoaccel.measure.benching import statistics
 from autoaccel.measure.benching.report import Interval
-from autoaccel.measure.benching.statistics import FEWEST, independent, interval, ranks, ratios, widened
+from autoaccel.measure.benching.statistics import FEWEST, RESOLUTION, independent, interval, ranks, ratios, widened
 
 Noise = Callable[[random.Random, int], list[float]]
 
@@ -140,7 +140,7 @@ def test_ratios() -> None:
         ratios([1.0], [])
 
 
-@pytest.mark.parametrize("noise", [1.1, 1 / 1.1])
-def test_widened(noise: float) -> None:
+@pytest.mark.parametrize(("noise", "factor"), [(1.1, 1.1), (1 / 1.1, 1.1), (1.0, RESOLUTION), (1.001, RESOLUTION)])
+def test_widened(noise: float, factor: float) -> None:
     found = widened(Interval(2.0, 1.9, 2.1), noise)
-    assert (found.low, found.median, found.high) == pytest.approx((1.9 / 1.1, 2.0, 2.1 * 1.1))
+    assert (found.low, found.median, found.high) == pytest.approx((1.9 / factor, 2.0, 2.1 * factor))
