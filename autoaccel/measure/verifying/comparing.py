@@ -6,6 +6,7 @@ that is: parts that vary between equal runs of the original, such as times that 
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -367,21 +368,27 @@ def _state(before: Sequence[Entry], after: Sequence[Entry]) -> Iterator[Differen
     for entry in before:
         other = known.get((entry.kind, entry.name))
         if other is not None and other.digest != entry.digest and _tensor(other) == _tensor(entry):
-            differing.setdefault(entry.kind, []).append((relative_distance(entry, other), entry))
+            off = _distance(entry, other)
+            if off is None or not off <= _DENORMAL:  # nor is what is no number
+                differing.setdefault(entry.kind, []).append(((off or 0.0) / (entry.norm or 1.0), entry))
     for kind, found in differing.items():
         distance, entry = max(found, key=lambda each: each[0])
         others = f", and {len(found) - 1} others" if len(found) > 1 else ""
-        off = f" (off by {distance:.1g} of its norm)" if distance > 0 else ""
-        yield Difference(kind, f"{_named(kind, entry.name)}{off}{others}")
+        far = f" (off by {distance:.1g} of its norm)" if distance > 0 else ""
+        far = " (no numbers)" if math.isnan(distance) else far
+        yield Difference(kind, f"{_named(kind, entry.name)}{far}{others}")
 
 
-def relative_distance(one: Entry, other: Entry) -> float:
-    """Between two tensors, as a part of the norm of the first; estimated."""
+# Gradients that are too small to have all their bits have more of them while they are scaled, and 0 has two signs.
+_DENORMAL = 1e-36
+
+
+def _distance(one: Entry, other: Entry) -> float | None:
+    """Between two tensors, estimated; None where nothing is known of it."""
     if not one.sketch or len(one.sketch) != len(other.sketch):
-        return 0.0
-    square = sum((left - right) ** 2 for left, right in zip(one.sketch, other.sketch, strict=True)) / len(one.sketch)
-    distance: float = square**0.5
-    return distance / one.norm if one.norm else distance
+        return None
+    differences = [left - right for left, right in zip(one.sketch, other.sketch, strict=True)]
+    return math.hypot(*differences) / math.sqrt(len(differences))
 
 
 def _random(before: Record, after: Record) -> Iterator[Difference]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -76,8 +77,12 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["buffer model.bn.running_mean (off by 0.2 of its norm)"],
     ),
     "a state of the optimizer": (
-        {"state": (*RECORD.state[:2], replace(RECORD.state[2], digest="other"))},
+        {"state": (*RECORD.state[:2], replace(RECORD.state[2], digest="other", sketch=()))},
         ["optimizer: model.fc.weight momentum_buffer"],
+    ),
+    "no number": (
+        {"state": (entry("model.fc.weight", value=math.nan), *RECORD.state[1:])},
+        ["parameter model.fc.weight (no numbers)"],
     ),
     "another type of numbers": (
         {"state": (replace(RECORD.state[0], dtype="torch.bfloat16"), *RECORD.state[1:])},
@@ -129,6 +134,11 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
 @pytest.mark.parametrize(("changed", "expected"), CASES.values(), ids=CASES.keys())
 def test_what_differs(changed: dict[str, Any], expected: list[str]) -> None:
     assert sorted(texts(RECORD, replace(RECORD, **changed))) == sorted(expected)
+
+
+def test_denormal_numbers_may_have_more_bits_while_they_are_scaled() -> None:
+    tiny = replace(RECORD.state[2], digest="other", sketch=(0.1 + 0.0, 0.1), norm=0.1)
+    assert texts(RECORD, replace(RECORD, state=(*RECORD.state[:2], tiny))) == []
 
 
 def test_what_explains_the_rest_comes_first() -> None:
