@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType, ModuleType
 from typing import Any
@@ -45,6 +45,13 @@ class Names:
         self.given[id(value)] = (value, unique)
         return unique
 
+    def forget(self, values: Iterable[Any], but: Iterable[Any]) -> None:
+        """Take the names of some objects away, so that those that follow them can have them."""
+        kept = set(map(id, but))
+        for number in {id(value) for value in values} - kept:
+            if (known := self.given.pop(number, None)) is not None:
+                self._taken.discard(known[1])
+
     def look(self, frame: FrameType | None, tensors: Collection[int] = ()) -> None:
         """Name what variables of the script lead to, those of the innermost function first.
 
@@ -60,6 +67,8 @@ class Names:
                 self._add(value, name, tensors, 0)
 
     def _add(self, value: Any, name: str, tensors: Collection[int], depth: int) -> None:
+        # what torch.compile returns stands for the module that it was given
+        value = getattr(value, "_orig_mod", value) if isinstance(value, nn.Module) else value
         kind = type(value)
         if issubclass(kind, _KINDS) or (issubclass(kind, Tensor) and id(value) in tensors):
             if id(value) not in self.given and name not in self._taken:

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -103,7 +104,8 @@ class Observation:
             try:
                 self.exchange.write_result(self.record(ending, failure).to_json())
             except BaseException as error:
-                problem = Failure("died", f"the record could not be written: {type(error).__name__}: {error}")
+                message = f"the record could not be written: {type(error).__name__}: {error}"
+                problem = Failure("died", message, traceback=traceback.format_exc())
                 self.exchange.write_result(Record(FAILED, problem).to_json())
             finally:
                 children.end_all()

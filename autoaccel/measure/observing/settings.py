@@ -10,12 +10,15 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from autoaccel.measure.observing.fingerprints import digest_of
+from autoaccel.measure.observing.modules import parts
+
+_DEEP = 10  # what refers to itself ends here
 
 
 def of_module(name: str, module: nn.Module) -> Iterator[tuple[str, str]]:
     """Whether a module is in training mode, and which modules inside it are not as it is."""
     yield f"{name}.training", repr(module.training)
-    for path, inner in module.named_modules():
+    for path, inner in parts(module):
         if inner.training is not module.training:
             yield f"{name}.{path}.training", repr(inner.training)
 
@@ -39,14 +42,16 @@ def of_scheduler(name: str, scheduler: LRScheduler) -> Iterator[tuple[str, str]]
             yield f"{name}.{key}", spelled(value)
 
 
-def spelled(value: Any) -> str:
+def spelled(value: Any, depth: int = 0) -> str:
     """Without rounding, and without addresses."""
+    if depth > _DEEP:
+        return "…"
     if isinstance(value, Tensor):
         return repr(value.item()) if value.numel() == 1 else f"tensor {digest_of(value)}"
     if isinstance(value, (bool, int, float, complex, str, bytes, type(None))):
         return repr(value)
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(spelled, value))}]"
+        return f"[{', '.join(spelled(each, depth + 1) for each in value)}]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{spelled(key)}: {spelled(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{spelled(key)}: {spelled(each, depth + 1)}" for key, each in value.items()) + "}"
     return getattr(value, "__qualname__", type(value).__qualname__)

@@ -17,15 +17,16 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from autoaccel.measure.observing import settings
+from autoaccel.measure.observing import modules, settings
 from autoaccel.measure.observing.fingerprints import digest_of, plain
 from autoaccel.measure.observing.graphs import leaves
+from autoaccel.measure.observing.modules import PARAMETER
 from autoaccel.measure.observing.naming import Names
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.record import Entry
 from autoaccel.measure.observing.sketches import sketch
 
-PARAMETER, BUFFER, OPTIMIZER = "parameter", "buffer", "optimizer"
+OPTIMIZER = "optimizer"
 
 
 class State:
@@ -90,7 +91,8 @@ class State:
     def _backward(self, roots: list[Tensor]) -> None:
         if self._events.optimizers:
             return
-        self._leaves = list(leaves(roots))
+        before, self._leaves = self._leaves, list(leaves(roots))
+        self._names.forget(before, but=self._leaves)  # a script may make new tensors in every step
         self._find({id(leaf) for leaf in self._leaves}, sys._getframe())  # noqa: SLF001
 
     def _find(self, trained: set[int], frame: FrameType | None) -> None:
@@ -98,20 +100,14 @@ class State:
         self._names.look(frame, trained)
         live = [module for module in (reference() for reference in self._modules) if module is not None]
         self._modules = [weakref.ref(module) for module in live]
-        owned = {id(tensor) for root in self._roots.values() for tensor in _tensors_of(root)}
-        for module in _outermost(live):
-            tensors = {id(tensor) for tensor in _tensors_of(module)}
-            if id(module) not in self._roots and tensors and (self._names.of(module) or tensors & trained - owned):
-                self._roots[id(module)] = module
-                owned |= tensors
+        named = {id(module) for module in live if self._names.of(module)}
+        self._roots |= {id(module): module for module in modules.roots(live, trained, named)}
 
     def _entries(self) -> Iterator[Entry]:
         seen: dict[int, str] = {}
         for module in self._roots.values():
             name = self._names.of(module)
-            tensors: list[tuple[str, str, Tensor]] = [(PARAMETER, *each) for each in module.named_parameters()]
-            tensors += [(BUFFER, *each) for each in module.named_buffers()]
-            for kind, path, tensor in tensors:
+            for kind, path, tensor in modules.tensors(module):
                 if id(tensor) not in seen:
                     seen[id(tensor)] = f"{name}.{path}"
                     yield entry(f"{name}.{path}", kind, tensor)
@@ -151,19 +147,6 @@ def entry(name: str, kind: str, tensor: Tensor) -> Entry:
     with contextlib.suppress(RuntimeError, NotImplementedError, TypeError, ValueError):
         norm, projections = sketch(plain(tensor))
     return Entry(name, kind, dtype, tuple(tensor.shape), digest_of(tensor), norm, projections)
-
-
-def _outermost(modules: list[nn.Module]) -> list[nn.Module]:
-    """Those that are no part of another; graphs, which compiling makes of modules, come last and own nothing."""
-    graphs = [module for module in modules if isinstance(module, torch.fx.GraphModule)]
-    others = [module for module in modules if not isinstance(module, torch.fx.GraphModule)]
-    inner = {id(child) for module in others for child in module.modules() if child is not module}
-    return [module for module in (*others, *graphs) if id(module) not in inner]
-
-
-def _tensors_of(module: nn.Module) -> Iterator[Tensor]:
-    yield from module.parameters()
-    yield from module.buffers()
 
 
 def _parameters(optimizer: Optimizer) -> Iterator[Tensor]:

@@ -219,6 +219,70 @@ for number, (x, y) in enumerate(loader):
     assert observe(text, steps=3).skipped_steps == 1
 
 
+def test_a_fused_optimizer_leaves_steps_out_by_itself(observe: Observe) -> None:
+    text = """
+    import torch
+    weight = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.AdamW([weight], fused=True)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    for number in range(3):
+        optimizer.zero_grad()
+        scaler.scale(weight.sum()).backward()
+        if number == 1:
+            weight.grad.fill_(float("inf"))
+        scaler.step(optimizer)
+        scaler.update()
+    """
+    record = observe(text)
+    assert (record.steps, record.skipped_steps) == (3, 1)
+
+
+def test_modules_that_hold_one_another_and_hide_their_methods(observe: Observe) -> None:
+    text = """
+    import torch
+    from torch import nn
+
+    class Part(nn.Module):
+        def __init__(self, owner):
+            super().__init__()
+            self.owner = owner
+            self.linear = nn.Linear(2, 2)
+            self.modules = nn.ModuleList([self.linear])
+            self.parameters = 3
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = Part(self)
+
+    def main():
+        net = Net()
+        optimizer = torch.optim.SGD([net.part.linear.weight], lr=0.1)
+        net.part.linear.weight.sum().backward()
+        optimizer.step()
+
+    main()
+    """
+    record = observe(text)
+    assert [entry.name for entry in record.state] == ["net.part.linear.weight", "net.part.linear.bias"]
+
+
+def test_tensors_that_are_made_anew_in_every_step(observe: Observe) -> None:
+    text = """
+    import torch
+
+    def main():
+        weight = torch.ones(2, requires_grad=True)
+        for _ in range(4):
+            (weight * 2).sum().backward()
+            weight = (weight - 0.25 * weight.grad).detach().requires_grad_()
+
+    main()
+    """
+    (entry,) = observe(text).state
+    assert (entry.name, entry.norm) == ("weight", pytest.approx(0.5 * math.sqrt(2)))  # as the last backward saw it
+
+
 def test_several_roots(observe: Observe) -> None:
     text = """
     import torch
