@@ -15,6 +15,7 @@ from benchmarks.planted_faults import judging
 from benchmarks.planted_faults.catalogue import Fault, faults
 from benchmarks.planted_faults.planting import plant
 from benchmarks.planted_faults.running import judged
+from tests.measure.forking import Forking
 
 
 def main() -> int:
@@ -35,13 +36,16 @@ def main() -> int:
             print(f"# {fault.name}: {fault.wrong}\n{shown(fault)}")
         return 0
     known = judging.known(arguments.state)
-    for fault in chosen:
-        verdict = known.get(fault.name)
-        if verdict is None or arguments.again or (arguments.missed and not verdict.killed):
-            verdict = judged(fault, Limits(steps=arguments.steps))
-            judging.keep(verdict, arguments.state)
-        state = "killed" if verdict.killed else "caught" if verdict.caught else "MISSED"
-        print(f"{state:7} {verdict.seconds:6.1f} s  {fault.name:55} {verdict.planted:32} {_told(verdict)}", flush=True)
+    with Forking() as forking:
+        for fault in chosen:
+            verdict = known.get(fault.name)
+            if verdict is None or arguments.again or (arguments.missed and not verdict.killed):
+                verdict = judged(fault, forking.run, Limits(steps=arguments.steps))
+                judging.keep(verdict, arguments.state)
+            state = "killed" if verdict.killed else "caught" if verdict.caught else "MISSED"
+            print(
+                f"{state:7} {verdict.seconds:6.1f} s  {fault.name:50} {verdict.planted:30} {_told(verdict)}", flush=True
+            )
     verdicts = judging.known(arguments.state)
     # In the order of the catalogue, without faults that it no longer has.
     verdicts = {fault.name: verdicts[fault.name] for fault in faults() if fault.name in verdicts}

@@ -46,10 +46,3 @@ def _(scene: Scene) -> Planted:
     function = scene.function("warp")
     edit = AddDecorator(function, Code("accel.compile"))
     return made_up(scene.rule("AA401"), function, "it runs kernel by kernel", RUNTIME, edit)
-
-
-@fault("compile/other-random-stream", "warped", "NumPy's random numbers become torch's inside the graph")
-def _(scene: Scene) -> Planted:
-    function = scene.function("shift")
-    edit = AddDecorator(function, Code("accel.compile"))
-    return made_up(scene.rule("AA401"), function, "it runs kernel by kernel", RUNTIME, edit)

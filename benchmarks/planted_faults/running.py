@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,8 +13,7 @@ from pathlib import Path
 
 from autoaccel.config import Plan
 from autoaccel.config.settings import Settings
-from autoaccel.measure import changes, launching
-from autoaccel.measure.changes import Changes
+from autoaccel.measure import changes
 from autoaccel.measure.observing.record import Record
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits, verify
@@ -27,16 +24,8 @@ from benchmarks.planted_faults import judging
 from benchmarks.planted_faults.catalogue import FIXTURES, Fault
 from benchmarks.planted_faults.planting import UnplantableError, plant
 
-_PROJECT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {
-    "PYTHONPATH": str(_PROJECT / "tests" / "standins"),
-    "OMP_NUM_THREADS": "1",
-    "CUDA_VISIBLE_DEVICES": "",
-    "MPLBACKEND": "Agg",
-    "STANDIN_SAMPLES": "256",
-    "STANDIN_TEST_SAMPLES": "100",
-}
-_TIMEOUT = 60.0  # s without a step
+Runner = Callable[[Request, Mapping[str, str], Path], Record]
+"""Makes one run in a folder; the mapping is put on top of the environment."""
 
 
 @dataclass(slots=True)
@@ -58,14 +47,13 @@ class _Plantation:
         return altered
 
 
-def judged(fault: Fault, limits: Limits | None = None, tell: Callable[[str], None] = lambda _: None) -> judging.Verdict:
+def judged(fault: Fault, runner: Runner, limits: Limits | None = None) -> judging.Verdict:
     """Verify a copy of the fault's script with the fault in it."""
     plantation = _Plantation(fault)
     began = time.monotonic()
     with copied(fault.path) as script:
         try:
-            report, _ = verify_in(script, fault.arguments, plantation, limits, tell)
-            answer: Report | str = report
+            answer: Report | str = _verified(script, fault.arguments, plantation, runner, limits)
         except CannotVerifyError as error:
             answer = f"no answer: {error}"
     seconds = round(time.monotonic() - began, 1)
@@ -103,22 +91,16 @@ def copied(script: Path) -> Iterator[Path]:
         yield Path(folder) / script.name
 
 
-def verify_in(
+def _verified(
     script: Path,
     arguments: tuple[str, ...],
-    alter: Callable[[Analysis], Analysis] | None,
+    alter: Callable[[Analysis], Analysis],
+    runner: Runner,
     limits: Limits | None,
-    tell: Callable[[str], None],
-) -> tuple[Report, Changes]:
+) -> Report:
     """`autoaccel verify` in the script's folder. Raises `CannotVerifyError`."""
     folder = script.parent.resolve()
     request = Request(script.name, arguments, root=str(folder))
-    variables = {**os.environ, **ENVIRONMENT}
-
-    def runner(asked: Request, environment: Mapping[str, str]) -> Record:
-        return launching.observe(
-            asked, python=sys.executable, environment={**variables, **environment}, folder=folder, timeout=_TIMEOUT
-        )
-
     find = functools.partial(changes.find, plan=Plan(Settings()), alter=alter)
-    return verify(request, find, runner, limits=limits, tell=tell)
+    report, _ = verify(request, find, lambda asked, environment: runner(asked, environment, folder), limits=limits)
+    return report
