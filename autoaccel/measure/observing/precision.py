@@ -14,9 +14,10 @@ from typing import Any
 import torch
 
 from autoaccel import runtime
-from autoaccel.runtime.amp import Scaler
+from autoaccel.runtime.amp import Scaler, _has_gradients
 
 CLIPPED_SCALED = "gradients were clipped while they were scaled"
+NEVER_SCALED = "a scaler stepped an optimizer before any loss was scaled"
 CROSS_ENTROPY_INSIDE = "binary cross-entropy of probabilities ran inside an autocast region"
 
 Mark = Callable[[str], None]
@@ -48,7 +49,7 @@ def install(mark: Mark) -> None:
     _count_regions()
     _count_exemptions()
     _watch_cross_entropy(mark)
-    scaled = _scaled_gradients()
+    scaled = _scaled_gradients(mark)
     for module in (torch.nn.utils, torch.nn.utils.clip_grad):
         for name in _CLIPPING:
             if hasattr(module, name):
@@ -97,7 +98,7 @@ def _watch_cross_entropy(mark: Mark) -> None:
     vars(torch.nn.functional)["binary_cross_entropy"] = watched
 
 
-def _scaled_gradients() -> weakref.WeakSet[torch.optim.Optimizer]:
+def _scaled_gradients(mark: Mark) -> weakref.WeakSet[torch.optim.Optimizer]:
     """The optimizers whose gradients are scaled at this moment; kept up to date by what is done with scalers."""
     scaled: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
     scale, unscale, step = Scaler.scale, Scaler.unscale_, Scaler.step
@@ -116,6 +117,8 @@ def _scaled_gradients() -> weakref.WeakSet[torch.optim.Optimizer]:
 
     @functools.wraps(step)
     def noting_step(self: Scaler, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
+        if self.is_enabled() and self._scale is None and _has_gradients(optimizer):
+            mark(NEVER_SCALED)
         result = step(self, optimizer, *args, **kwargs)
         scaled.discard(optimizer)
         return result

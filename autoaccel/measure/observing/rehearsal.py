@@ -18,6 +18,7 @@ from torch.utils import data
 
 from autoaccel.measure import rehearsals
 from autoaccel.measure.observing import moving, precision
+from autoaccel.measure.observing.marks import BACKWARD_IN_AUTOCAST, STEP_IN_AUTOCAST
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS
 from autoaccel.runtime import compiling, prefetching
@@ -31,6 +32,8 @@ def install(observation: Observation) -> None:
     """Rehearse what the request asks for, from now on."""
     os.environ.update(rehearsals.environment(observation.request.rehearse))
     precision.install(observation.mark)
+    observation.events.before_backward.append(lambda _: _mark_inside(observation, BACKWARD_IN_AUTOCAST))
+    observation.events.before_step.append(lambda _: _mark_inside(observation, STEP_IN_AUTOCAST))
     if SCALER in observation.request.rehearse:
         _vary_scale()
     if WORKERS in observation.request.rehearse:
@@ -45,6 +48,11 @@ def install(observation: Observation) -> None:
 def depth() -> int:
     """How many autocast regions of the runtime are open; those inside compiled code are not counted."""
     return precision.Region.open
+
+
+def _mark_inside(observation: Observation, phrase: str) -> None:
+    if depth():
+        observation.mark(phrase)
 
 
 def _draw_missing_seeds() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from autoaccel import runtime as accel
 from autoaccel.measure import rehearsals
-from autoaccel.measure.observing import drawing, moving, precision, rehearsal
+from autoaccel.measure.observing import drawing, marks, moving, precision, rehearsal
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, REHEARSALS, SCALER, WORKERS, Request
@@ -269,21 +270,21 @@ def faulty_loop(
 
 
 @pytest.mark.parametrize(
-    ("fault", "marks"),
+    ("fault", "marked"),
     [
         ("a backward is not scaled", {}),
         ("unscaled at every micro-batch", {}),
         ("not unscaled before clipping", {precision.CLIPPED_SCALED: 4}),
     ],
 )
-def test_wrong_scaling_shows(rehearse: Callable[..., Observation], fault: str, marks: dict[str, int]) -> None:
+def test_wrong_scaling_shows(rehearse: Callable[..., Observation], fault: str, marked: dict[str, int]) -> None:
     plain = trained(faulty_loop("none"))
     assert trained(faulty_loop(fault)) == plain, "without scaling the mistake does nothing"
     observation = rehearse(SCALER)
     assert trained(faulty_loop("none")) == plain
     assert marks_of(observation) == {}
     assert trained(faulty_loop(fault)) != plain
-    assert marks_of(observation) == marks
+    assert marks_of(observation) == marked
 
 
 def test_an_update_between_micro_batches_shows(rehearse: Callable[..., Observation]) -> None:
@@ -320,6 +321,29 @@ def test_regions_are_counted(rehearse: Callable[..., Observation]) -> None:
     with pytest.raises(KeyError), accel.autocast("cpu"):
         raise KeyError
     assert rehearsal.depth() == 0
+
+
+def test_what_trains_inside_a_region_is_marked(rehearse: Callable[..., Observation]) -> None:
+    observation = rehearse(SCALER)
+    for depth in (0, 1):
+        with accel.autocast("cpu") if depth else contextlib.nullcontext():
+            observation.events.before_backward[-1]([])
+            observation.events.before_step[-1](torch.optim.SGD([torch.ones(1)], 0.1))
+        assert len(marks_of(observation)) == 2 * depth
+    assert set(marks_of(observation)) == {marks.BACKWARD_IN_AUTOCAST, marks.STEP_IN_AUTOCAST}
+
+
+def test_scalers_that_never_scale_are_marked(rehearse: Callable[..., Observation]) -> None:
+    observation = rehearse(SCALER)
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = accel.grad_scaler(optimizer)
+    scaler.step(optimizer)  # nothing to step with
+    assert marks_of(observation) == {}
+    model(torch.randn(4, 6)).sum().backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert marks_of(observation) == {precision.NEVER_SCALED: 1}
 
 
 def test_cross_entropy_of_probabilities_inside_a_region_is_marked(rehearse: Callable[..., Observation]) -> None:
