@@ -33,7 +33,7 @@ _NAMES = {
 _MEANINGS = {
     "loader": "waits for the next batch",
     "transfer": "copies data to the device",
-    "launch": "calls operators, beside what they compute",
+    "launch": "goes into starting operators, not into what they compute",
     "compute": "computes forwards and backwards",
     "optimizer": "updates parameters",
     "sync": "waits for results of the device",

@@ -34,6 +34,8 @@ STEP = MARK + "step"
 
 # What is between operators is launching up to so many times what tiny ones take; the rest is the script's own Python.
 _IN_MODEL, _IN_BODY = 4.0, 1.5
+# As CUDA and XPU name copies.
+_TO_DEVICE, _TO_HOST = ("HtoD", "M2D"), ("DtoH", "D2M")
 _WAITS = ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize")
 
 Shares: TypeAlias = "dict[str, float]"
@@ -318,11 +320,11 @@ def _work(trace: Trace, *, copies: bool) -> list[Span]:
 
 def _is_copy(span: Span) -> bool:
     """Whether it moves data between host and device; copies on the device are work like any other."""
-    return span.name.startswith("Memcpy") and not any(way in span.name for way in ("DtoD", "D2D"))
+    return span.name.startswith("Memcpy") and any(way in span.name for way in (*_TO_DEVICE, *_TO_HOST))
 
 
 def _to_device(span: Span) -> bool:
-    return any(way in span.name for way in ("HtoD", "M2D", "H2D"))
+    return any(way in span.name for way in _TO_DEVICE)
 
 
 class _Regions:

@@ -13,8 +13,9 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from autoaccel.measure import launching
-from autoaccel.measure.observing import attribution, regions, sampling
+from autoaccel.measure.observing import attribution, profiling, regions, sampling
 from autoaccel.measure.observing.attribution import Calibration, Costs, Shares, Step, Timing, Trace
+from autoaccel.measure.observing.profiling import Block
 from autoaccel.measure.observing.record import Profile, Record
 from autoaccel.measure.observing.regions import Regions
 from autoaccel.measure.observing.request import Request
@@ -250,6 +251,16 @@ def test_the_profilers_own_time_is_taken_from_the_host() -> None:
     assert distortion == pytest.approx(0.25)
 
 
+def test_blocks_on_a_device_are_put_together(tmp_path: Path) -> None:
+    found = trace(region("loader", 0, 40), region("forward", 40, 100), launch(50, 5), kernel(60, 100, 5))
+    timed = Block(2, 0.0, timed=[Step({"body": 0.000_1})] * 2)
+    evaluating = Block(1, 0.0, evaluated=[(0.000_090, 0.000_100)])
+    profile = profiling.on_device([timed, evaluating], [(found, Block(1, 0.0)), (found, evaluating)])
+    assert profile.shares == pytest.approx({"loader": 0.4, "launch": 0.2, "compute": 0.35, "evaluation": 0.05})
+    assert (profile.seconds, profile.steps) == (0.000_1, 2)
+    assert profile.uncertainty == pytest.approx(0.05)
+
+
 # Regions and samples.
 
 
@@ -432,7 +443,7 @@ for epoch in range(1000):
 """,
 }
 # Rounds enough for an answer, not for a good one.
-STEPS = {"loader": 40, "launch": None, "compute": 40, "optimizer": 30, "evaluation": 40}
+STEPS = {"loader": 40, "launch": 400, "compute": 40, "optimizer": 30, "evaluation": 40}
 
 
 def _run(folder: Path, text: str, run: Any, steps: int | None) -> Record:
@@ -451,6 +462,15 @@ def test_what_binds_a_script(binds: str, tmp_path: Path, forking: Forking) -> No
     assert max(shares, key=shares.__getitem__) == binds, shares
     assert sum(shares.values()) == pytest.approx(1, abs=0.01)
     assert record == Record.from_json(record.to_json())
+
+
+@pytest.mark.slow
+def test_backwards_are_steps_where_there_is_no_optimizer(tmp_path: Path, forking: Forking) -> None:
+    text = SCRIPTS["compute"].replace("optimizer.step()", "").replace("optimizer.zero_grad()", "")
+    text = text.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "")
+    record = _run(tmp_path, text, forking.run, 20)
+    assert record.profile is not None, record
+    assert record.profile.shares["compute"] > 0.5
 
 
 @pytest.mark.slow
