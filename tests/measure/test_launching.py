@@ -287,13 +287,15 @@ def test_interrupted(folder: Path, everybody: bool) -> None:
 @pytest.mark.parametrize("act", [OBSERVES, PAUSES.strip()], ids=["running", "paused"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_outlives_a_killed_tool(folder: Path, act: str, number: int) -> None:
-    request(folder, LEAVES_PROCESSES + "time.sleep(60)")
+    creates = "open('created', 'w').close()\nexchange.written.write_text('[\"file\", \"%s/created\"]' % os.getcwd())\n"
+    request(folder, creates + LEAVES_PROCESSES + "time.sleep(60)")
     with tool(folder, act) as process:
         wait_until((folder / ("left.txt" if act == OBSERVES else "paused")).exists)
         os.kill(process.pid, number)
         process.wait()
         wait_until(lambda: not any(map(alive, left(folder))))
         wait_until(lambda: not list((folder.parent / "temporary").iterdir()))
+        assert not (folder / "created").exists()
 
 
 TURNS = """
