@@ -100,18 +100,22 @@ class Observation:
         if self.here:
             if not self._ending.acquire(blocking=False):
                 threading.Event().wait()  # another thread is about to end the process
-            _undisturbed()
             try:
-                self.exchange.write_result(self.record(ending, failure).to_json())
-            except BaseException as error:
-                message = f"the record could not be written: {type(error).__name__}: {error}"
-                problem = Failure("died", message, traceback=traceback.format_exc())
-                self.exchange.write_result(Record(FAILED, problem).to_json())
-            finally:
+                _undisturbed()
+                self._write(ending, failure)
                 children.end_all()
-        else:
-            printing.flush()
+            finally:
+                _exit(0 if failure is None else 1)  # whatever was raised: nothing of the script goes on
+        printing.flush()
         _exit(0 if failure is None else 1)
+
+    def _write(self, ending: str, failure: Failure | None) -> None:
+        try:
+            text = self.record(ending, failure).to_json()
+        except BaseException as error:
+            message = f"the record could not be written: {type(error).__name__}: {error}"
+            text = Record(FAILED, Failure("died", message, traceback=traceback.format_exc())).to_json()
+        self.exchange.write_result(text)
 
     def record(self, ending: str, failure: Failure | None = None) -> Record:
         """What was seen up to now."""
@@ -136,5 +140,8 @@ def _undisturbed() -> None:
     sys.setrecursionlimit(sys.getrecursionlimit() + 1000)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    if hasattr(signal, "SIGCHLD") and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # loaders raise when a worker dies, also through other threads
+    if threading.current_thread() is threading.main_thread():
+        # loaders raise when a worker dies, and what the main thread blocks reaches it through another thread
+        for number in signal.valid_signals():
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_IGN)

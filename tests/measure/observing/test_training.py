@@ -68,6 +68,7 @@ def test_the_same_run_twice_is_the_same(observe: Observe) -> None:
         "import threading\ndef work():\n    EPOCH\nthread = threading.Thread(target=work)\nthread.start()\n",
         "import time, threading\nthreading.Thread(target=lambda: time.sleep(60)).start()\nfor _ in [0]:\n    EPOCH\n",
         "import sys\ntry:\n    for _ in [0]:\n        EPOCH\nexcept SystemExit:\n    print('caught')\n",
+        "loader = DataLoader(data, batch_size=4, num_workers=2)\nfor _ in [0]:\n    EPOCH\n",
         "from tqdm import tqdm\nloader = tqdm(loader)\nfor _ in [0]:\n    EPOCH\n",
         "import signal\nsignal.signal(signal.SIGALRM, lambda *_: 1 / 0)\nsignal.alarm(1)\nfor _ in [0]:\n    EPOCH\n",
     ],
