@@ -12,24 +12,27 @@ from autoaccel.measure.observing.record import Loss
 
 
 class Losses:
-    """The roots of all backwards. What is on an accelerator is read at the end: the script runs on unhindered."""
+    """The roots of all backwards. Single numbers are read at the end, so that no accelerator is waited for."""
 
     def __init__(self) -> None:
-        self._roots: list[tuple[Tensor, int]] = []
+        self._found: list[Loss | tuple[Tensor, int]] = []
 
     def install(self, observation: Observation) -> None:
         self._events = observation.events
         observation.events.before_backward.append(self._keep)
 
     def contribute(self) -> dict[str, Any]:
-        return {"losses": tuple(_spelled(root, step) for root, step in self._roots)}
+        return {"losses": tuple(each if isinstance(each, Loss) else _number(*each) for each in self._found)}
 
     def _keep(self, roots: list[Tensor]) -> None:
-        self._roots += [(root.detach().clone(), self._events.steps) for root in roots]
+        step = self._events.steps
+        for root in roots:
+            if root.numel() == 1 and not root.is_complex():
+                self._found.append((root.detach().clone(), step))
+            else:
+                self._found.append(Loss(digest_of(root), None, step))
 
 
-def _spelled(root: Tensor, step: int) -> Loss:
-    if root.numel() == 1 and not root.is_complex():
-        value = float(root)
-        return Loss(value.hex(), value, step)
-    return Loss(digest_of(root), None, step)
+def _number(root: Tensor, step: int) -> Loss:
+    value = float(root)
+    return Loss(value.hex(), value, step)

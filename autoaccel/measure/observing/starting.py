@@ -24,7 +24,7 @@ def start(request_file: str, result_file: str, *pipes: str, began: float) -> NoR
     if hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGUSR2, all_threads=False)  # where a script hangs, for the one who started it
     request = Request.from_json(Path(request_file).read_text(encoding="utf-8"))
-    observation = Observation(request, Exchange.of(result_file), began - age_before(began))
+    observation = Observation(request, Exchange.of(os.path.abspath(result_file)), began - age_before(began))
     begin(observation, tuple(map(int, pipes)))
 
 

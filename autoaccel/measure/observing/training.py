@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from types import FrameType
@@ -31,6 +32,7 @@ class Training:
         self.first_step: float | None = None
         self._known: dict[int, Optimizer] = {}
         self._nesting = _Nesting()
+        self._going_backward: set[threading.Thread] = set()
 
     def install(self, observation: Observation) -> None:
         self._observation = observation
@@ -47,10 +49,17 @@ class Training:
     def _hook_backward(self) -> None:
         @around(torch.autograd, "backward")
         def backward(plain: Callable[..., None], tensors: Any, *args: Any, **kwargs: Any) -> None:
+            thread = threading.current_thread()
+            if thread in self._going_backward or isinstance(thread, threading._DummyThread):  # noqa: SLF001
+                return plain(tensors, *args, **kwargs)  # inside a backward, as checkpointing does
             roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
             self._before_backward(roots)
-            plain(roots, *args, **kwargs)
-            self._after_backward()
+            self._going_backward.add(thread)
+            try:
+                plain(roots, *args, **kwargs)
+            finally:
+                self._going_backward.discard(thread)
+            return self._after_backward()
 
     def _before_backward(self, roots: list[Tensor]) -> None:
         steps = self._observation.request.steps

@@ -299,6 +299,18 @@ def test_several_roots(observe: Observe) -> None:
     assert [loss.step for loss in record.losses] == [0, 0, 1]
 
 
+def test_a_backward_inside_a_backward_is_no_loss(observe: Observe) -> None:
+    text = """
+    import torch
+    from torch.utils.checkpoint import checkpoint
+    weight = torch.ones(3, requires_grad=True)
+    for _ in range(2):
+        checkpoint(torch.exp, weight, use_reentrant=True).sum().backward()
+    """
+    record = observe(text)
+    assert (record.backwards, len(record.losses)) == (2, 2)
+
+
 def test_marks(observe: Observe) -> None:
     text = (
         SETUP
