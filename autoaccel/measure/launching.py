@@ -62,7 +62,7 @@ class Started:
             for_commands, self.commands = os.pipe()
             self.events, for_events = os.pipe()
             pipes = [for_commands, for_events]
-        whole = {**_environment(exchange.folder / "imports"), **environment, keeper.MARK: self._run}
+        whole = _environment(environment, exchange.folder / "imports") | {keeper.MARK: self._run}
         try:
             with exchange.stdout.open("ab") as stdout, exchange.stderr.open("ab") as stderr:
                 self.began = time.monotonic()
@@ -248,19 +248,14 @@ def _without_record(run: Started, request: Request, hung_for: float | None) -> R
     return Record(ending=FAILED, failure=failure, steps=steps, seconds=time.monotonic() - run.began)
 
 
-def _environment(imports: Path) -> dict[str, str]:
-    """What every run gets: the same hashes each time, no window, nothing that waits for a user."""
-    environment = dict(os.environ)
+def _environment(overrides: Mapping[str, str], imports: Path) -> dict[str, str]:
+    """What a run gets: the same hashes each time, no window, nothing that waits for a user."""
+    always = {"PYTHONHASHSEED": "0", "PYTHONFAULTHANDLER": "1", "MPLBACKEND": "Agg"}
+    # Trials are not worth a record in somebody's account.
+    environment = {"WANDB_MODE": "disabled", **os.environ, **always, **overrides}
     environment.pop("PYTHONINSPECT", None)
     paths = [str(imports), *filter(None, [environment.get("PYTHONPATH")])]
-    # Trials are not worth a record in somebody's account.
-    environment.setdefault("WANDB_MODE", "disabled")
-    return environment | {
-        "PYTHONPATH": os.pathsep.join(paths),
-        "PYTHONHASHSEED": "0",
-        "PYTHONFAULTHANDLER": "1",
-        "MPLBACKEND": "Agg",
-    }
+    return environment | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _importable(imports: Path) -> Path:

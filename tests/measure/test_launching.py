@@ -140,6 +140,15 @@ def test_surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
+def test_a_path_for_the_script_does_not_hide_the_tool(folder: Path) -> None:
+    text = """
+    import subprocess, sys
+    find = "import autoaccel, os; print(os.environ['PYTHONPATH'].split(os.pathsep)[1:])"
+    record["printed"] = (subprocess.run([sys.executable, "-P", "-c", find], capture_output=True, text=True).stdout,)
+    """
+    assert observe(folder, text, PYTHONPATH="elsewhere").printed == ("['elsewhere']\n",)
+
+
 def test_steps_are_told_while_they_are_made(folder: Path) -> None:
     seen: list[int] = []
     observe(folder, "import time\nfor step in (1, 2, 30):\n    beat(step)\n    time.sleep(0.3)", on_steps=seen.append)
