@@ -36,10 +36,16 @@ def locate(program: Program) -> Path:
             raise ProgramError(f"{path}: is a folder; give a script")
         if not path.is_file():
             raise ProgramError(f"{path}: no such file")
-        sys.path[0] = str(Path(os.path.realpath(path)).parent)
+        _lead(Path(os.path.realpath(path)).parent)
         return path
-    sys.path[0] = str(Path.cwd())
+    _lead(Path.cwd())
     return Path(_module_spec(program.name).origin or "")
+
+
+def _lead(folder: Path) -> None:
+    """Put a folder first on `sys.path`, in the place of this tool's, unless `python -P` said that none shall be."""
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = str(folder)
 
 
 def run(program: Program, path: Path, rewriter: Rewriter) -> int:

@@ -117,6 +117,12 @@ def test_everything_else_is_as_with_python(run: Run) -> None:
     ]
 
 
+def test_a_safe_path_stays_safe(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    write(train="import sys, os\nprint(os.getcwd() in sys.path, sys.path[0] in os.environ['PYTHONPATH'])\n")
+    assert run("train.py").stdout == "False True\n"
+
+
 def test_a_module(run: Run) -> None:
     ending = (
         "\nimport sys, os\ntrain(0)\nprint(os.path.relpath(sys.argv[0]), sys.argv[1:], __spec__.name, __package__)\n"
