@@ -87,8 +87,8 @@ def _log(level: str, message: str) -> None:
         handler.setFormatter(logging.Formatter("autoaccel: %(message)s"))
         _logger.addHandler(handler)
         _logger.propagate = False  # a program that configures logging must not see every line twice
-    numeric = logging.getLevelNamesMapping().get(level)
-    if numeric is None:
+    numeric = logging.getLevelName(level)  # of a name it is the number; a table of them comes with Python 3.11
+    if not isinstance(numeric, int):
         warn_once(f"AUTOACCEL_LOG={level.lower()!r} is not a level of logging: taken as info")
         numeric = logging.INFO
     _logger.setLevel(numeric)
