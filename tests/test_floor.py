@@ -54,7 +54,9 @@ def test_only_torch_is_needed() -> None:
 
 def test_python_3_10_has_what_is_used() -> None:
     files = [str(path) for path in needed() if str(path.relative_to(REPOSITORY)) not in NEWER]
-    command = [sys.executable, "-m", "vermin", "-t=3.10-", "--violations", "--no-tips", "--eval-annotations", *files]
+    program = "import vermin; vermin.main()"
+    options = ["-t=3.10-", "--violations", "--no-tips", "--eval-annotations"]
+    command = [sys.executable, "-c", program, *options, *files]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert "Minimum required versions: 3." in done.stdout
