@@ -38,7 +38,7 @@ class Loaders:
         self._hashed = hashed
         self._passes: list[Iteration] = []
         self._under_way: weakref.WeakKeyDictionary[Any, Iteration] = weakref.WeakKeyDictionary()
-        self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._loaders = 0
 
     def install(self, observation: Observation) -> None:
@@ -69,12 +69,18 @@ class Loaders:
                 self._begin(iterator, loader)
 
     def _begin(self, iterator: Any, loader: Any) -> None:
-        if loader not in self._numbers:
-            self._numbers[loader] = self._loaders
-            self._loaders += 1
-        begun = Iteration(self._numbers[loader], _length(loader), int(loader.num_workers))
+        begun = Iteration(self._number(loader), _length(loader), int(loader.num_workers))
         self._under_way[iterator] = begun
         self._passes.append(begun)
+
+    def _number(self, loader: Any) -> int:
+        """By identity: a loader may be equal to another, and not be hashable."""
+        reference, number = self._known.get(id(loader), (None, -1))
+        if reference is None or reference() is not loader:
+            number = self._loaders
+            self._loaders += 1
+            self._known[id(loader)] = weakref.ref(loader), number
+        return number
 
     def _hook_batches(self) -> None:
         limit = self._observation.request.pass_batches

@@ -68,8 +68,8 @@ class Names:
 
     def _add(self, value: Any, name: str, tensors: Collection[int], depth: int) -> None:
         # what torch.compile returns stands for the module that it was given
-        value = getattr(value, "_orig_mod", value) if isinstance(value, nn.Module) else value
-        kind = type(value)
+        value = getattr(value, "_orig_mod", value) if issubclass(type(value), nn.Module) else value
+        kind = type(value)  # of a proxy, its own: asked by `isinstance`, it may import what it stands for
         if issubclass(kind, _KINDS) or (issubclass(kind, Tensor) and id(value) in tensors):
             if id(value) not in self.given and name not in self._taken:
                 self.give(value, name)
