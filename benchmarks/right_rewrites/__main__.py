@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from pathlib import Path
 
 from benchmarks.right_rewrites.cases import cases
 from benchmarks.right_rewrites.reporting import page
 from benchmarks.right_rewrites.verifying import keep, known, verified
+from tests.measure.forking import Forking
 
 
 def main() -> int:
@@ -19,6 +21,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="verify again what has a verdict already")
     parser.add_argument("--open", action="store_true", help="verify again what did not end with the verdict `same`")
     parser.add_argument("--report", type=Path, metavar="FILE", help="all verdicts so far, in Markdown")
+    parser.add_argument("--forks", action="store_true", help="fork runs from a process that has torch: faster")
     parser.add_argument("--list", action="store_true", help="only list the cases")
     arguments = parser.parse_args()
     chosen = cases(tuple(arguments.only))
@@ -26,13 +29,14 @@ def main() -> int:
         print(*(each.key for each in chosen), sep="\n")
         return 0
     before = known(arguments.state)
-    for case in chosen:
-        verdict = before.get(case.key)
-        if verdict is None or arguments.again or (arguments.open and verdict.status not in ("same", "nothing")):
-            verdict = verified(case, arguments.corpus)
-            keep(verdict, arguments.state)
-        counts = ", ".join(f"{number} {what}" for what, number in verdict.counts)
-        print(f"{verdict.status:10} {verdict.seconds:6.1f} s  {case.key:80} {counts} {verdict.said}", flush=True)
+    with Forking() if arguments.forks else contextlib.nullcontext() as forking:
+        for case in chosen:
+            verdict = before.get(case.key)
+            if verdict is None or arguments.again or (arguments.open and verdict.status not in ("same", "nothing")):
+                verdict = verified(case, arguments.corpus, None if forking is None else forking.run)
+                keep(verdict, arguments.state)
+            counts = ", ".join(f"{number} {what}" for what, number in verdict.counts)
+            print(f"{verdict.status:10} {verdict.seconds:6.1f} s  {case.key:80} {counts} {verdict.said}", flush=True)
     found = known(arguments.state)
     verdicts = [found[case.key] for case in cases() if case.key in found]
     counted = [each for each in verdicts if each.counted]

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoaccel.config.selection import Selection
+from autoaccel.config.settings import Settings
 from benchmarks.public_scripts import manifest
 from benchmarks.public_scripts.manifest import Run
 from benchmarks.public_scripts.running import PROJECT, environment, limited, workspace
@@ -18,13 +20,31 @@ from benchmarks.public_scripts.running import PROJECT, environment, limited, wor
 _FIXTURES = PROJECT / "fixtures" / "scripts"
 _OWN = PROJECT / "benchmarks" / "planted_faults" / "scripts"
 
-# Parts of a rewrite that users ask for.
-SELECTIONS: dict[str, tuple[str, ...]] = {
-    "all rules": (),
-    "exact": ("--tier", "exact"),
-    "AA301": ("--select", "AA301"),
-    "AA401": ("--select", "AA401"),
-    "AA201, AA202": ("--select", "AA201", "--select", "AA202", "--select", "AA103"),
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a rewrite that users ask for."""
+
+    select: tuple[str, ...] = ()
+    """Rules; none are all."""
+    tier: str = "numerics"
+
+    @property
+    def options(self) -> list[str]:
+        """On the command line."""
+        return ["--tier", self.tier, *(word for code in self.select for word in ("--select", code))]
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(selections=(Selection(self.select),) if self.select else (), tier=self.tier)
+
+
+PARTS = {
+    "all rules": Part(),
+    "exact": Part(tier="exact"),
+    "AA301": Part(("AA301",)),
+    "AA401": Part(("AA401",)),
+    "AA103, AA201, AA202": Part(("AA103", "AA201", "AA202")),
 }
 
 
@@ -47,13 +67,13 @@ class Case:
     """One verification. `public` is how a public script is run; else `path` is a script of this repository."""
 
     name: str
-    selection: str
+    part: str
     path: Path | None = None
     public: Run | None = None
 
     @property
     def key(self) -> str:
-        return f"{self.name} | {self.selection}"
+        return f"{self.name} | {self.part}"
 
     @contextlib.contextmanager
     def prepared(self, corpus: Path | None) -> Iterator[Prepared]:
@@ -103,12 +123,7 @@ def cases(only: tuple[str, ...] = ()) -> list[Case]:
     found = [
         *(Case(name, "all rules", path) for name, path in own),
         *(Case(each.name, "all rules", public=each) for each in public),
-        *(
-            Case(name, selection, path)
-            for name, path in own[: len(fixtures)]
-            for selection in SELECTIONS
-            if selection != "all rules"
-        ),
+        *(Case(name, part, path) for name, path in own[: len(fixtures)] for part in PARTS if part != "all rules"),
     ]
     return [each for each in found if not only or any(text in each.key for text in only)]
 

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from autoaccel.config import Plan
+from autoaccel.measure import changes
+from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.request import Request
+from autoaccel.measure.rewriter import project_root
+from autoaccel.measure.verifying.procedure import CannotVerifyError, verify
+from autoaccel.reports import verification
 from benchmarks.public_scripts.running import PROJECT, limited
-from benchmarks.right_rewrites.cases import SELECTIONS, Case, UnpreparedError
+from benchmarks.right_rewrites.cases import PARTS, Case, Prepared, UnpreparedError
 
 _TIMEOUT = 300.0
+
+Runner = Callable[[Request, Mapping[str, str], Path], Record]
+"""Makes one run in a folder; the mapping is put on top of the environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +46,8 @@ class Verdict:
     runs: int = 0
     reasons: tuple[str, ...] = ()
     """What was said of changes that passed."""
+    forked: bool = False
+    """Whether runs were forks of a process that has torch, and not commands of their own."""
 
     @property
     def counted(self) -> bool:
@@ -44,24 +59,57 @@ class Verdict:
         return self.status == "different"
 
 
-def verified(case: Case, corpus: Path | None) -> Verdict:
-    """Run the command in a copy of the script's folder."""
+def verified(case: Case, corpus: Path | None, runner: Runner | None = None) -> Verdict:
+    """Verify a copy of the script: by the command or, with a runner, by what the command calls."""
     try:
         with case.prepared(corpus) as prepared:
-            report = prepared.folder / ".verify.json"
-            command = [sys.executable, "-m", "autoaccel", "verify", "--isolated", "--json", str(report)]
-            command += [*SELECTIONS[case.selection], prepared.script, "--", *prepared.arguments]
-            path = os.pathsep.join([prepared.environment["PYTHONPATH"], str(PROJECT / "codemods")])
-            began = time.monotonic()
-            status, out, err = limited(command, prepared.folder, {**prepared.environment, "PYTHONPATH": path}, _TIMEOUT)
-            seconds = round(time.monotonic() - began, 1)
-            content = json.loads(report.read_text(encoding="utf-8")) if report.exists() else None
+            # A search path of its own takes a process of its own.
+            if runner is None or (case.public is not None and "PYTHONPATH" in case.public.environment):
+                return _by_command(case, prepared)
+            return _by(runner, case, prepared)
     except UnpreparedError as error:
         return Verdict(case.key, "unprepared", 0.0, str(error))
+
+
+def _by_command(case: Case, prepared: Prepared) -> Verdict:
+    report = prepared.folder / ".verify.json"
+    command = [sys.executable, "-m", "autoaccel", "verify", "--isolated", "--json", str(report)]
+    command += [*PARTS[case.part].options, prepared.script, "--", *prepared.arguments]
+    path = os.pathsep.join([prepared.environment["PYTHONPATH"], str(PROJECT / "codemods")])
+    began = time.monotonic()
+    status, out, err = limited(command, prepared.folder, {**prepared.environment, "PYTHONPATH": path}, _TIMEOUT)
+    seconds = round(time.monotonic() - began, 1)
     if status is None:
         return Verdict(case.key, "crashed", seconds, f"still running after {_TIMEOUT:.0f} s")
-    if content is None:
+    if not report.exists():
         return Verdict(case.key, "crashed", seconds, (err.strip().splitlines() or out.splitlines() or [""])[-1])
+    return _verdict(case, json.loads(report.read_text(encoding="utf-8")), seconds)
+
+
+def _by(runner: Runner, case: Case, prepared: Prepared) -> Verdict:
+    folder = prepared.folder.resolve()
+    root = project_root((folder / prepared.script).parent)
+    request = Request(prepared.script, prepared.arguments, root=str(root))
+    plan = Plan(PARTS[case.part].settings)
+    untouched = set(folder.rglob("*"))
+
+    def run(asked: Request, environment: Mapping[str, str]) -> Record:
+        record = runner(asked, {**prepared.environment, **environment}, folder)
+        for path in set(folder.rglob("*")) - untouched:
+            if path.is_file():
+                path.unlink()
+        return record
+
+    began = time.monotonic()
+    try:
+        found, _ = verify(request, functools.partial(changes.find, plan=plan), run)
+        content = json.loads(verification.to_json(found))
+    except CannotVerifyError as error:
+        content = json.loads(verification.failure_to_json(prepared.script, str(error)))
+    return replace(_verdict(case, content, round(time.monotonic() - began, 1)), forked=True)
+
+
+def _verdict(case: Case, content: Mapping[str, Any], seconds: float) -> Verdict:
     if content["status"] == "unknown":
         return Verdict(case.key, "unknown", seconds, content["reason"])
     outcomes = content["outcomes"]
