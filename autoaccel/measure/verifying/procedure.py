@@ -31,10 +31,11 @@ from autoaccel.rewriting.finding import Tier
 STEPS = 40
 SEEDS = 8
 """At most; three are enough where the rewritten script is close to the original."""
-PATIENCE = 8.0
-"""Seconds of training after which a run is long enough; a verification makes about ten."""
+PATIENCE = 6.0
+"""Seconds after the first step when a run is long enough; a verification makes about ten."""
 
-_FEWEST_STEPS = 5
+_LOW = (Tier.NUMERICS, Tier.OPT_IN)
+"""Changes that may compute in lower precision."""
 _SHORT_PASS = 3  # batches, where passes are cut short to reach what comes after them
 _CALM = tuple(each for each in REHEARSALS if each != WORKERS)
 _EAGER = tuple(each for each in _CALM if each != COMPILE)
@@ -137,7 +138,7 @@ class _Procedure:
         self._check(first)
         steps, made, notes = self.limits.steps, first.steps or first.backwards, list[str]()
         if first.ending != FINISHED and made < steps:
-            steps = max(made, _FEWEST_STEPS)
+            steps = made
             limit = f"{self.limits.patience or 0:g} s"
             notes.append(f"{counted(steps, 'step')} are as many as are made within {limit}; --steps makes more")
         sound = _sound_steps(first)
@@ -326,7 +327,8 @@ class _Procedure:
         """Run as this machine does what changes numbers or draws other random numbers, under several seeds."""
         candidates = self._inexact(state)
         view = next((each for each in views if any(c.is_reached(each.reached) for c in candidates)), views[0])
-        spreading = _Spreading(self.trials, view, self.limits.seeds, workers=bool(state.random))
+        low = any(each.tier in _LOW for each in candidates)
+        spreading = _Spreading(self.trials, view, self.limits.seeds, low=low, workers=bool(state.random))
         if not candidates:
             return None, view.reference.record
         found = spreading.wrong(state.good)
@@ -348,8 +350,7 @@ class _Procedure:
         return spreading.summary(state.good), spreading.here(state.good)
 
     def _inexact(self, state: _State) -> list[Change]:
-        wanted = (Tier.NUMERICS, Tier.OPT_IN)
-        return [each for each in state.good if each.tier in wanted or each in state.random or each in state.loose]
+        return [each for each in state.good if each.tier in _LOW or each in state.random or each in state.loose]
 
     # -- what is said of a change
 
@@ -379,7 +380,7 @@ class _Procedure:
             return Verdict.PASSED, "within the spread of the original's own runs under one seed", ()
         if change in state.loose:
             return Verdict.PASSED, "bit for bit, but for rounding in captured graphs", ()
-        if change.tier in (Tier.NUMERICS, Tier.OPT_IN) and numerics is not None:
+        if change.tier in _LOW and numerics is not None:
             return Verdict.PASSED, "bit for bit in float32; in low precision within the spread", ()
         return Verdict.PASSED, "bit for bit", ()
 
@@ -387,7 +388,7 @@ class _Procedure:
 class _Spreading:
     """Runs under several seeds, of the original and with some changes, as this machine makes them."""
 
-    def __init__(self, trials: Trials, view: View, most: int, *, workers: bool) -> None:
+    def __init__(self, trials: Trials, view: View, most: int, *, low: bool, workers: bool) -> None:
         self.trials = trials
         self.view = view
         self.most = most
@@ -395,7 +396,7 @@ class _Spreading:
         self.jitter = 0.0
         self.judged: dict[frozenset[Change], spread.Judgement] = {}
         self.environment: dict[str, str] = {"AUTOACCEL_NUM_WORKERS": "2"} if workers else {}
-        if view.reference.record.device == "cpu":
+        if low and view.reference.record.device == "cpu":
             # Otherwise nothing would change on most CPUs.
             self.environment["AUTOACCEL_AMP_DTYPE"] = "bfloat16"
 
@@ -439,7 +440,8 @@ class _Spreading:
         end = None if verdict is None else verdict.end
         if verdict is None or end is None:
             return None
-        what = "in bfloat16" if "AUTOACCEL_AMP_DTYPE" in self.environment else "as on this machine"
+        drawn = "with other random numbers" if "AUTOACCEL_NUM_WORKERS" in self.environment else "as on this machine"
+        what = "in bfloat16" if "AUTOACCEL_AMP_DTYPE" in self.environment else drawn
         return Numerics(verdict.seeds, end.original, end.rewritten, end.spread, what)
 
     def _original(self, number: int) -> Record:

@@ -133,7 +133,9 @@ class World:
         )
 
     def _workers(self, request: Request, calls: frozenset[str]) -> bool:
-        return WORKERS in request.rehearse and "work1" in calls
+        _, environment = self.asked[-1]
+        asked = WORKERS in request.rehearse or "AUTOACCEL_NUM_WORKERS" in environment
+        return asked and "work1" in calls
 
     def _passes(self, request: Request, calls: frozenset[str]) -> tuple:  # type: ignore[type-arg]
         draws = ("torch",) if self.drawing else ()
@@ -251,8 +253,21 @@ def test_but_an_exact_change_has_no_such_excuse(script: Path) -> None:
 def test_a_dataset_that_draws_random_numbers_draws_others_in_workers(script: Path) -> None:
     report = verify(World(script, drawing=True))
     assert report.same
+    assert report.numerics is not None
+    assert report.numerics.what == "in bfloat16"
     assert by_line(report)[6].reason.startswith("other random numbers, equally distributed: pass 1 over loader 1: ")
     assert by_line(report)[1].reason == "bit for bit"
+
+
+def test_only_what_may_compute_in_low_precision_does(script: Path) -> None:
+    script.write_text("slow1()\nload1()\n", encoding="utf-8")
+    world = World(script, drawing=True)
+    report = verify(world)
+    assert report.same
+    assert report.numerics is not None
+    assert report.numerics.what == "with other random numbers"
+    assert {"AUTOACCEL_NUM_WORKERS": "2"} in [environment for _, environment in world.asked]
+    assert not any("AUTOACCEL_AMP_DTYPE" in environment for _, environment in world.asked)
 
 
 def test_one_that_does_not_has_no_excuse(script: Path) -> None:
@@ -313,16 +328,9 @@ def test_slow_scripts_make_fewer_steps_and_all_runs_as_many(script: Path) -> Non
     world = World(script, patience=17)
     report = verify(world)
     assert (report.steps, report.complete) == (17, False)
-    assert report.notes == ("17 steps are as many as are made within 8 s; --steps makes more",)
+    assert report.notes == ("17 steps are as many as are made within 6 s; --steps makes more",)
     assert [request.steps for request, _ in world.asked[1:]] == [17] * (len(world.asked) - 1)
     assert all(request.patience is None for request, _ in world.asked[1:])
-
-
-def test_but_not_fewer_than_a_few(script: Path) -> None:
-    world = World(script, patience=1)
-    report = verify(world)
-    assert report.steps == 5
-    assert [request.steps for request, _ in world.asked[:3]] == [40, 5, 5]
 
 
 def test_a_number_of_steps_that_was_asked_for_is_made(script: Path) -> None:
