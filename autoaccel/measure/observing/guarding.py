@@ -54,6 +54,7 @@ class Guard:
         alone: bool,
     ) -> None:
         self._exchange = exchange
+        self._here = os.path.realpath(os.curdir) + os.sep  # the script may leave it
         self._alone = alone
         """Whether no other run is at work in the same folders."""
         self._main = main
@@ -245,8 +246,8 @@ class Guard:
 
     def _refuse(self, path: str, verb: str, why: str = "was there before the run") -> NoReturn:
         where, lines = callers.in_script(sys._getframe(1))  # noqa: SLF001 - the documented way to see one's callers
-        here = os.path.realpath(os.curdir) + os.sep
-        shown, remedy = (path[len(here) :], "; --scratch runs in a copy") if path.startswith(here) else (path, "")
+        inside = path.startswith(self._here)
+        shown, remedy = (path[len(self._here) :], "; --scratch runs in a copy") if inside else (path, "")
         message = f"would {verb} {shown}, which {why}{remedy}"
         failure = Failure(OVERWRITES, message, where, lines)
         if os.getpid() == self._main and self._stop is not None:

@@ -71,8 +71,9 @@ def content(folder: Path) -> dict[str, str]:
     }
 
 
-def run(folder: Path, text: str, *options: str, alone: bool = True) -> Run:
-    (folder / "train.py").write_text(textwrap.dedent(text))
+def run(folder: Path, text: str, *options: str, alone: bool = True, place: Path | None = None) -> Run:
+    place = place or folder
+    (place / "train.py").write_text(textwrap.dedent(text))
     exchange = Exchange(folder.parent / "exchange")
     exchange.folder.mkdir()
     child = exchange.folder / "child.py"
@@ -80,7 +81,7 @@ def run(folder: Path, text: str, *options: str, alone: bool = True) -> Run:
     exchange.request.write_text("{}")
     done = subprocess.run(
         [sys.executable, str(child), str(exchange.result), *options],
-        cwd=folder, capture_output=True, text=True, check=False, timeout=60,
+        cwd=place, capture_output=True, text=True, check=False, timeout=60,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )  # fmt: skip
     told = next((path for path in (exchange.failure, exchange.result) if path.exists()), None)
@@ -212,10 +213,15 @@ def test_what_a_worker_creates_is_not_older_than_the_run(folder: Path) -> None:
     assert (done.failure, done.output) == (None, ["new.txt"])
 
 
+def test_paths_are_shown_as_from_where_the_run_began(folder: Path) -> None:
+    done = run(folder, "import os\nos.chdir('results')\nopen('best.pt', 'w')")
+    assert done.failure is not None
+    assert done.failure.message.startswith("would overwrite results/best.pt, ")
+
+
 def test_a_file_elsewhere_is_named_in_full(folder: Path) -> None:
-    """A copy of the folder would not help."""
-    (folder.parent / "work").mkdir()
-    done = run(folder, f"import os\nos.chdir('../work')\nopen({str(folder / 'log.txt')!r}, 'w')")
+    """A copy of the working directory would not help."""
+    done = run(folder, f"open({str(folder / 'log.txt')!r}, 'w')", place=folder / "results")
     assert done.failure is not None
     assert done.failure.message == f"would overwrite {folder / 'log.txt'}, which was there before the run"
 
