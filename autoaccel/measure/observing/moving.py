@@ -28,8 +28,8 @@ Mark = Callable[[str], None]
 
 # What a loop may call before it moves a tensor: it converts the same way on every device.
 _CONVERTING = ("float", "double", "int", "long", "bool", "contiguous", "reshape", "flatten")
-# How many batches of a pass are remembered: a loop may move one that it got a little earlier.
-_REMEMBERED = 3
+# How many batches are remembered: a loop may move one that it got a little earlier.
+_REMEMBERED = 16
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Handed:
 
     def forget(self) -> None:
         for stand in self.stands:
-            _stands.pop(_memory(stand.nonsense), None)
+            del _stands[_memory(stand.nonsense)]
 
 
 @dataclass
@@ -85,6 +85,7 @@ class Stand:
 
 # By the memory of what stands in.
 _stands: dict[int, Stand] = {}
+_batches: deque[list[Handed]] = deque()
 _passes: list[Pass] = []
 
 
@@ -93,7 +94,7 @@ class Pass:
 
     def __init__(self) -> None:
         self.parts: dict[int, Part] = {}
-        self._batches: deque[list[Handed]] = deque()
+        self._last: list[Handed] = []
 
     def hand_over(self, host: Any, batch: Any, move: Move) -> Any:
         """The batch for the loop, with nonsense in the place of what it has always asked for so far."""
@@ -108,16 +109,14 @@ class Pass:
                 part.handed += 1
                 handed.append(Handed(part))
                 handed[-1].stand(given[id(tensor)], tensor)
-        self._batches.append(handed)
+        self._last = handed
+        _remember(handed)
         return rebuild(batch, lambda tensor: given.get(id(tensor), tensor), move)
 
     def done(self) -> None:
         """The loop is done with its last batch."""
-        for handed in self._batches[-1] if self._batches else ():
+        for handed in self._last:
             handed.part.done = handed.part.handed
-        if len(self._batches) == _REMEMBERED:
-            for handed in self._batches.popleft():
-                handed.forget()
 
 
 class WatchedEpoch(prefetching.Epoch):
@@ -223,6 +222,13 @@ def look_back(mark: Mark) -> None:
                     mark(KEPT_ON_HOST)
         elif parts:
             note("prefetch", Decision("in vain", "the loop moves no part of its batches on this machine"))
+
+
+def _remember(batch: list[Handed]) -> None:
+    _batches.append(batch)
+    if len(_batches) > _REMEMBERED:
+        for handed in _batches.popleft():
+            handed.forget()
 
 
 def nonsense(tensor: torch.Tensor) -> torch.Tensor:

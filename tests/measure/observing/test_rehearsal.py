@@ -61,6 +61,7 @@ def unhooked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     os.environ.update(variables)
     moving._stands.clear()
     moving._passes.clear()
+    moving._batches.clear()
     assert precision.Region.open == precision.Region.exempt == 0
 
 
@@ -460,6 +461,15 @@ def test_a_loop_that_stops_before_it_asks_is_not_marked(rehearse: Callable[..., 
         x.to(CPU)
         break
     assert marks_of(observation) == {}
+
+
+def test_old_batches_are_let_go(rehearse: Callable[..., Observation]) -> None:
+    rehearse(PREFETCH)
+    for _ in range(8):
+        for x, _, _ in accel.prefetch(DataLoader(Samples(), batch_size=2), CPU, move=(0,)):
+            x.double().to(CPU)
+    assert len(moving._batches) == moving._REMEMBERED
+    assert len(moving._stands) <= 2 * moving._REMEMBERED
 
 
 def test_looking_ahead_takes_no_random_number(rehearse: Callable[..., Observation]) -> None:
