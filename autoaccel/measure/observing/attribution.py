@@ -34,6 +34,8 @@ STEP = MARK + "step"
 
 # What is between operators is launching up to so many times what tiny ones take; the rest is the script's own Python.
 _IN_MODEL, _IN_BODY = 4.0, 1.5
+# Operators that compute nothing.
+_VIEWS = frozenset(f"aten::{name}" for name in "as_strided t transpose expand view detach".split())
 # As CUDA and XPU name copies.
 _TO_DEVICE, _TO_HOST = ("HtoD", "M2D"), ("DtoH", "D2M")
 _WAITS = ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize")
@@ -105,8 +107,9 @@ class Calibration:
     plain: float
     traced: float
     """The same under the profiler."""
-    inside: float
-    """The part of that which the profiler sees inside the operator."""
+    forward: float
+    backward: float
+    """The part of it that the profiler sees inside the operator: less in a backward, where more of them are views."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +205,34 @@ def host_costs(trace: Trace, period: int = 1) -> list[dict[str, Costs]]:
     return found
 
 
+def slowed(calibration: Calibration, usual: Trace, traces: Sequence[Trace]) -> Calibration:
+    """The calibration for a script in which operators take longer than in the tiny model of the trace `usual`.
+
+    A model that is larger than the caches, and what else the machine does, slow down every operator. Those that only
+    look at memory in another way compute nothing anywhere, and show by how much.
+    """
+    before, now = _views([usual]), _views(traces)
+    ratios = [statistics.median(now[name]) / statistics.median(before[name]) for name in before.keys() & now.keys()]
+    factor = max(1.0, statistics.median(ratios)) if ratios else 1.0
+    return Calibration(
+        calibration.plain * factor,
+        calibration.traced * factor,
+        calibration.forward * factor,
+        calibration.backward * factor,
+    )
+
+
+def _views(traces: Sequence[Trace]) -> dict[str, list[float]]:
+    """Times of operators that compute nothing, by name."""
+    found: dict[str, list[float]] = {}
+    for trace in traces:
+        spans = [span for span in trace.operators if span.thread == trace.thread]
+        for span, _, own in _nested(spans):
+            if span.name in _VIEWS and own > 0.0:
+                found.setdefault(span.name, []).append(own)
+    return found
+
+
 def typical(steps: Sequence[Mapping[str, Costs]]) -> dict[str, Costs]:
     """The median over steps: what other programs of the machine delay is in single steps."""
     names = {region for each in steps for region in each}
@@ -256,24 +287,27 @@ def host_shares(timing: Timing, costs: Mapping[str, Costs], calibration: Calibra
     body = max(0.0, regions.get(BODY, 0.0))
     iterated = min(body, timing.iterated * timing.seconds)
     shares[LOADER] += iterated
+    forward, backward, between = (costs.get(region, Costs()) for region in (FORWARD, BACKWARD, BODY))
     parts = [
-        _divided(regions.get(FORWARD, 0.0), costs.get(FORWARD, Costs()), calibration, _IN_MODEL),
-        _without_python(_divided(regions.get(BACKWARD, 0.0), costs.get(BACKWARD, Costs()), calibration, _IN_MODEL)),
-        _divided(body - iterated, costs.get(BODY, Costs()), calibration, _IN_BODY),
+        _divided(regions.get(FORWARD, 0.0), forward, calibration, calibration.forward, _IN_MODEL),
+        _without_python(_divided(regions.get(BACKWARD, 0.0), backward, calibration, calibration.backward, _IN_MODEL)),
+        _divided(body - iterated, between, calibration, calibration.forward, _IN_BODY),
     ]
     for name, values in zip((COMPUTE, LAUNCH, OTHER), zip(*parts, strict=True), strict=True):
         shares[name] = sum(values)
     return normalised(shares)
 
 
-def _divided(seconds: float, costs: Costs, calibration: Calibration, most: float) -> tuple[float, float, float]:
+def _divided(
+    seconds: float, costs: Costs, calibration: Calibration, inside: float, most: float
+) -> tuple[float, float, float]:
     """Time of a region as kernels, launches and Python, in proportion to what the profiler saw in it.
 
     The profiler lengthens all that is not in kernels, by what it does to tiny operators.
     """
     distortion = calibration.traced / calibration.plain
     # Also the smallest operator takes its time, under the profiler more of it.
-    kernels = max(0.0, costs.inside - costs.operators * calibration.inside)
+    kernels = max(0.0, costs.inside - costs.operators * inside)
     around = max(0.0, costs.length - kernels)
     launches = min(around, most * costs.operators * calibration.traced)
     # Python without operators is as fast as ever.

@@ -22,7 +22,18 @@ from torch.autograd.profiler import record_function
 from torch.profiler import ProfilerActivity, profile
 
 from autoaccel.measure.observing import attribution
-from autoaccel.measure.observing.attribution import BODY, OPTIMIZER, STEP, Calibration, Shares, Step, Trace
+from autoaccel.measure.observing.attribution import (
+    BACKWARD,
+    BODY,
+    FORWARD,
+    MARK,
+    OPTIMIZER,
+    STEP,
+    Calibration,
+    Shares,
+    Step,
+    Trace,
+)
 from autoaccel.measure.observing.record import STOPPED, Profile
 from autoaccel.measure.observing.regions import Regions, hook_loaders, hook_models, hook_optimizers
 from autoaccel.measure.observing.sampling import Sampler
@@ -77,7 +88,7 @@ class Profiler:
         self._steps = 0
         self._began = self._last = time.perf_counter()
         self._block: Block | None = None
-        self._before = self._now()
+        self._before = self._after = self._now()
         self._profile: profile | None = None
         self._end: Callable[[], object] = lambda: None
 
@@ -97,6 +108,12 @@ class Profiler:
     def after_step(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Begins and ends blocks, and the run when enough is known."""
         self.regions.leave(OPTIMIZER)
+        if self._profile is None:
+            self._after = self._now()
+        self._step_over(optimizer)
+        self._before = self._now()  # what went on here is no part of a step
+
+    def _step_over(self, optimizer: torch.optim.Optimizer | None) -> None:
         self._steps += 1
         if optimizer is not None and id(optimizer) not in self._optimizers:
             self._optimizers.add(id(optimizer))
@@ -137,7 +154,6 @@ class Profiler:
             self.sampler.start()
         self.regions.evaluated.clear()
         self._block = Block(math.ceil(steps / turns) * turns, time.perf_counter())
-        self._before = self._now()
 
     def _now(self) -> tuple[float, dict[str, float], int]:
         return time.perf_counter(), self.regions.seconds(), _interruptions()
@@ -147,14 +163,15 @@ class Profiler:
         if self._profile is not None:
             _mark()
             return
-        (since, before, calm), self._before = self._before, self._now()
-        now, after, interruptions = self._before
+        (since, before, calm), (now, after, interruptions) = self._before, self._after
         regions = {name: seconds - before.get(name, 0.0) for name, seconds in after.items()}
         regions[BODY] = now - since - sum(regions.values())
         block.timed.append(Step(regions, interruptions > calm))
 
     def _finish(self, block: Block) -> None:
         synchronize()
+        if self._profile is None and self._device != "cpu":
+            self._after = self._now()  # the device has done its work only now
         self._note(block)
         self._over(block)
 
@@ -209,7 +226,8 @@ class Profiler:
 
 def on_host(blocks: Sequence[Block], traces: Sequence[Trace], period: int, folder: Path) -> Profile:
     """What blocks say of a script that runs on the CPU alone; it repeats itself every `period` steps."""
-    calibration = calibrate(folder)
+    calibration, usual = calibrate(folder)
+    calibration = attribution.slowed(calibration, usual, traces)
     costs = attribution.typical([step for trace in traces for step in attribution.host_costs(trace, period)])
     steps, iterated = [step for block in blocks for step in block.timed], _iterated(blocks)
     timing = attribution.timing(steps, iterated)
@@ -269,8 +287,8 @@ def _spread(rounds: Sequence[Shares]) -> float:
     return max(statistics.stdev(values) for values in shares) / math.sqrt(len(rounds))
 
 
-def calibrate(folder: Path) -> Calibration:
-    """What operators cost that have next to nothing to compute: forward and backward of a tiny model."""
+def calibrate(folder: Path) -> tuple[Calibration, Trace]:
+    """What operators cost that have next to nothing to compute: forward and backward of a tiny model, and its trace."""
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
     model.to(device="cpu", dtype=torch.float32)
     batch = torch.ones(1, 4, device="cpu", dtype=torch.float32)
@@ -279,7 +297,10 @@ def calibrate(folder: Path) -> Calibration:
 
     def step() -> float:
         start = time.perf_counter()
-        torch.autograd.grad(model(batch).sum(), parameters)  # `backward` would be a step of the script
+        with record_function(MARK + FORWARD):
+            loss = model(batch).sum()
+        with record_function(MARK + BACKWARD):
+            torch.autograd.grad(loss, parameters)  # `backward` would be a step of the script
         return time.perf_counter() - start
 
     with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
@@ -294,7 +315,13 @@ def calibrate(folder: Path) -> Calibration:
     trace = attribution.read(json.loads(path.read_text(encoding="utf-8", errors="replace")))
     assert trace is not None
     costs = attribution.typical(attribution.host_costs(trace)[40:])
-    operators = sum(each.operators for each in costs.values())
+    forward, backward = costs[FORWARD], costs[BACKWARD]
+    operators = forward.operators + backward.operators
     lengths = (end - start for start, end in itertools.pairwise(trace.marks[40:]))
-    traced_step, inside = statistics.median(lengths), sum(each.inside for each in costs.values())
-    return Calibration(plain * 1e6 / operators, traced_step / operators, inside / operators)
+    calibration = Calibration(
+        plain * 1e6 / operators,
+        statistics.median(lengths) / operators,
+        forward.inside / forward.operators,
+        backward.inside / backward.operators,
+    )
+    return calibration, trace

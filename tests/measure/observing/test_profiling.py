@@ -22,7 +22,7 @@ from autoaccel.measure.observing.request import Request
 from tests.measure.forking import Forking
 
 MAIN, BACKWARD_THREAD, STREAM = 1, 2, 7
-QUICK = Calibration(plain=1.0, traced=2.0, inside=0.5)
+QUICK = Calibration(plain=1.0, traced=2.0, forward=0.5, backward=0.5)
 
 
 def event(category: str, name: str, start: float, end: float, *, thread: int = MAIN, correlation: int = 0) -> Any:
@@ -118,6 +118,15 @@ def test_what_the_script_does_now_and_then_counts() -> None:
     assert attribution.timing(steps).regions == {"body": 2.0, "evaluation": 1.0}
     steps[2] = Step(steps[2].regions, disturbed=True)
     assert attribution.timing(steps).regions["evaluation"] == 1.0
+
+
+def test_where_views_take_longer_all_operators_do() -> None:
+    usual = trace(operator("aten::t", 10, 11), operator("aten::view", 20, 21), operator("aten::mm", 30, 40))
+    slow = trace(operator("aten::t", 10, 12), operator("aten::view", 20, 22), operator("aten::mm", 30, 90))
+    assert attribution.slowed(QUICK, usual, [usual, usual]) == QUICK
+    assert attribution.slowed(QUICK, usual, [slow]) == Calibration(2.0, 4.0, 1.0, 1.0)
+    assert attribution.slowed(QUICK, slow, [usual]) == QUICK
+    assert attribution.slowed(QUICK, usual, [trace(operator("aten::mm", 30, 40))]) == QUICK
 
 
 def test_large_operators_are_compute() -> None:
