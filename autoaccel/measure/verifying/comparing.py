@@ -18,6 +18,12 @@ SKIPPED = "step left out because gradients overflowed"
 Fact = tuple[str, str]
 """A kind and a name."""
 
+ROUNDING = 1e-5
+"""Relative; float32 has a resolution of 6e-8, and some hundred roundings go into a loss before the first differs."""
+_GROWN = 0.01
+"""What a rounding may have grown to at the end."""
+_NUMBERS = frozenset({"loss", "buffer", "parameter", "optimizer", "printed"})
+
 # The order in which differences are told: what explains others comes first.
 KINDS = (
     "failure", "mark", "data", "setting", "count", "loss", "buffer", "parameter", "optimizer", "random", "printed",
@@ -124,6 +130,38 @@ def structure(original: Reference, other: Record) -> list[Difference]:
             found.append(_differing(fact, before.get(fact), after.get(fact)))
     found.extend(_training_modes(modes))
     return _in_order(found)
+
+
+def is_rounding(original: Reference, other: Record) -> bool:
+    """Whether nothing but numbers differs: the first loss that does by no more than rounding, the state by no more than
+    what comes of that."""
+    kinds = {each.kind for each in differences(original, other)}
+    if not kinds <= _NUMBERS or kinds == {"printed"}:
+        return False
+    before, after = original.record.losses, other.losses
+    index = _first_loss(before, after)
+    if index is None:
+        return _apart(original.record.state, other.state) <= ROUNDING
+    if index == min(len(before), len(after)):
+        return False
+    one, two = before[index].value, after[index].value
+    if one is None or two is None or not abs(one - two) <= ROUNDING * max(abs(one), abs(two)):
+        return False
+    return _apart(original.record.state, other.state) <= _GROWN
+
+
+def _apart(before: Sequence[Entry], after: Sequence[Entry]) -> float:
+    """How far the state is off, as a part of the largest norm of its kind."""
+    known = {(each.kind, each.name): each for each in after}
+    largest: dict[str, float] = {}
+    for entry in before:
+        largest[entry.kind] = max(largest.get(entry.kind, 0.0), entry.norm)
+    apart = 0.0
+    for entry in before:
+        distance = _distance(entry, known[entry.kind, entry.name])
+        if entry.digest != known[entry.kind, entry.name].digest:
+            apart = max(apart, math.inf if distance is None else distance / (largest[entry.kind] or 1.0))
+    return apart
 
 
 def told(found: Sequence[Difference]) -> str:

@@ -141,6 +141,32 @@ def test_denormal_numbers_may_have_more_bits_while_they_are_scaled() -> None:
     assert texts(RECORD, replace(RECORD, state=(*RECORD.state[:2], tiny))) == []
 
 
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, True),
+        ({"losses": losses([0.9, 0.8, 0.7000001, 0.61])}, True),
+        ({"losses": losses([0.9, 0.8, 0.7001, 0.6])}, False),
+        ({"losses": losses([0.9, 0.8, math.nan, 0.6])}, False),
+        ({"losses": losses([0.9, 0.8])}, False),
+        ({"state": (entry("model.fc.weight", value=1.000001), *RECORD.state[1:])}, True),
+        ({"state": (entry("model.fc.weight", value=1.001), *RECORD.state[1:])}, False),
+        (
+            {
+                "losses": losses([0.9, 0.8, 0.7000001, 0.61]),
+                "state": (entry("model.fc.weight", value=1.001), *RECORD.state[1:]),
+            },
+            True,
+        ),
+        ({"printed": ("other",)}, False),
+        ({"random": {}}, False),
+        ({"steps": 5}, False),
+    ],
+)
+def test_rounding(changed: dict[str, Any], expected: bool) -> None:
+    assert comparing.is_rounding(reference([RECORD]), replace(RECORD, **changed)) is expected
+
+
 def test_what_explains_the_rest_comes_first() -> None:
     other = replace(
         RECORD,

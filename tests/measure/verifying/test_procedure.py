@@ -60,6 +60,7 @@ class World:
     """Calls that make another loss only when all are there."""
     as_graph: frozenset[str] = frozenset()
     """Calls that round otherwise where graphs are captured."""
+    graph_error: float = 1e-7
     drawing: bool = False
     """Whether the dataset draws random numbers, others in each worker."""
     duplicates: bool = False
@@ -114,7 +115,7 @@ class World:
         if calls & self.wrong or (self.together and self.together <= calls):
             level += 0.5
         if calls & self.as_graph and COMPILE in request.rehearse:
-            level += 1e-7
+            level += self.graph_error
         if self._workers(request, calls) and self.drawing:
             level += random.Random(request.seed + 500).gauss(0, self.noise)
         if low:
@@ -243,7 +244,23 @@ def test_a_mark_is_a_difference_although_the_numbers_are_the_same(script: Path) 
 def test_rounding_in_captured_graphs_is_none(script: Path) -> None:
     report = verify(World(script, as_graph=frozenset({"lower2"})))
     assert report.same
-    assert by_line(report)[5].reason == "bit for bit, but for rounding in captured graphs"
+    assert by_line(report)[5].reason == "the same but for rounding"
+
+
+def test_graphs_that_do_something_else_do_not_round(script: Path) -> None:
+    assert failed(verify(World(script, as_graph=frozenset({"lower2"}), graph_error=0.01))) == [5]
+
+
+def test_what_is_equivalent_has_no_excuse_where_there_is_one_stream_only(script: Path) -> None:
+    assert failed(verify(World(script, wrong=frozenset({"work1"})))) == [6]
+
+
+def test_on_an_accelerator_numbers_may_come_from_its_own_stream(script: Path) -> None:
+    world = World(script, wrong=frozenset({"work1"}), noise=0.5)
+    world.original = lambda record: replace(record, device="cuda")
+    report = verify(world)
+    assert report.same
+    assert by_line(report)[6].reason.startswith("other random numbers, equally distributed: loss of step 1: ")
 
 
 def test_but_an_exact_change_has_no_such_excuse(script: Path) -> None:
