@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -372,3 +373,34 @@ def test_runs_are_told_apart() -> None:
             assert keeper.processes_of("7-ab.1.") == []
         finally:
             process.kill()
+
+
+def test_the_real_child(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run under real observation: it trains, reports each step, and its loader's worker is about to do damage."""
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    (folder / "log.txt").write_text("precious")
+    text = """
+    import torch
+    class Data(torch.utils.data.Dataset):
+        def __len__(self):
+            return 100
+        def __getitem__(self, index):
+            if index == 40:
+                open("log.txt", "w")
+            open("seen.txt", "a").close()
+            return torch.ones(2)
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in torch.utils.data.DataLoader(Data(), 4, num_workers=1, prefetch_factor=1):
+        model(batch).sum().backward()
+        optimizer.step()
+    """
+    asked = replace(request(folder, text), protected=launching.protected(folder, folder))
+    record = launching.observe(asked, python=sys.executable, environment={}, folder=folder, timeout=120)
+    assert (
+        say(record) == "train.py:8: would overwrite log.txt, which was there before the run; --scratch runs in a copy"
+    )
+    assert 0 < record.steps <= 10
+    assert sorted(path.name for path in folder.iterdir()) == ["log.txt", "train.py"]
+    assert (folder / "log.txt").read_text() == "precious"
