@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autoaccel.measure.observing.record import FAILED, Entry, Loss, Pass, Record
 
@@ -117,13 +117,11 @@ def structure(original: Reference, other: Record) -> list[Difference]:
         for phrase, times in other.marks.items()
         if times > record.marks.get(phrase, 0)
     ]
-    before, after = facts(record), facts(other)
+    before, after = facts(record), facts(_as_far(record, other))
     modes = []
     for fact in dict.fromkeys((*before, *after)):
         if fact in original.varying or before.get(fact) == after.get(fact):
             continue
-        if fact[0] == "batches" and (fact not in before or fact not in after):
-            continue  # looking ahead, the end of a pass is met before the last of its batches is used
         if fact[0] == "setting" and fact[1].endswith(".training"):
             modes.append((fact[1], after.get(fact)))
         else:
@@ -182,6 +180,15 @@ def failed(record: Record) -> str:
     where = f" ({failure.where})" if failure.where else ""
     message = failure.message if failure.message.startswith(failure.kind) else f"{failure.kind}: {failure.message}"
     return f"it fails: {message}{where}"
+
+
+def _as_far(original: Record, other: Record) -> Record:
+    """The other run, without what it looked ahead for in passes that the original left before their end."""
+    passes = list(other.passes)
+    for at, (one, two) in enumerate(zip(original.passes, passes, strict=False)):
+        if not one.complete and one.loader == two.loader and len(two.batches) >= len(one.batches):
+            passes[at] = replace(two, batches=two.batches[: len(one.batches)], complete=False)
+    return replace(other, passes=tuple(passes))
 
 
 # -- facts: what can be compared between runs whose numbers differ

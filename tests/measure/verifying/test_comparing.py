@@ -190,6 +190,9 @@ def test_losses_of_one_step_are_numbered() -> None:
 def test_batches_that_were_only_looked_ahead_for_do_not_matter() -> None:
     original = replace(RECORD, passes=(one_pass("a b", complete=False),))
     assert texts(original, replace(RECORD, passes=(one_pass("a b c"),))) == []
+    assert texts(original, replace(RECORD, passes=(one_pass("a b b", complete=False),))) == []
+    two = replace(RECORD, passes=(one_pass("a b c"), one_pass("b a", complete=False)))
+    assert texts(two, replace(RECORD, passes=(one_pass("a b c"), one_pass("b a b")))) == []
     assert texts(original, replace(RECORD, passes=(one_pass("a"),))) != []
     whole = replace(RECORD, passes=(one_pass("a b c"),))
     assert texts(whole, replace(RECORD, passes=(one_pass("a b c d", complete=False),))) != []
