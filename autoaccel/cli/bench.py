@@ -71,13 +71,14 @@ def bench(
     from autoaccel.measure import changes
     from autoaccel.measure.benching import procedure
     from autoaccel.measure.benching.contenders import Processes
+    from autoaccel.measure.benching.task import BenchError, Task
 
     speaker = terminal(color, quiet=quiet, verbose=verbose)
     trial = trials.prepare(script, arguments, is_module=is_module, python=python)
     _check_outputs(json_file, html_file, trial.path)
     plan = inputs.plan([trial.path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides)
     plan.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
-    task = procedure.Task(
+    task = Task(
         trial.request,
         command=shlex.join(["autoaccel", *sys.argv[1:]]),
         python=trial.python,
@@ -89,7 +90,7 @@ def bench(
     try:
         with Activity(speaker) as tell:
             report = procedure.bench(task, runs, partial(changes.find, plan=plan), known_rules(), tell)
-    except procedure.BenchError as error:
+    except BenchError as error:
         raise trials.gave_up(str(error), error.failure, verbose=verbose) from error
     return 0 if _deliver(report, json_file, html_file, speaker) else 2
 

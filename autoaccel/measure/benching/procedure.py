@@ -4,77 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from autoaccel.measure import failures
-from autoaccel.measure.benching import ablation, diagnosis, figures, statistics
+from autoaccel.measure.benching import ablation, diagnosis, figures, notes, statistics
 from autoaccel.measure.benching.break_even import NEVER, break_even
 from autoaccel.measure.benching.machine import facts, free_memory, load
 from autoaccel.measure.benching.report import BreakEven, Column, Diagnosis, Interval, Report
-from autoaccel.measure.benching.rounds import Contender, Rounds, Series, take_turns
+from autoaccel.measure.benching.rounds import Rounds, Series, take_turns
+from autoaccel.measure.benching.task import BenchError, Run, Runs, Task, Tell
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.record import FAILED, Failure, Record
-from autoaccel.measure.observing.request import Request
-from autoaccel.measure.observing.turns import Turn
 from autoaccel.rewriting.rule import Rule
 
 ORIGINAL, AGAIN, REWRITTEN = "original", "again", "rewritten"
 
 _FIRST_LOOK = 2  # steps: enough to see which files are imported, and whether the script trains at all
-_FEW_BLOCKS = 10
-_BUSY = 0.5  # of the cores, by the load average: then others have much to do here, too
-
-
-class BenchError(ValueError):
-    """A script that cannot be measured; the message is one line."""
-
-    def __init__(self, message: str, failure: Failure | None = None) -> None:
-        super().__init__(message)
-        self.failure = failure
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What to measure, and for how long."""
-
-    request: Request
-    """The original."""
-    command: str
-    python: str
-    """For messages: the interpreter that the script is run with."""
-    seconds: float
-    """Of each contender's own time, warm-up excluded."""
-    steps: int | None = None
-    ablate: bool = False
-
-
-class Run(Contender, Protocol):
-    """A contender in earnest."""
-
-    def run(self, steps: int, *, busy: bool = False) -> Turn:
-        """With `busy` the turn says how busy the device was; it is slower then."""
-
-    def end(self) -> Record | None:
-        """End the script, and return what was seen of it; None where it left nothing."""
-
-
-class Runs(Protocol):
-    """Starts runs of the script."""
-
-    def observe(self, request: Request) -> Record: ...
-
-    def contender(self, name: str, request: Request, *, apart: bool) -> AbstractContextManager[Run]:
-        """`apart`: in a folder of its own."""
-
-
-Tell = Callable[[str, float | None], None]
-"""Gets what is going on and, where it is known, how much of it is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +68,7 @@ class _Bench:
         self.stage = ""
 
     def run(self) -> Report:
-        self._look_at_load()
+        self.notes += notes.on_machine(load(), os.cpu_count() or 1)
         first = self._first_look()
         self.tell("looking for what can be rewritten", None)
         changes = self.find(Path(each) for each in first.files)
@@ -132,7 +80,8 @@ class _Bench:
         measured = {frozenset(changes.all): each.speedup for each in columns if each.name == REWRITTEN}
         if self.task.ablate:
             columns += self._ablated(changes, columns[0], measured)
-        self._notes(outcome, columns)
+        self.notes += notes.on_endings(outcome.rounds.series)
+        self.notes += notes.on_figures(columns[0], next((each for each in columns if each.name == REWRITTEN), None))
         return Report(
             script=self.task.request.script,
             command=self.task.command,
@@ -146,12 +95,6 @@ class _Bench:
         )
 
     # -- before
-
-    def _look_at_load(self) -> None:
-        busy = load()
-        if busy is not None and busy > _BUSY:
-            cores = os.cpu_count() or 1
-            self.notes.append(f"the machine was not idle: a load of {busy * cores:.1f} on {cores} cores at the start")
 
     def _first_look(self) -> Record:
         """The original for a moment: its files, whether it trains at all; and the disk's cache is warm afterwards."""
@@ -168,7 +111,7 @@ class _Bench:
         self.tell("what binds the original", None)
         record = self.runs.observe(dataclasses.replace(self.task.request, mode="profile"))
         if record.ending == FAILED:
-            self.notes.append("what binds the script could not be found out")
+            self.notes.append(notes.NO_DIAGNOSIS)
         self._part_where_written(record)
         return diagnosis.diagnose(record.profile, self.rules, found)
 
@@ -179,7 +122,7 @@ class _Bench:
         if changes.all:
             candidates.append(_Candidate(REWRITTEN, changes.all, changes.texts()))
         else:
-            self.notes.append("no rule changes anything here: the original was measured against itself only")
+            self.notes.append(notes.NOTHING_TO_REWRITE)
         return candidates
 
     def _side_by_side(self, candidates: Sequence[_Candidate]) -> _Outcome:
@@ -189,7 +132,7 @@ class _Bench:
             self._part()
             outcome = self._turns(candidates)
         if any(each.name == AGAIN for each in candidates) and any(map(_lacks_memory, outcome.rounds.series)):
-            self.notes.append("memory did not suffice for all at once: the noise of the original was not measured")
+            self.notes.append(notes.NO_ROOM)
             candidates = [each for each in candidates if each.name != AGAIN]
             outcome = self._turns(candidates)
         for series in outcome.rounds.series:
@@ -202,7 +145,7 @@ class _Bench:
 
     def _part(self) -> None:
         self.apart = True
-        self.notes.append("the script writes files: each contender ran in a copy of the working directory")
+        self.notes.append(notes.APART)
 
     def _turns(self, candidates: Sequence[_Candidate]) -> _Outcome:
         task = self.task
@@ -215,7 +158,7 @@ class _Bench:
                 )
                 for each in candidates
             ]
-            rounds = take_turns(running, seconds=task.seconds, steps=task.steps, tell=self._told)
+            rounds = take_turns(running, seconds=task.seconds, steps=task.steps, needed=(REWRITTEN,), tell=self._told)
             block = rounds.block
             busy = {one.name: _busy(one, series, block) for one, series in zip(running, rounds.series, strict=True)}
             self.tell("ending all runs", None)
@@ -288,46 +231,17 @@ class _Bench:
                 _Candidate(ORIGINAL, (), {}),
                 *(_Candidate(each.name, each.changes, changes.texts(each.changes)) for each in group),
             ]
-            found = self._columns(self._side_by_side(candidates))[1:]
+            try:
+                found = self._columns(self._side_by_side(candidates))[1:]
+            except BenchError as error:
+                # The main figures are there: they are worth more than an error.
+                self.notes.append(f"{', '.join(each.name for each in group)}: not measured: {error}")
+                continue
             columns += found
             of_name = {each.name: frozenset(each.changes) for each in group}
             measured.update({of_name[each.name]: each.speedup for each in found})
         order = [each.name for each in subsets]
         return sorted(columns, key=lambda each: order.index(each.name))
-
-    def _notes(self, outcome: _Outcome, columns: Sequence[Column]) -> None:
-        original = outcome.rounds.series[0]
-        if original.finished:
-            self.notes.append(f"the original ended by itself after {original.steps} steps")
-        for series in outcome.rounds.series[1:]:
-            if series.finished and series.steps < original.steps:
-                self.notes.append(f"{series.name} ended by itself after {series.steps} steps, the original did not")
-        if len(columns[0].blocks) < _FEW_BLOCKS:
-            self.notes.append(
-                f"only {len(columns[0].blocks)} blocks of steps were timed, so intervals are wide; --time makes it more"
-            )
-        rewritten = next((each for each in columns if each.name == REWRITTEN), None)
-        if rewritten is not None:
-            self._compare_sums(columns[0], rewritten)
-            self._look_at_losses(columns[0], rewritten)
-
-    def _compare_sums(self, original: Column, rewritten: Column) -> None:
-        """Evaluation and epochs' ends happen in few blocks: the median does not see them, the sum does."""
-        count = min(len(original.step_times), len(rewritten.step_times))
-        together = sum(original.step_times[:count]) / sum(rewritten.step_times[:count])
-        if not rewritten.speedup.contains(together):
-            self.notes.append(
-                f"over all {count} timed steps together, rewritten is {together:.2f} times as fast as the original: "
-                "some steps, such as those with an evaluation, differ from the median one"
-            )
-
-    def _look_at_losses(self, original: Column, rewritten: Column) -> None:
-        for (step, before), (_, after) in zip(original.losses, rewritten.losses, strict=False):
-            if math.isfinite(before) and not math.isfinite(after):
-                self.notes.append(
-                    f"the loss of rewritten is no number any more from step {step} on; `autoaccel verify` says more"
-                )
-                return
 
 
 def _lacks_memory(series: Series) -> bool:

@@ -8,7 +8,7 @@ machine for longer than a block disturbs all of them.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -82,14 +82,16 @@ def take_turns(
     *,
     seconds: float,
     steps: int | None = None,
+    needed: Collection[str] = (),
     tell: Tell | None = None,
 ) -> Rounds:
     """Let all run, each for about `seconds` after the warm-up, and for at most `steps` steps of the script.
 
-    The first contender is the original: all is over when it is. Others that fail or end early drop out. `tell` gets
-    the name of the contender that was last, how many steps it has made, and which share of the time is used.
+    The first contender is the original: all is over when it is, or when one that is needed fails. Others that fail or
+    end early drop out. `tell` gets the name of the contender that was last, how many steps it has made, and which share
+    of the time is used.
     """
-    pace = _Pace(contenders, steps, seconds, tell)
+    pace = _Pace(contenders, steps, seconds, {contenders[0].name, *needed}, tell)
     pace.start()
     warm_up = pace.warm_up()
     pace.measure()
@@ -102,12 +104,13 @@ class _Pace:
         contenders: Sequence[Contender],
         steps: int | None,
         seconds: float,
+        needed: Collection[str],
         tell: Tell | None,
     ) -> None:
         self.contenders = contenders
         self.series = [Series(each.name) for each in contenders]
         self.block = 1
-        self._steps, self._seconds, self._tell = steps, seconds, tell
+        self._steps, self._seconds, self._needed, self._tell = steps, seconds, needed, tell
         self._used = 0.0
 
     def start(self) -> None:
@@ -116,8 +119,8 @@ class _Pace:
             self.series[index].first = turn.seconds
             self.series[index].add(turn)
             self._told(self.series[index])
-            if index == 0 and self.series[0].over:
-                return  # there is nothing to compare with
+            if self._lost():
+                return
 
     def warm_up(self) -> int:
         """Find the length of a block, then run one that does not count; how many turns that took."""
@@ -125,7 +128,7 @@ class _Pace:
         while self._goes_on():
             self._round(self.block, rounds)
             rounds += 1
-            if self.series[0].over:
+            if not self._goes_on():
                 break
             wanted = self._wanted(self.series[0].turns[-1])
             if wanted <= self.block:
@@ -151,7 +154,11 @@ class _Pace:
 
     def _goes_on(self) -> bool:
         original = self.series[0]
-        return not original.over and (self._steps is None or original.steps < self._steps)
+        return not (self._lost() or original.finished) and (self._steps is None or original.steps < self._steps)
+
+    def _lost(self) -> bool:
+        """Whether there is nothing to compare."""
+        return any(series.failure is not None and series.name in self._needed for series in self.series)
 
     def _round(self, steps: int, number: int) -> None:
         """One turn of everybody who still runs, in an order that rotates."""

@@ -13,8 +13,9 @@ import pytest
 from autoaccel.config import plan
 from autoaccel.measure import changes
 from autoaccel.measure.benching import procedure
-from autoaccel.measure.benching.procedure import BenchError, Task, bench
+from autoaccel.measure.benching.procedure import bench
 from autoaccel.measure.benching.report import Report
+from autoaccel.measure.benching.task import BenchError, Task
 from autoaccel.measure.changes import Changes
 from autoaccel.measure.observing.record import FAILED, Failure, Record
 from autoaccel.measure.observing.request import Request
@@ -136,6 +137,18 @@ def test_an_ablation_that_fails_is_a_note(found: Changes) -> None:
     assert f"without {code} failed after 3 steps and is not shown: mnist.py: RuntimeError: no luck" in report.notes
 
 
+def test_an_ablation_without_an_original_is_a_note(found: Changes) -> None:
+    stage = Stage()
+
+    def direct(player: Played) -> None:
+        player.fails_after = 3 if player.name == "original" and len(stage.players) > 3 else None
+
+    stage.direct = direct
+    report = stage.bench(found, ablate=True)
+    assert [each.name for each in report.columns] == ["original", "again", "rewritten"]
+    assert all(": not measured: mnist.py: RuntimeError: no luck" in note for note in report.notes)
+
+
 def test_noise_of_the_original_widens_the_others(found: Changes) -> None:
     def direct(player: Played) -> None:
         player.seconds = {"again": steady(0.11)}.get(player.name, player.seconds)
@@ -194,6 +207,7 @@ def test_a_contender_that_fails(found: Changes, name: str, prefix: str) -> None:
     with pytest.raises(BenchError) as error:
         stage.bench(found)
     assert str(error.value) == f"{prefix}mnist.py: RuntimeError: no luck"
+    assert max(each.made for each in stage.players) < 20, "the others go on for nothing"
     assert sorted(stage.left) == ["again", "original", "rewritten"]
 
 
