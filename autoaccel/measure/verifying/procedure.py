@@ -13,6 +13,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ PATIENCE = 6.0
 
 _LOW = (Tier.NUMERICS, Tier.OPT_IN)
 """Changes that may compute in lower precision."""
+_FLOAT16_STEPS = 2
 _SHORT_PASS = 3  # batches, where passes are cut short to reach what comes after them
 _CALM = tuple(each for each in REHEARSALS if each != WORKERS)
 
@@ -335,23 +337,46 @@ class _Procedure:
         spreading = _Spreading(self.trials, view, self.limits.seeds, low=low, workers=bool(state.random))
         if not candidates:
             return None, view.reference.record
-        found = spreading.wrong(state.good)
-        if found is not None:
-            fixed = [each for each in state.good if each not in candidates]
-
-            def probe(chosen: Sequence[Change]) -> Verdicts | None:
-                return spreading.wrong(self.trials.changes.closed([*fixed, *chosen]))
-
-            def needs(change: Change) -> Sequence[Change]:
-                return [each for each in self.trials.changes.needs(change) if each in candidates]
-
-            only = len(candidates) == 1
-            culprits = (
-                [Culprit(candidates[0], found)] if only else bisect(candidates, probe, needs, wrong=found).culprits
-            )
-            for culprit in culprits:
-                self._fail(culprit, state)
+        self._blame(candidates, spreading.wrong, state)
+        if low:
+            self._blame(candidates, partial(self._too_large, view), state)
         return spreading.summary(state.good), spreading.here(state.good)
+
+    def _blame(
+        self, candidates: Sequence[Change], wrong: Callable[[Sequence[Change]], Verdicts | None], state: _State
+    ) -> None:
+        """Find out which of the candidates, beside all other changes, are wrong."""
+        candidates = [each for each in candidates if each in state.good]
+        found = wrong(state.good)
+        if found is None or not candidates:
+            return
+        fixed = [each for each in state.good if each not in candidates]
+
+        def probe(chosen: Sequence[Change]) -> Verdicts | None:
+            return wrong(self.trials.changes.closed([*fixed, *chosen]))
+
+        def needs(change: Change) -> Sequence[Change]:
+            return [each for each in self.trials.changes.needs(change) if each in candidates]
+
+        if len(candidates) == 1:
+            self._fail(Culprit(candidates[0], found), state)
+            return
+        for culprit in bisect(candidates, probe, needs, wrong=found).culprits:
+            self._fail(culprit, state)
+
+    def _too_large(self, view: View, chosen: Sequence[Change]) -> Verdicts | None:
+        """Whether a number does not fit into float16, in which accelerators compute that have no bfloat16.
+
+        Nothing else is judged: a CPU computes it slowly, and not everything.
+        """
+        asked = {**view.asked, "steps": min(view.asked["steps"], _FLOAT16_STEPS)}
+        environment = {"AUTOACCEL_AMP_DTYPE": "float16", "AUTOACCEL_COMPILE_MODE": "off"}
+        record = self.trials.rewritten(f"rewritten, in float16{view.name}", chosen, environment, **asked)
+        overflows = record.failure is not None and "overflow" in record.failure.message
+        self.trials.judged(
+            "a number is too large" if overflows else "every number fits" if not record.failure else "not possible here"
+        )
+        return [Difference("failure", f"in float16 {comparing.failed(record)}")] if overflows else None
 
     def _inexact(self, state: _State) -> list[Change]:
         return [each for each in state.good if each.tier in _LOW or each in state.random or each in state.loose]

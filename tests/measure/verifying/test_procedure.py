@@ -65,6 +65,10 @@ class World:
     """Whether the dataset draws random numbers, others in each worker."""
     duplicates: bool = False
     """Whether workers hand out everything twice."""
+    overflows: frozenset[str] = frozenset()
+    """Calls that need a number which float16 does not have."""
+    no_float16: bool = False
+    """Whether this machine cannot compute in it."""
     in_low_precision: float = 0.001
     """How much the loss is off in bfloat16."""
     diverges: bool = False
@@ -95,6 +99,12 @@ class World:
             return Record(FAILED, Failure("died", "ended with exit status 1: TypeError: ours"))
         if calls & self.fails:
             return Record(FAILED, Failure("RuntimeError", "no", "train.py:2"))
+        if environment.get("AUTOACCEL_AMP_DTYPE") == "float16":
+            if calls & self.overflows:
+                message = "value cannot be converted to type c10::Half without overflow"
+                return Record(FAILED, Failure("RuntimeError", message, "train.py:4"))
+            if self.no_float16:
+                return Record(FAILED, Failure("RuntimeError", "not implemented for 'Half'", "train.py:4"))
         low = bool(calls & {"lower1", "lower2"}) and environment.get("AUTOACCEL_AMP_DTYPE") == "bfloat16"
         record = self._trained(request, calls, low=low)
         record = replace(record, passes=self._passes(request, calls), files=(str(self.script),))
@@ -193,7 +203,7 @@ def test_all_is_well(script: Path) -> None:
     assert (report.steps, report.complete, report.repeats) == (40, True, True)
     assert world.labels() == [
         "original", "original", "rewritten 4", "rewritten",
-        "original seed 1", "rewritten seed 1", "original seed 2", "rewritten seed 2",
+        "original seed 1", "rewritten seed 1", "original seed 2", "rewritten seed 2", "rewritten",
     ]  # fmt: skip
     assert report.numerics is not None
     assert report.numerics.seeds == 3
@@ -307,6 +317,16 @@ def test_out_of_the_spread_in_low_precision(script: Path) -> None:
     assert "times the spread between runs of the original" in by_line(report)[4].reason
 
 
+def test_a_number_that_float16_does_not_have(script: Path) -> None:
+    report = verify(World(script, overflows=frozenset({"lower2"})))
+    assert failed(report) == [5]
+    assert by_line(report)[5].reason.startswith("in float16 it fails: RuntimeError: value cannot be converted")
+
+
+def test_a_machine_that_cannot_compute_in_float16(script: Path) -> None:
+    assert verify(World(script, no_float16=True)).same
+
+
 def test_divergence_ends_at_the_first_seed(script: Path) -> None:
     world = World(script, diverges=True)
     report = verify(world)
@@ -346,6 +366,8 @@ def test_slow_scripts_make_fewer_steps_and_all_runs_as_many(script: Path) -> Non
     report = verify(world)
     assert (report.steps, report.complete) == (17, False)
     assert report.notes == ("17 steps are as many as are made within 6 s; --steps makes more",)
+    in_float16 = world.asked.pop()[0]
+    assert in_float16.steps == 2
     assert [request.steps for request, _ in world.asked[1:]] == [17] * (len(world.asked) - 1)
     assert all(request.patience is None for request, _ in world.asked[1:])
 
@@ -444,7 +466,7 @@ def test_on_an_accelerator_what_is_exact_runs_for_real_too(script: Path) -> None
     assert verify(world).same
     real = [request for request, _ in world.asked if request.texts and not request.rehearse and not request.seed]
     assert any("lower" not in "".join(request.texts.values()) for request in real)
-    assert not any("AUTOACCEL_AMP_DTYPE" in environment for _, environment in world.asked)
+    assert not any(environment.get("AUTOACCEL_AMP_DTYPE") == "bfloat16" for _, environment in world.asked)
 
 
 def test_what_is_told_while_it_runs(script: Path) -> None:
