@@ -92,6 +92,9 @@ def _become(exchange: Exchange, folder: str, environment: Mapping[str, str]) -> 
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     try:
         begin(Observation(Request.from_json(exchange.request.read_text()), exchange, time.monotonic()))
+    except SystemExit as leave:  # of a process that the script forked
+        sys.stdout.flush()
+        os._exit(leave.code if isinstance(leave.code, int) else 1)
     except BaseException:
         traceback.print_exc()
     finally:

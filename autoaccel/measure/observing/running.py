@@ -36,8 +36,8 @@ def tell(message: str) -> None:
     """A file cannot be read or has no such text: Python itself will say so."""
 
 
-def run(observation: Observation, execute: Callable[[], None], concerns: Concerns) -> NoReturn:
-    """Run the program to its end, or to where the observation ends it."""
+def run(observation: Observation, execute: Callable[[], None], concerns: Concerns) -> None:
+    """Run the program to its end, or to where the observation ends it. Only processes that were forked return."""
 
     @around(os, "_exit")
     def leave(_: Callable[[int], NoReturn], status: int) -> NoReturn:
@@ -46,12 +46,17 @@ def run(observation: Observation, execute: Callable[[], None], concerns: Concern
     try:
         execute()
     except SystemExit as error:
+        if not observation.here:
+            raise
         if (code := error.code) not in (None, 0):
             observation.end(FAILED, _exit_status(code))
     except BaseException as error:
+        if not observation.here:
+            raise
         observation.end(FAILED, failure_of(error, concerns))
-    _leave()
-    observation.end(FINISHED)
+    if observation.here:
+        _leave()
+        observation.end(FINISHED)
 
 
 def failure_of(error: BaseException, concerns: Concerns) -> Failure:

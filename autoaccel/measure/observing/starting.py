@@ -8,7 +8,6 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import NoReturn
 
 from autoaccel.measure import program
 from autoaccel.measure.observing import parts, running
@@ -19,7 +18,7 @@ from autoaccel.measure.observing.request import Request
 from autoaccel.measure.rewriter import Rewriter
 
 
-def start(request_file: str, result_file: str, *pipes: str, began: float) -> NoReturn:
+def start(request_file: str, result_file: str, *pipes: str, began: float) -> None:
     """Run what a request asks for; the process ends with it."""
     if hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGUSR2, all_threads=False)  # where a script hangs, for the one who started it
@@ -28,7 +27,7 @@ def start(request_file: str, result_file: str, *pipes: str, began: float) -> NoR
     begin(observation, tuple(map(int, pipes)))
 
 
-def begin(observation: Observation, pipes: tuple[int, ...] = ()) -> NoReturn:
+def begin(observation: Observation, pipes: tuple[int, ...] = ()) -> None:
     """Run in this process, however it was made; it ends with the run."""
     request = observation.request
     origin = Path(request.origin) if request.origin else None

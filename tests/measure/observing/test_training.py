@@ -437,6 +437,14 @@ open("pids", "w").write(" ".join(map(str, started)))
         assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
+def test_a_fork_of_the_script_ends_as_it_would(observe: Observe) -> None:
+    text = SETUP + "import os, sys\nchild = os.fork()\n" + EPOCH
+    text += "if child == 0:\n    sys.exit(3)\nprint(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    record = observe(text)
+    assert (record.ending, record.steps, len(record.printed)) == (FINISHED, 6, 13)
+    assert len(record.losses) == 6
+
+
 def test_a_script_with_hands_of_its_own(observe: Observe) -> None:
     """It replaces what is hooked, closes what is written to, and goes elsewhere."""
     text = (
