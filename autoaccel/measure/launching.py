@@ -183,7 +183,9 @@ class Started:
 
     def _signal(self, number: int) -> None:
         if self._process is not None:
-            keeper.signal_all(number, (self._process.pid,), keeper.processes_of(self._run))
+            # The group at once: to find those that have left it takes a while, in which workers would go on.
+            keeper.signal_all(number, (self._process.pid,), ())
+            keeper.signal_all(number, (), keeper.processes_of(self._run))
 
 
 def start(request: Request, *, python: str, environment: Mapping[str, str], folder: Path) -> Started:

@@ -114,17 +114,18 @@ class Observed:
 
     def run(self, steps: int, *, busy: bool = False) -> Turn:
         assert self._run is not None
-        self._run.resume()
+        # Said first, so that the clock runs from the moment on at which anything of it runs again.
         self._say(self._run, {"run": steps, "busy": busy})
+        self._run.resume()
         return self._turn(self._run)
 
     def end(self) -> Record | None:
         """End the script, and return what was seen of it; None where it left nothing."""
         if self._run is None:
             return None
-        self._run.resume()
         if self._waits:
             self._say(self._run, {"end": True})
+        self._run.resume()
         self._run.wait(_LEAVING)
         record = self._run.record()
         self._run.kill()
