@@ -1,4 +1,4 @@
-"""AA301 gone wrong: scaling, unscaling and stepping that do not belong together, regions around too much."""
+"""AA301 and AA302 gone wrong: scaling, unscaling and stepping that do not belong together, regions around too much."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from autoaccel.rewriting.finding import Code, Finding, InsertAfter, InsertBefore, Replace, WrapStatements
 from benchmarks.planted_faults.catalogue import fault
-from benchmarks.planted_faults.planting import Planted, Scene, also, reworded, without
+from benchmarks.planted_faults.planting import Planted, Scene, also, instead, reworded, without
 
 _CODE = "AA301"
 
@@ -133,3 +133,32 @@ def _(scene: Scene) -> Planted:
 )
 def _(scene: Scene) -> Planted:
     return reworded(scene.finding(_CODE), ", fp16=False", "")
+
+
+# -- AA302: mixed precision spelled anew, as something else
+
+
+def _spelled(scene: Scene, old: str, new: str) -> Planted:
+    return instead(scene.finding("AA302", old), Replace(scene.expression(old), Code(new)))
+
+
+@fault("deprecated-amp/switched-on", "old_spelling", "a region that switches autocast off switches it on")
+def _(scene: Scene) -> Planted:
+    return _spelled(scene, "torch.cpu.amp.autocast(False)", 'torch.amp.autocast("cpu")')
+
+
+@fault("deprecated-amp/positions-kept", "old_spelling", "arguments keep their positions, which mean something else now")
+def _(scene: Scene) -> Planted:
+    old = "torch.cpu.amp.autocast(True, torch.bfloat16)"
+    return _spelled(scene, old, 'torch.amp.autocast("cpu", True, torch.bfloat16)')
+
+
+@fault("deprecated-amp/other-type", "old_spelling", "the type of the region is lost")
+def _(scene: Scene) -> Planted:
+    old = "torch.cpu.amp.autocast(True, torch.bfloat16)"
+    return _spelled(scene, old, 'torch.amp.autocast("cpu", dtype=torch.float16)')
+
+
+@fault("deprecated-amp/other-device", "old_spelling", "a region for CUDA becomes one for the CPU")
+def _(scene: Scene) -> Planted:
+    return _spelled(scene, "torch.cuda.amp.autocast()", 'torch.amp.autocast("cpu")')
