@@ -281,7 +281,8 @@ def test_tensors_that_are_made_anew_in_every_step(observe: Observe) -> None:
     main()
     """
     (entry,) = observe(text).state
-    assert (entry.name, entry.norm) == ("weight", pytest.approx(0.5 * math.sqrt(2)))  # as the last backward saw it
+    assert entry.name == "weight"
+    assert entry.norm == pytest.approx(0.5 * math.sqrt(2))  # as the last backward saw it
 
 
 def test_several_roots(observe: Observe) -> None:
