@@ -138,13 +138,13 @@ def _(scene: Scene) -> Planted:
 # -- AA302: mixed precision spelled anew, as something else
 
 
-def _spelled(scene: Scene, old: str, new: str) -> Planted:
-    return instead(scene.finding("AA302", old), Replace(scene.expression(old), Code(new)))
+def _spelled(scene: Scene, old: str, new: str, nth: int = 0) -> Planted:
+    return instead(scene.finding("AA302", old, nth), Replace(scene.expression(old), Code(new)))
 
 
 @fault("deprecated-amp/switched-on", "old_spelling", "a region that switches autocast off switches it on")
 def _(scene: Scene) -> Planted:
-    return _spelled(scene, "torch.cpu.amp.autocast(False)", 'torch.amp.autocast("cpu")')
+    return _spelled(scene, "torch.cpu.amp.autocast(False)", 'torch.amp.autocast("cpu")', 1)
 
 
 @fault("deprecated-amp/positions-kept", "old_spelling", "arguments keep their positions, which mean something else now")
