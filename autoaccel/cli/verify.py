@@ -87,7 +87,9 @@ def verify(
             _deliver_json(partial(_unknown, script, message), json_file, speaker)
         raise trials.gave_up(message, error.failure, verbose=verbose) from error
     delivered = _deliver(report, json_file, speaker)
-    return FAILED if not delivered else SAME if report.same else DIFFERENT
+    if not delivered or report.says_nothing:
+        return FAILED
+    return SAME if report.same else DIFFERENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def verdict(report: Report) -> str:
         what = f"{what}{'s' if len(failed) == 1 else ''} a difference."
         return click.style(what, fg="red", bold=True)
     rest = f"; {counted(open_ones, 'change')} not reached: not verified" if open_ones else ""
-    if not passed:
+    if report.says_nothing:
         return click.style(f"{script}: no change was reached, so nothing was verified.", fg="yellow", bold=True)
     number = counted(len(passed), "change") + (f" of {len(report.outcomes)}" if open_ones else "")
     return click.style(f"{script} trains the same with {number}{rest}.", fg="green", bold=True)
@@ -60,7 +60,7 @@ def verdict(report: Report) -> str:
 def to_json(report: Report) -> str:
     """All that is known, for programs."""
     content = _plain(dataclasses.asdict(report))
-    status = "same" if report.same else "different"
+    status = "unknown" if report.says_nothing else "same" if report.same else "different"
     return dumped({"version": 1, "autoaccel": __version__, "status": status, **content})
 
 
@@ -96,7 +96,7 @@ def _rules(report: Report) -> Iterator[str]:
     for name, number, tier, result, reason in rows:
         word, colour = _WORDS[result]
         yield (
-            f"{name:<{widths[0]}}  {number:>{widths[1]}}  {tier:<{widths[2]}}  "
+            f"{name:<{widths[0]}}  {number:<{widths[1]}}  {tier:<{widths[2]}}  "
             f"{click.style(f'{word:<{states}}', fg=colour)}  {reason}"
         )
 

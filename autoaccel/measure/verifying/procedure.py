@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,7 @@ PATIENCE = 6.0
 _LOW = (Tier.NUMERICS, Tier.OPT_IN)
 """Changes that may compute in lower precision."""
 _FLOAT16_STEPS = 2
+_MOST_STEPS = 1000
 _SHORT_PASS = 3  # batches, where passes are cut short to reach what comes after them
 _CALM = tuple(each for each in REHEARSALS if each != WORKERS)
 
@@ -161,7 +162,7 @@ class _Procedure:
             raise CannotVerifyError("it trains nothing: there was neither a backward nor an optimizer step")
 
     def _views(self, first: Record, asked: dict[str, Any], changes: Changes) -> list[View]:
-        """The script as it is and, where that does not reach every change, with its passes cut short."""
+        """The script as it is and, where that does not reach every change, other ways to run it."""
         again = self.trials.original("original again", lines=True, **asked)
         self._check(again)
         runs = [first, again]
@@ -172,16 +173,30 @@ class _Procedure:
             reference = comparing.reference(runs)
         self.trials.judged(_how_it_repeats(reference))
         views = [View("", asked, reference, again.reached)]
-        if all(each.is_reached(again.reached) for each in changes):
-            return views
-        cut = {**asked, "pass_batches": _SHORT_PASS}
-        short = self.trials.original("original, passes cut short", lines=True, **cut)
-        self.trials.judged("" if short.ending == FAILED else "for comparison")
-        more = any(each.is_reached(short.reached) and not each.is_reached(again.reached) for each in changes)
-        if short.ending != FAILED and more and reference.repeats:
-            same = dataclasses.replace(comparing.reference([short]), masks=reference.masks, prints=reference.prints)
-            views.append(View(", passes cut short", cut, same, short.reached))
+        if reference.repeats:
+            views.extend(self._further_views(views[0], asked, changes))
         return views
+
+    def _further_views(self, first: View, asked: dict[str, Any], changes: Changes) -> Iterator[View]:
+        """For what was not reached: the script with its passes cut short, and for longer."""
+        missing = [each for each in changes if not each.is_reached(first.reached)]
+        ways = {", passes cut short": {**asked, "pass_batches": _SHORT_PASS}}
+        if self.limits.patience is not None:
+            ways[", for longer"] = {"steps": _MOST_STEPS, "patience": self.limits.patience}
+        for name, wanted in ways.items():
+            if not missing:
+                return
+            record = self.trials.original(f"original{name}", lines=True, **wanted)
+            self.trials.judged("" if record.ending == FAILED else "for comparison")
+            reached = [each for each in missing if each.is_reached(record.reached)]
+            if record.ending == FAILED or not reached or _sound_steps(record) is not None:
+                continue
+            missing = [each for each in missing if each not in reached]
+            steps = wanted["steps"] if record.ending == FINISHED else record.steps or record.backwards
+            wanted = {**wanted, "steps": steps, "patience": None}
+            known = comparing.reference([record])
+            known = dataclasses.replace(known, masks=first.reference.masks, prints=first.reference.prints)
+            yield View(name, wanted, known, record.reached)
 
     def _control(self, view: View) -> None:
         """Before anything is blamed: whether the original is the same a third time."""

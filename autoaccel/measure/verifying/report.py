@@ -95,3 +95,8 @@ class Report:
     def same(self) -> bool:
         """Whether no difference was seen."""
         return not self.of(Verdict.FAILED)
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether there are changes, and nothing is known of any."""
+        return bool(self.outcomes) and not self.of(Verdict.FAILED) and not self.of(Verdict.PASSED)

@@ -87,6 +87,7 @@ class World:
     """How many steps are made before patience is at an end."""
     reached: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
     reached_in_short_passes: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
+    reached_later: tuple[int, ...] = ()
     original: Callable[[Record], Record] = lambda record: record
     asked: list[tuple[Request, Mapping[str, str]]] = field(default_factory=list)
 
@@ -110,6 +111,8 @@ class World:
         record = replace(record, passes=self._passes(request, calls), files=(str(self.script),))
         if request.lines:
             lines = self.reached_in_short_passes if request.pass_batches else self.reached
+            if (request.steps or 0) > 40:
+                lines = (*lines, *self.reached_later)
             record = replace(record, reached={str(self.script): lines})
         if self.marked in calls:
             record = replace(record, marks={"gradients were clipped while they were scaled": 1})
@@ -359,6 +362,26 @@ def test_passes_are_cut_short_to_reach_what_comes_after_them(script: Path) -> No
     assert {each.verdict for each in report.outcomes} == {Verdict.PASSED}
     assert "rewritten 4 short" in world.labels()
     assert [request.pass_batches for request, _ in world.asked].count(3) >= 2
+
+
+def test_short_scripts_are_run_to_their_end_to_reach_it(script: Path) -> None:
+    world = World(
+        script, steps=60, patience=1000, reached=(1, 2, 3, 4, 6), reached_in_short_passes=(1, 2), reached_later=(5,)
+    )
+    report = verify(world)
+    assert {each.verdict for each in report.outcomes} == {Verdict.PASSED}
+    assert report.steps == 40
+    longer = [request for request, _ in world.asked if request.steps == 1000]
+    assert [(bool(request.texts), request.patience) for request in longer] == [(False, 6.0), (True, None)]
+
+
+def test_but_not_beyond_a_number_of_steps_that_was_asked_for(script: Path) -> None:
+    world = World(
+        script, steps=60, patience=1000, reached=(1, 2, 3, 4, 6), reached_in_short_passes=(1, 2), reached_later=(5,)
+    )
+    report = verify(world, Limits(steps=20, patience=None))
+    assert by_line(report)[5].verdict is Verdict.NOT_REACHED
+    assert not any(request.steps == 1000 for request, _ in world.asked)
 
 
 def test_slow_scripts_make_fewer_steps_and_all_runs_as_many(script: Path) -> None:
