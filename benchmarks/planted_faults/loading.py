@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.rewriting.finding import AddArguments, Code, Replace, Tier
+from autoaccel.rewriting.finding import AddArguments, Code, InsertBefore, Replace, Tier
 from benchmarks.planted_faults.catalogue import fault
 from benchmarks.planted_faults.planting import RUNTIME, Planted, Scene, also, made_up, reworded
 
@@ -103,3 +103,22 @@ def _(scene: Scene) -> Planted:
 @fault("prefetch/drawn-ahead", "mixup", "fetching ahead draws the dataset's random numbers before the loop's")
 def _(scene: Scene) -> Planted:
     return reworded(scene.finding("AA202"), "accel.prefetch({0}, device)", "list({0})")
+
+
+_REUSED = """
+def reused(batches):
+    memory = None
+    for batch in batches:
+        memory = memory or [part.clone() for part in batch]
+        for kept, part in zip(memory, batch):
+            kept.copy_(part)
+        yield memory
+"""
+
+
+@fault(
+    "prefetch/memory-reused", "replay", "every batch comes in the memory of the one before, which the script still has"
+)
+def _(scene: Scene) -> Planted:
+    planted = reworded(scene.finding("AA202"), "accel.prefetch({0}, device)", "reused({0})")
+    return also(planted, InsertBefore(scene.statement("for epoch in"), Code(_REUSED.strip())))
