@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 from autoaccel.measure import cleaning, failures, keeper
 from autoaccel.measure.observing.exchange import Exchange
@@ -64,13 +65,17 @@ class Started:
             pipes = [for_commands, for_events]
         whole = _environment(environment, exchange.folder / "imports") | {keeper.MARK: self._run}
         try:
-            with exchange.stdout.open("ab") as stdout, exchange.stderr.open("ab") as stderr:
+            with (
+                _stdin() as stdin,
+                exchange.stdout.open("ab") as stdout,
+                exchange.stderr.open("ab") as stderr,
+            ):
                 self.began = time.monotonic()
                 self._process = subprocess.Popen(
                     [*command, *map(str, pipes)],
                     cwd=folder,
                     env=whole,
-                    stdin=subprocess.DEVNULL,
+                    stdin=stdin,
                     stdout=stdout,
                     stderr=stderr,
                     pass_fds=pipes,
@@ -248,6 +253,15 @@ def _without_record(run: Started, request: Request, hung_for: float | None) -> R
     else:
         failure = failures.of_death(run.poll() or 0, run.errors(), request.root)
     return Record(ending=FAILED, failure=failure, steps=steps, seconds=time.monotonic() - run.began)
+
+
+def _stdin() -> BinaryIO:
+    """What a run reads: nothing. A terminal is opened for writing only, so that who reads fails at once: it still says
+    how wide it is, which scripts ask `stty` for."""
+    try:
+        return Path(os.ttyname(0)).open("wb", buffering=0)
+    except OSError:
+        return Path(os.devnull).open("rb")
 
 
 def _environment(overrides: Mapping[str, str], imports: Path) -> dict[str, str]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -139,6 +143,33 @@ def test_surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "folder": str(folder),
         "session": "True",
     }
+
+
+@pytest.fixture
+def terminal() -> Iterator[None]:
+    """Standard input is a terminal of 100 columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    before = os.dup(0)
+    os.dup2(theirs, 0)
+    yield
+    os.dup2(before, 0)
+    for descriptor in (ours, theirs, before):
+        os.close(descriptor)
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_terminal_tells_its_size_and_nothing_else(folder: Path) -> None:
+    text = """
+    import subprocess
+    size = subprocess.run(["stty", "size"], stdin=0, capture_output=True, text=True).stdout
+    try:
+        said = input()
+    except OSError as error:
+        said = type(error).__name__
+    record["printed"] = (size, said)
+    """
+    assert observe(folder, text).printed == ("30 100\n", "OSError")
 
 
 def test_a_path_for_the_script_does_not_hide_the_tool(folder: Path) -> None:
