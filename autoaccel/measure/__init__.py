@@ -1,1 +1,23 @@
-"""Running scripts: rewritten in memory, as their users would run them."""
+"""Running scripts: rewritten in memory, observed, compared, timed.
+
+Running a script as its users would, from rewritten texts:
+    program         as `python script.py` and `python -m module`
+    importing       the import hook
+    rewriter        which files are the project's
+    positions       line numbers of the original
+
+Observed runs, in processes of their own:
+    interpreters    which Python
+    launching       their start and their end
+    keeper          their end when the tool is gone
+    failures        what is told of one that went wrong
+    scratch         a copy of the working directory for each
+    cleaning        files that they leave
+    rehearsals      what makes the runtime do what it would not on this machine
+
+What is compared:
+    changes         what rewriting would change, one change at a time
+    observing       in the script's process: hooks, and what they saw
+    verifying       whether it trains the same
+    benching        what was gained
+"""

@@ -1,0 +1,22 @@
+"""The maps of the larger rooms, for newcomers, name every module in them and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import autoaccel.measure
+import autoaccel.measure.observing
+import autoaccel.script
+
+
+@pytest.mark.parametrize("room", [autoaccel.script, autoaccel.measure, autoaccel.measure.observing])
+def test_the_map_names_every_module(room: ModuleType) -> None:
+    folder = Path(room.__file__ or "").parent
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}
+    folders = {path.parent.name for path in folder.glob("*/__init__.py")}
+    named = re.findall(r"^    (\w+) {2,}", room.__doc__ or "", re.MULTILINE)
+    assert sorted(named) == sorted(modules | folders)
