@@ -157,6 +157,5 @@ def _standing_notes(report: Report) -> Iterator[str]:
         yield "the original does not repeat itself under one seed, so it was compared within its own spread"
     if report.device == "cpu" and report.outcomes:
         yield (
-            "on a CPU copies do not overlap, nothing is compiled to other kernels and float16 does not occur; "
-            "what leads to them was rehearsed"
+            "on a CPU copies do not overlap and nothing is compiled to other kernels; what leads to them was rehearsed"
         )

@@ -42,8 +42,7 @@ REPORT = Report(
     decisions=(Decision("prefetch", "0", "copies to cpu cannot overlap"),),
 )
 ON_A_CPU = (
-    "Note: on a CPU copies do not overlap, nothing is compiled to other kernels and float16 does not occur; what leads "
-    "to them was rehearsed.\n"
+    "Note: on a CPU copies do not overlap and nothing is compiled to other kernels; what leads to them was rehearsed.\n"
 )
 BASIS = (
     "Numbers in bfloat16: loss 0.513 instead of 0.51234 at the end, over 3 seeds, which spread by 0.02.\n"
