@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils import data
 
 from autoaccel import runtime
@@ -28,6 +29,8 @@ Mark = Callable[[str], None]
 
 # What a loop may call before it moves a tensor: it converts the same way on every device.
 _CONVERTING = ("float", "double", "int", "long", "bool", "contiguous", "reshape", "flatten")
+# What may be called on parameters of lazy modules before they have a shape.
+_OF_LAZY: list[Callable[..., Any]] = vars(nn.parameter)["UninitializedTensorMixin"]._allowed_methods  # noqa: SLF001
 # How many batches are remembered: a loop may move one that it got a little earlier.
 _REMEMBERED = 16
 
@@ -200,7 +203,10 @@ def install() -> None:
     )
     vars(runtime)["prefetch"] = functools.wraps(prefetching.prefetch)(moved_at_least)
     for name in ("to", "cuda", "type", *_CONVERTING):
-        setattr(torch.Tensor, name, _asking(name, getattr(torch.Tensor, name)))
+        method = getattr(torch.Tensor, name)
+        setattr(torch.Tensor, name, asking := _asking(name, method))
+        if method in _OF_LAZY:
+            _OF_LAZY.append(asking)
 
 
 def moved_at_least(loader: Any, device: devices.Device = None, move: Move = "all") -> Any:

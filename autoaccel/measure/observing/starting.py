@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import multiprocessing.process
 import os
 import signal
 import sys
@@ -31,20 +32,29 @@ def begin(observation: Observation, pipes: tuple[int, ...] = ()) -> None:
     """Run in this process, however it was made; it ends with the run."""
     request = observation.request
     origin = Path(request.origin) if request.origin else None
-    rewriter = Rewriter(Path(request.root), running.Texts(request.texts), running.tell, origin)
+    texts = running.Texts(request.texts)
+    rewriter = Rewriter(Path(request.root), texts, running.tell, origin)
     concerns = running.concerning(rewriter)
     sys.dont_write_bytecode = True
+    _gather_sockets(observation.exchange)
     execute = None
     try:
         wanted = program.Program(request.script, request.arguments, request.is_module)
         path = program.locate(wanted)
-        parts.install(observation, path, rewriter, concerns, pipes)
+        parts.install(observation, path, texts.asked, concerns, pipes)
         execute = program.prepare(wanted, path, rewriter)
     except program.ProgramError as error:
         observation.end(FAILED, Failure("cannot start", str(error)))
     except ImportError as error:
         observation.end(FAILED, running.failure_of(error, concerns))
     running.run(observation, execute, concerns)
+
+
+def _gather_sockets(exchange: Exchange) -> None:
+    """Workers put sockets into folders of their own, and are killed before they remove them: let it be one of ours."""
+    folder = exchange.folder / "sockets"
+    folder.mkdir(exist_ok=True)
+    multiprocessing.process.current_process()._config.setdefault("tempdir", str(folder))  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 def age_before(now: float) -> float:

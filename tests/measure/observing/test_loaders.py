@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.measure.observing.scripts import Observe
@@ -105,3 +107,22 @@ for kind in kinds:
         first, second, third = each.batches
         assert first == second != third
     assert len({each.batches[0] for each in passes}) == 12
+
+
+def test_folders_of_workers_are_not_left_behind(observe: Observe) -> None:
+    record = observe(
+        """
+        from multiprocessing import Process, util
+
+        def show():
+            print(util.get_temp_dir(), flush=True)
+
+        worker = Process(target=show)
+        worker.start()
+        worker.join()
+        show()
+        """
+    )
+    worker, own = map(Path, record.printed)
+    assert worker == own
+    assert not worker.exists()

@@ -472,6 +472,12 @@ def test_old_batches_are_let_go(rehearse: Callable[..., Observation]) -> None:
     assert len(moving._stands) <= 2 * moving._REMEMBERED
 
 
+def test_models_whose_parameters_have_no_shape_yet(rehearse: Callable[..., Observation]) -> None:
+    rehearse(*REHEARSALS)
+    model = nn.Sequential(nn.LazyLinear(3)).to("cpu").float()
+    assert model(torch.ones(2, 5)).shape == (2, 3)
+
+
 def test_looking_ahead_takes_no_random_number(rehearse: Callable[..., Observation]) -> None:
     def loop() -> tuple[list[float], list[nn.Module], list[torch.optim.Optimizer]]:
         loader = DataLoader(Samples(), batch_size=2, shuffle=True, num_workers=1)
