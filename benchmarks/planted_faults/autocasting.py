@@ -40,6 +40,11 @@ def _(scene: Scene) -> Planted:
     return without(scene, scene.finding(_CODE), "scale(size_loss)")
 
 
+@fault("autocast/one-backward-unscaled-of-small-steps", "fine_tune", "as before, where the learning rate is small")
+def _(scene: Scene) -> Planted:
+    return without(scene, scene.finding(_CODE), "scale(size_loss)")
+
+
 @fault("autocast/scaled-twice", "two_losses", "one loss is scaled twice")
 def _(scene: Scene) -> Planted:
     planted = without(scene, scene.finding(_CODE), "scale(size_loss)")

@@ -61,6 +61,13 @@ _SGD = "torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)"
 _LOADER = "DataLoader(Pixels(), batch_size=16, shuffle=True)"
 
 _edited("no-clipping", "word_language_model", "gradients are not clipped", _replaced(_CLIP, "None"), Tier.NUMERICS)
+_edited(
+    "no-clipping-of-small-steps",
+    "fine_tune",
+    "gradients are not clipped, where the learning rate is small",
+    _replaced("nn.utils.clip_grad_norm_(model.parameters(), 0.1)", "None"),
+    Tier.NUMERICS,
+)
 _edited("no-weight-decay", "trainer", "weights do not decay", _argument(_ADAMW, "weight_decay", "0.0"), Tier.NUMERICS)
 _edited(
     "no-scheduler-step", "notebook_style", "the scheduler never steps", _replaced("sched.step()", "None"), Tier.NUMERICS

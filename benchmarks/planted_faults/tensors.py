@@ -71,6 +71,19 @@ def _(scene: Scene) -> Planted:
 
 
 @fault(
+    "non-blocking/other-labels",
+    "fine_tune",
+    "in the evaluation samples get the labels of others, which shows in prints",
+)
+def _(scene: Scene) -> Planted:
+    old = "labels.to(device)"
+    return instead(
+        scene.finding("AA103", old, 1),
+        Replace(scene.expression(old), Code("labels.flip(0).to(device, non_blocking=True)")),
+    )
+
+
+@fault(
     "non-blocking/to-the-host",
     "crlf",
     "a copy from the device to the host is not waited for before it is read",
