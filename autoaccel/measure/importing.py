@@ -8,46 +8,14 @@ from __future__ import annotations
 import functools
 import multiprocessing.spawn
 import runpy
-import sys
-from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType
 from typing import Any
 
 from autoaccel.measure.positions import compile_as_original
 from autoaccel.measure.rewriter import Rewriter
-
-
-class RewritingLoader(SourceFileLoader):
-    """Loads one module from its rewritten text. What is not changed is loaded as ever, from its bytecode."""
-
-    def __init__(self, fullname: str, path: str, rewriter: Rewriter) -> None:
-        super().__init__(fullname, path)
-        self.rewriter = rewriter
-
-    def get_code(self, fullname: str) -> CodeType | None:
-        path = self.get_filename(fullname)
-        return rewritten_code(path, self.rewriter) or super().get_code(fullname)
-
-
-class Finder(MetaPathFinder):
-    """Gives modules of the project their loader; says nothing about others."""
-
-    def __init__(self, rewriter: Rewriter) -> None:
-        self.rewriter = rewriter
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is None or spec.origin is None or type(spec.loader) is not SourceFileLoader:
-            return None
-        if not self.rewriter.concerns(Path(spec.origin)):
-            return None
-        spec.loader = RewritingLoader(fullname, spec.origin, self.rewriter)
-        return spec
 
 
 def rewritten_code(path: str, rewriter: Rewriter) -> CodeType | None:
@@ -57,9 +25,22 @@ def rewritten_code(path: str, rewriter: Rewriter) -> CodeType | None:
 
 
 def install(rewriter: Rewriter) -> None:
-    """Rewrite what is imported from now on, in this process and in those that it starts by `multiprocessing`."""
-    before = next((at for at, finder in enumerate(sys.meta_path) if finder is PathFinder), len(sys.meta_path))
-    sys.meta_path.insert(before, Finder(rewriter))
+    """Rewrite what is imported from now on, in this process and in those that it starts by `multiprocessing`.
+
+    Whoever finds a module, this one class loads it: finders of editable installs and scripts that load a file by its
+    path are no exception. What is not changed is loaded as ever, from its bytecode.
+    """
+    plain = SourceFileLoader.get_code
+
+    @functools.wraps(plain)
+    def get_code(loader: SourceFileLoader, fullname: str) -> CodeType | None:
+        path = str(loader.get_filename(fullname))
+        # who compiles in a way of its own would be left out
+        is_plain = type(loader).source_to_code is SourceFileLoader.source_to_code
+        code = rewritten_code(path, rewriter) if is_plain and rewriter.concerns(Path(path)) else None
+        return code or plain(loader, fullname)
+
+    setattr(SourceFileLoader, "get_code", get_code)  # noqa: B010 - mypy does not let methods be assigned
     # Looked up in its module whenever a process is prepared.
     prepare = _with_hook(multiprocessing.spawn.get_preparation_data, rewriter)
     vars(multiprocessing.spawn)["get_preparation_data"] = prepare

@@ -94,6 +94,18 @@ def test_the_script_and_what_it_imports_are_rewritten(run: Run) -> None:
     assert before == {path: path.read_bytes() for path in Path().glob("*.py")}
 
 
+def test_a_module_that_is_loaded_by_its_path_is_rewritten(run: Run) -> None:
+    """So are those of editable installs, whose finders do the same."""
+    write(
+        helper=TRAIN,
+        train="import importlib.util, sys\n"
+        "spec = importlib.util.spec_from_file_location('other', 'helper.py')\n"
+        "sys.modules['other'] = module = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(module)\nmodule.train(0)\n",
+    )
+    assert run("train.py").stdout == MOVED
+
+
 def test_libraries_are_left_alone(run: Run) -> None:
     write(**{"lib/site/helper": TRAIN})
     Path("lib", "site").rename(Path("lib", "site-packages"))

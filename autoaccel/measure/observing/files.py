@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from autoaccel.measure.observing.observation import Observation
-from autoaccel.measure.rewriter import Rewriter
+from autoaccel.measure.observing.running import Concerns
 
 
 class Files:
-    """The script and the project's modules that are imported when the run ends, in the order of their import."""
+    """The script and the project's modules, in the order of their import: those that other texts can stand for.
 
-    def __init__(self, script: Path, rewriter: Rewriter) -> None:
+    `loaded` grows. What gets into `sys.modules` another way would run as it is, and look as if rewriting it changed
+    nothing.
+    """
+
+    def __init__(self, script: Path, loaded: Collection[str], concerns: Concerns) -> None:
         self._script = script
-        self._rewriter = rewriter
+        self._loaded = loaded
+        self._concerns = concerns
 
     def install(self, observation: Observation) -> None:
         self._guarded = bool(observation.request.protected)
 
     def contribute(self) -> dict[str, Any]:
-        paths = [str(self._script)]
-        paths += [
-            path for module in list(sys.modules.values()) if isinstance(path := vars(module).get("__file__"), str)
-        ]
-        real = dict.fromkeys(os.path.realpath(path) for path in paths if self._rewriter.concerns(Path(path)))
-        return {"files": tuple(real), "written": self._written()}
+        script = [os.path.realpath(self._script)] if self._concerns(str(self._script)) else []
+        files = dict.fromkeys([*script, *self._loaded])
+        return {"files": tuple(files), "written": self._written()}
 
     def _written(self) -> tuple[str, ...]:
         if not self._guarded:

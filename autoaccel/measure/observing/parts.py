@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from autoaccel.measure.observing.observation import Observation, Part
 from autoaccel.measure.observing.running import Concerns
-from autoaccel.measure.rewriter import Rewriter
 
 
 def install(
-    observation: Observation, script: Path, rewriter: Rewriter, concerns: Concerns, pipes: tuple[int, ...]
+    observation: Observation, script: Path, loaded: Collection[str], concerns: Concerns, pipes: tuple[int, ...]
 ) -> None:
-    """Import torch and hook everything that the request asks for. Raises `ImportError` where there is no torch."""
+    """Import torch and hook everything that the request asks for. Raises `ImportError` where there is no torch.
+
+    `loaded` are the project's files that were loaded, up to any moment.
+    """
     request = observation.request
     if request.protected:
         from autoaccel.measure.observing import guarding
@@ -31,7 +33,7 @@ def install(
         from autoaccel.measure.observing import rehearsal
 
         rehearsal.install(observation)
-    for part in _of_mode(observation, script, rewriter, concerns, pipes):
+    for part in _of_mode(observation, script, loaded, concerns, pipes):
         add(observation, part)
 
 
@@ -42,7 +44,7 @@ def add(observation: Observation, part: Part) -> None:
 
 
 def _of_mode(
-    observation: Observation, script: Path, rewriter: Rewriter, concerns: Concerns, pipes: tuple[int, ...]
+    observation: Observation, script: Path, loaded: Collection[str], concerns: Concerns, pipes: tuple[int, ...]
 ) -> Iterator[Part]:
     from autoaccel.measure.observing.decisions import Decisions
     from autoaccel.measure.observing.files import Files
@@ -57,7 +59,7 @@ def _of_mode(
 
         yield Profiler(observation.request.root)
     yield Memory()
-    yield Files(script, rewriter)
+    yield Files(script, loaded, concerns)
     yield Decisions()
     yield Training()
     if mode != "profile":

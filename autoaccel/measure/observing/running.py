@@ -8,7 +8,7 @@ import os
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -27,9 +27,13 @@ class Texts:
     """Rewrites by table; new processes get a copy."""
 
     texts: dict[str, str]
+    asked: dict[str, None] = field(default_factory=dict)
+    """The files that could be rewritten so far, by real path, in the order in which they were loaded."""
 
     def __call__(self, path: Path, text: str) -> str:
-        return self.texts.get(os.path.realpath(path), text)
+        real = os.path.realpath(path)
+        self.asked.setdefault(real)
+        return self.texts.get(real, text)
 
 
 def tell(message: str) -> None:

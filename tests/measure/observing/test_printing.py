@@ -52,6 +52,22 @@ def test_lines_that_were_reached(observe: Observe, tmp_path: Path) -> None:
     assert (plain.reached, plain.losses, plain.random) == ({}, record.losses, record.random)
 
 
+def test_files_that_no_other_text_can_stand_for_are_not_among_those_of_the_run(
+    observe: Observe, tmp_path: Path
+) -> None:
+    """A change in them would never be made, and seem to make no difference."""
+    for name in ("helper", "executed"):
+        (tmp_path / f"{name}.py").write_text("x = 1\n")
+    text = """
+    import sys, types
+    import helper
+    module = sys.modules["executed"] = types.ModuleType("executed")
+    module.__file__ = "executed.py"
+    exec(open("executed.py").read(), vars(module))
+    """
+    assert observe(text).files == (str(tmp_path / "train.py"), str(tmp_path / "helper.py"))
+
+
 def test_lines_in_threads(observe: Observe, tmp_path: Path) -> None:
     text = """import threading
 def work():
