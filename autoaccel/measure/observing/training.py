@@ -62,8 +62,7 @@ class Training:
             return self._after_backward()
 
     def _before_backward(self, roots: list[Tensor]) -> None:
-        steps = self._observation.request.steps
-        if not self._events.optimizers and steps is not None and self._events.backwards >= steps:
+        if not self._events.optimizers and self._enough(self._events.backwards):
             self._observation.end(STOPPED)  # only now has the script made use of the last gradients
         unscaled = [getattr(root, _UNSCALED, root) for root in roots]
         for told in self._events.before_backward:
@@ -131,10 +130,13 @@ class Training:
             self.first_step = self._began - observation.began
         for told in self._events.after_step:
             told(optimizer)
-        steps, patience = observation.request.steps, observation.request.patience
-        enough = optimizer is not None and steps is not None and self._events.steps >= steps
-        if enough or (patience is not None and time.monotonic() - self._began > patience):
+        if optimizer is not None and self._enough(self._events.steps):
             observation.end(STOPPED)
+
+    def _enough(self, made: int) -> bool:
+        steps, patience = self._observation.request.steps, self._observation.request.patience
+        late = patience is not None and self.first_step is not None and time.monotonic() - self._began > patience
+        return late or (steps is not None and made >= steps)
 
 
 def _left_out_inside(scaler: GradScaler, optimizer: Optimizer) -> bool:

@@ -348,6 +348,24 @@ def test_patience(observe: Observe) -> None:
     assert (record.ending, record.steps) == (STOPPED, 2)
 
 
+def test_patience_without_an_optimizer_ends_where_a_number_of_steps_does(observe: Observe) -> None:
+    """After the update by hand that follows the backward: else no original would be equal to its first run."""
+    text = """
+    import time, torch
+    weight = torch.ones(2, requires_grad=True)
+    for _ in range(9):
+        weight.square().sum().backward()
+        with torch.no_grad():
+            weight -= 0.1 * weight.grad
+        weight.grad = None
+        time.sleep(0.1)
+    """
+    patient = observe(text, patience=0.15)
+    counted = observe(text, steps=patient.backwards)
+    assert patient.ending == counted.ending == STOPPED
+    assert same(patient, counted)
+
+
 @pytest.mark.parametrize(
     ("ending", "kind", "message"),
     [
