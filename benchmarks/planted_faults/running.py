@@ -54,7 +54,7 @@ def judged(fault: Fault, runner: Runner, limits: Limits | None = None) -> judgin
     with copied(fault.path) as script:
         try:
             answer: Report | str = _verified(script, fault.arguments, plantation, runner, limits)
-        except CannotVerifyError as error:
+        except (CannotVerifyError, AssertionError) as error:  # the latter: a run ended without a record
             answer = f"no answer: {error}"
     seconds = round(time.monotonic() - began, 1)
     if plantation.wrong is None:

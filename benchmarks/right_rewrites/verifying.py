@@ -104,7 +104,7 @@ def _by(runner: Runner, case: Case, prepared: Prepared) -> Verdict:
     try:
         found, _ = verify(request, functools.partial(changes.find, plan=plan), run)
         content = json.loads(verification.to_json(found))
-    except CannotVerifyError as error:
+    except (CannotVerifyError, AssertionError) as error:  # the latter: a run ended without a record
         content = json.loads(verification.failure_to_json(prepared.script, str(error)))
     return replace(_verdict(case, content, round(time.monotonic() - began, 1)), forked=True)
 
