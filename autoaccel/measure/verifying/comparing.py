@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoaccel.measure.observing.record import FAILED, Entry, Loss, Pass, Record
@@ -130,36 +130,59 @@ def structure(original: Reference, other: Record) -> list[Difference]:
     return _in_order(found)
 
 
-def is_rounding(original: Reference, other: Record) -> bool:
+def is_rounding(original: Reference, other: Record, start: Callable[[], Record]) -> bool:
     """Whether nothing but numbers differs: the first loss that does by no more than rounding, the state by no more than
-    what comes of that."""
+    what comes of that. `start` gives the original after its first step: parameters are measured by how far they went.
+    """
     kinds = {each.kind for each in differences(original, other)}
-    if not kinds <= _NUMBERS or kinds == {"printed"}:
+    if structure(original, other) or not kinds <= _NUMBERS or kinds == {"printed"}:
         return False
     before, after = original.record.losses, other.losses
     index = _first_loss(before, after)
     if index is None:
-        return _apart(original.record.state, other.state) <= ROUNDING
+        return _is_near(original.record.state, other.state, start, ROUNDING)
     if index == min(len(before), len(after)):
         return False
     one, two = before[index].value, after[index].value
     if one is None or two is None or not abs(one - two) <= ROUNDING * max(abs(one), abs(two)):
         return False
-    return _apart(original.record.state, other.state) <= _GROWN
+    return _is_near(original.record.state, other.state, start, _GROWN)
 
 
-def _apart(before: Sequence[Entry], after: Sequence[Entry]) -> float:
-    """How far the state is off, as a part of the largest norm of its kind."""
+def _is_near(before: Sequence[Entry], after: Sequence[Entry], start: Callable[[], Record], limit: float) -> bool:
+    """Whether each tensor is off by no more than a part of what tensors of its sort are."""
     known = {(each.kind, each.name): each for each in after}
-    largest: dict[str, float] = {}
+    pairs = [(each, known[each.kind, each.name]) for each in before]
+    off = [(one, _distance(one, other)) for one, other in pairs if one.digest != other.digest]
+    if not off:
+        return True
+    sizes: dict[str, float] = {}
     for entry in before:
-        largest[entry.kind] = max(largest.get(entry.kind, 0.0), entry.norm)
-    apart = 0.0
-    for entry in before:
-        distance = _distance(entry, known[entry.kind, entry.name])
-        if entry.digest != known[entry.kind, entry.name].digest:
-            apart = max(apart, math.inf if distance is None else distance / (largest[entry.kind] or 1.0))
-    return apart
+        sizes[sort(entry)] = max(sizes.get(sort(entry), 0.0), entry.norm)
+    sizes[PARAMETERS] = _way(start().state, before)
+    for entry, distance in off:
+        share = _GROWN if entry.kind == "parameter" else limit
+        if distance is None or not distance <= share * sizes[sort(entry)]:
+            return False
+    return True
+
+
+def _way(start: Sequence[Entry], end: Sequence[Entry]) -> float:
+    """How far the parameter that went furthest went."""
+    known = {each.name: each for each in start if each.kind == "parameter"}
+    pairs = [(known[each.name], each) for each in end if each.kind == "parameter" and each.name in known]
+    return max((_distance(one, other) or 0.0 for one, other in pairs), default=0.0)
+
+
+PARAMETERS = "norm"
+
+
+def sort(entry: Entry) -> str:
+    """Tensors of one sort are of one magnitude: parameters, and buffers and states of optimizers that are called
+    alike."""
+    if entry.kind == "parameter":
+        return PARAMETERS
+    return f"norm of {entry.name.replace('.', ' ').split()[-1]}"
 
 
 def told(found: Sequence[Difference]) -> str:
@@ -457,23 +480,31 @@ _OF_TIME = re.compile(
 _GRAPH = re.compile(r",\s*(?:grad_fn=<[^>]*>|requires_grad=True)")
 
 
+# Where a run takes place: copies of a folder have other names.
+_PATH = re.compile(r"(?<![\w.~])(?:~|\.{0,2})/[\w.+~-][^\s'\",;:)]*")
+
+
+def _plain(line: str) -> str:
+    """A line without what may differ for reasons of its own."""
+    return _PATH.sub("/", _GRAPH.sub("", line))
+
+
 def _shape(line: str) -> str:
     """What lines have in common that differ in their numbers."""
     return " ".join("#" if _NUMBER.match(word) else word for word in _WORDS.findall(line))
 
 
 def _shapes(lines: Sequence[str]) -> list[str]:
-    """Of all lines, but for paths: runs in copies of a folder print where they are."""
-    return [_shape(line) if "/" not in line else "/" for line in lines]
+    return [_shape(_plain(line)) for line in lines]
 
 
 def _masks(runs: Sequence[Record]) -> dict[str, frozenset[int]]:
     """Of each shape the words that are not the same in all runs, in any line of that shape."""
     found: dict[str, set[int]] = {}
     for lines in zip(*(run.printed for run in runs), strict=True):
-        words = [_WORDS.findall(line) for line in lines]
+        words = [_WORDS.findall(_plain(line)) for line in lines]
         varying = {at for at, same in enumerate(zip(*words, strict=False)) if len(set(same)) > 1}
-        found.setdefault(_shape(lines[0]), set()).update(varying)
+        found.setdefault(_shape(_plain(lines[0])), set()).update(varying)
     return {shape: frozenset(varying) for shape, varying in found.items()}
 
 
@@ -492,12 +523,10 @@ def _printed(original: Reference, other: Record) -> Iterator[Difference]:
 
 
 def _prints_the_same(one: str, two: str, masks: Mapping[str, frozenset[int]]) -> bool:
-    one, two = _GRAPH.sub("", one), _GRAPH.sub("", two)
+    one, two = _plain(one), _plain(two)
     if one == two:
         return True
     shape = _shape(one)
-    if "/" in one and "/" in two and masks.get(shape):
-        return True  # a path that is another in each run
     if _shape(two) != shape:
         return False
     masked = masks.get(shape, frozenset()) | _of_time(one)

@@ -114,6 +114,7 @@ class _Procedure:
             self._on_accelerator(view, state)
             self._unsteady(view, state)
         numerics, here = self._numerics(views, state) if views else (None, first)
+        notes.extend(dict.fromkeys(note for view in views for note in self._in_vain(view, state)))
         reference = views[0].reference if views else comparing.reference([first])
         report = Report(
             script=self.trials.request.script,
@@ -159,7 +160,9 @@ class _Procedure:
             assert record.failure is not None
             raise CannotVerifyError(comparing.failed(record), record.failure)
         if not record.steps and not record.backwards:
-            raise CannotVerifyError("it trains nothing: there was neither a backward nor an optimizer step")
+            raise CannotVerifyError(
+                "it trains nothing: there was neither a backward nor an optimizer step in its own process"
+            )
 
     def _views(self, first: Record, asked: dict[str, Any], changes: Changes) -> list[View]:
         """The script as it is and, where that does not reach every change, other ways to run it."""
@@ -199,13 +202,20 @@ class _Procedure:
             yield View(name, wanted, known, record.reached)
 
     def _control(self, view: View) -> None:
-        """Before anything is blamed: whether the original is the same a third time."""
+        """Before any change is blamed: whether the original is the same when it is rehearsed, and when it is not."""
+        rehearsed = self.trials.original(f"original, rehearsed{view.name}", rehearse=REHEARSALS, **view.asked)
+        disturbed = comparing.differences(view.reference, rehearsed)
+        self.trials.judged(comparing.told(disturbed))
+        if not disturbed:
+            return
         control = self.trials.original(f"original as a control{view.name}", **view.asked)
         self._check(control)
         found = comparing.differences(view.reference, control)
         self.trials.judged(comparing.told(found))
-        if found:
-            view.reference = comparing.less_steady(view.reference, control)
+        if not found:
+            what = comparing.told(disturbed)
+            raise CannotVerifyError(f"the rehearsal itself disturbs it: {what}", rehearsed.failure)
+        view.reference = comparing.less_steady(view.reference, control)
 
     # -- bit-equal
 
@@ -229,8 +239,12 @@ class _Procedure:
         """Whether a change that need not be exact differs by rounding alone: sums in another order, captured graphs."""
         if culprit.item.tier is Tier.EXACT:
             return False
+
+        def start() -> Record:
+            return self.trials.original(f"original, its first step{view.name}", **{**view.asked, "steps": 1})
+
         record = self._rehearsed(view, self._with_company(culprit), _CALM)
-        return comparing.is_rounding(view.reference, record)
+        return comparing.is_rounding(view.reference, record, start)
 
     def _may_draw_elsewhere(self, view: View, culprit: Culprit[Change, Verdicts]) -> bool:
         """Whether a change draws the same sort of numbers from another stream: that of the accelerator. Where there is
@@ -304,6 +318,13 @@ class _Procedure:
             name += " without workers"
         return self.trials.rewritten(f"{name}{view.name}", chosen, {}, rehearse=rehearse, **view.asked)
 
+    def _in_vain(self, view: View, state: _State) -> Iterator[str]:
+        """What should have been rehearsed and was not, although all is bit-equal."""
+        record = self._rehearsed(view, state.good, REHEARSALS)
+        for each in record.decisions:
+            if each.value == "in vain" or (each.value == "off" and each.topic.startswith("compile")):
+                yield f"{each.topic}: {each.value} ({each.reason}), so that was not verified"
+
     def _with_company(self, culprit: Culprit[Change, Verdicts]) -> tuple[Change, ...]:
         changes = self.trials.changes
         wanted = {culprit.item, *culprit.company}
@@ -346,16 +367,21 @@ class _Procedure:
 
     def _numerics(self, views: Sequence[View], state: _State) -> tuple[Numerics | None, Record]:
         """Run as this machine does what changes numbers or draws other random numbers, under several seeds."""
-        candidates = self._inexact(state)
-        view = next((each for each in views if any(c.is_reached(each.reached) for c in candidates)), views[0])
-        low = any(each.tier in _LOW for each in candidates)
-        spreading = _Spreading(self.trials, view, self.limits.seeds, low=low, workers=bool(state.random))
-        if not candidates:
-            return None, view.reference.record
-        self._blame(candidates, spreading.wrong, state)
-        if low:
-            self._blame(candidates, partial(self._too_large, view), state)
-        return spreading.summary(state.good), spreading.here(state.good)
+        summary, here = None, views[0].reference.record
+        left = self._inexact(state)
+        for view in views:
+            candidates = [each for each in left if each in state.good and each.is_reached(view.reached)]
+            if not candidates:
+                continue
+            left = [each for each in left if each not in candidates]
+            low = any(each.tier in _LOW for each in candidates)
+            spreading = _Spreading(self.trials, view, self.limits.seeds, low=low, workers=bool(state.random))
+            self._blame(candidates, spreading.wrong, state)
+            if low:
+                self._blame(candidates, partial(self._too_large, view), state)
+            if summary is None:
+                summary, here = spreading.summary(state.good), spreading.here(state.good)
+        return summary, here
 
     def _blame(
         self, candidates: Sequence[Change], wrong: Callable[[Sequence[Change]], Verdicts | None], state: _State
@@ -416,11 +442,12 @@ class _Procedure:
         if change not in state.good:
             lost = [each for each in self.trials.changes.needs(change) if each in state.failed]
             return Verdict.NOT_VERIFIED, f"it needs {_names(lost)}", ()
-        if not any(change.is_reached(view.reached) for view in views):
+        seen = [view for view in views if change.is_reached(view.reached)]
+        if not seen:
             return Verdict.NOT_REACHED, f"line {_listed(_missed(change, views))} was not reached", ()
         if change in state.random:
             return Verdict.PASSED, f"other random numbers, equally distributed: {state.random[change]}", ()
-        if not views[0].reference.repeats:
+        if not any(view.reference.repeats for view in seen):
             return Verdict.PASSED, "within the spread of the original's own runs under one seed", ()
         if change in state.loose:
             return Verdict.PASSED, "the same but for rounding", ()
@@ -452,7 +479,7 @@ class _Spreading:
             while len(self.originals) <= seed:
                 self.originals.append(self._original(len(self.originals)))
             runs.append(self.rewritten(chosen, seed))
-            found = self._structure(runs[-1], seed)
+            found = self._structure(runs)
             if found:
                 self.trials.judged(comparing.told(found))
                 return found
@@ -500,11 +527,22 @@ class _Spreading:
         self.trials.judged("for the spread")
         return record
 
-    def _structure(self, record: Record, seed: int) -> list[Difference]:
-        """What may not differ whatever the numbers are: what is the same in all runs of the original."""
-        known = comparing.reference(self.originals)
-        varying = known.varying | self.view.reference.varying | {("count", comparing.SKIPPED)}
-        return comparing.structure(Reference(self.originals[seed], varying), record)
+    def _structure(self, runs: Sequence[Record]) -> list[Difference]:
+        """What may not differ whatever the numbers are. What the numbers decide (a scheduler that waits for a loss to
+        fall, an end that comes early) is known only from several runs of the original."""
+        varying = comparing.reference(self.originals).varying | self.view.reference.varying
+        few = len(self.originals) < spread.FEWEST
+        for original, record in zip(self.originals, runs, strict=False):
+            found = comparing.structure(Reference(original, varying | {("count", comparing.SKIPPED)}), record)
+            found = [each for each in found if each.kind in ("failure", "mark") or not (few or _by_numbers(each))]
+            if found:
+                return found
+        return []
+
+
+def _by_numbers(difference: Difference) -> bool:
+    """Whether a difference may follow from numbers: settings do, but for the mode that modules are in."""
+    return difference.kind == "setting" and " mode" not in difference.text
 
 
 def _sound_steps(record: Record) -> int | None:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoaccel.measure.observing.record import Entry, Loss, Record
+from autoaccel.measure.verifying.comparing import sort
 
 LEVEL = 0.002
 """Probability that some figure of runs that differ only by seed is found outside."""
@@ -105,14 +106,21 @@ def judge(
 
 
 def diverged(original: Sequence[Record], rewritten: Sequence[Record]) -> str | None:
-    """The first loss of a rewritten run that is no number, where those of the original always are."""
-    if any(first_broken(each.losses) is not None for each in original):
+    """The first loss, or tensor, of a rewritten run that is no number, where the original under the same seed has one;
+    unless as many runs of the original diverge themselves."""
+    before, after = [_broken(each) for each in original], [_broken(each) for each in rewritten]
+    if sum(map(bool, before)) >= sum(map(bool, after)):
         return None
-    for record in rewritten:
-        broken = first_broken(record.losses)
-        if broken is not None:
-            return f"loss of step {broken.step + 1}: {broken.value}"
-    return None
+    return next(now for was, now in zip(before, after, strict=False) if now and not was)
+
+
+def _broken(record: Record) -> str | None:
+    """What of a run is no number."""
+    loss = first_broken(record.losses)
+    if loss is not None:
+        return f"loss of step {loss.step + 1}: {loss.value}"
+    entry = next((each for each in record.state if not math.isfinite(each.norm)), None)
+    return None if entry is None else f"{entry.name}: {entry.norm}"
 
 
 def told(figure: Figure) -> str:
@@ -189,7 +197,7 @@ def _numbers(record: Record) -> dict[str, float]:
         for part in range(parts):
             first, end = part * len(values) // parts, (part + 1) * len(values) // parts
             found[f"{which}, {_part(part, parts)}"] = statistics.fmean(values[first:end])
-    found.update((f"{_sort(entry)} of {entry.name}", entry.norm) for entry in record.state if _tells(entry))
+    found.update((f"{sort(entry)} of {entry.name}", entry.norm) for entry in record.state if _tells(entry))
     return found
 
 
@@ -197,13 +205,6 @@ def _tells(entry: Entry) -> bool:
     """Whether the norm of a tensor is alike in all seeds: not of a vector that begins at zero."""
     is_floating = entry.dtype.removeprefix("torch.").startswith(("float", "bfloat"))
     return is_floating and math.isfinite(entry.norm) and (entry.kind == "buffer" or len(entry.shape) > 1)
-
-
-def _sort(entry: Entry) -> str:
-    """Parameters are of one sort; buffers and states of optimizers are by what they are called."""
-    if entry.kind == "parameter":
-        return "norm"
-    return f"norm of {entry.name.replace('.', ' ').split()[-1]}"
 
 
 def _part(part: int, parts: int) -> str:

@@ -14,6 +14,8 @@ from autoaccel.measure.verifying.comparing import differences, reference, struct
 from tests.measure.verifying.made import RECORD, entry, losses, one_pass
 
 SETTINGS = RECORD.settings
+MOMENTUM = RECORD.state[2]
+ROUNDED = losses([0.9, 0.8, 0.7000001, 0.61])
 
 
 def texts(original: Record, other: Record) -> list[str]:
@@ -150,21 +152,32 @@ def test_denormal_numbers_may_have_more_bits_while_they_are_scaled() -> None:
         ({"losses": losses([0.9, 0.8, math.nan, 0.6])}, False),
         ({"losses": losses([0.9, 0.8])}, False),
         ({"state": (entry("model.fc.weight", value=1.000001), *RECORD.state[1:])}, True),
-        ({"state": (entry("model.fc.weight", value=1.001), *RECORD.state[1:])}, False),
-        (
-            {
-                "losses": losses([0.9, 0.8, 0.7000001, 0.61]),
-                "state": (entry("model.fc.weight", value=1.001), *RECORD.state[1:]),
-            },
-            True,
-        ),
+        ({"state": (entry("model.fc.weight", value=1.01), *RECORD.state[1:])}, False),
+        ({"losses": ROUNDED, "state": (entry("model.fc.weight", value=1.001), *RECORD.state[1:])}, True),
+        ({"losses": ROUNDED, "state": (entry("model.fc.weight", value=1.01), *RECORD.state[1:])}, False),
+        ({"losses": ROUNDED, "state": (*RECORD.state[:2], replace(MOMENTUM, digest="x", sketch=(0.1001, 0.1)))}, True),
+        ({"losses": ROUNDED, "state": (*RECORD.state[:2], replace(MOMENTUM, digest="x", sketch=(0.2, 0.2)))}, False),
+        ({"losses": ROUNDED, "state": (replace(RECORD.state[0], dtype="torch.float16"), *RECORD.state[1:])}, False),
+        ({"losses": ROUNDED, "state": (replace(RECORD.state[0], shape=(6,)), *RECORD.state[1:])}, False),
+        ({"losses": ROUNDED, "state": RECORD.state[1:]}, False),
         ({"printed": ("other",)}, False),
         ({"random": {}}, False),
         ({"steps": 5}, False),
     ],
 )
 def test_rounding(changed: dict[str, Any], expected: bool) -> None:
-    assert comparing.is_rounding(reference([RECORD]), replace(RECORD, **changed)) is expected
+    """The parameter went from 0.5 to 1; a rounding of the state is measured by that, not by the parameter."""
+    start = replace(RECORD, state=(entry("model.fc.weight", value=0.5), *RECORD.state[1:]))
+    assert comparing.is_rounding(reference([RECORD]), replace(RECORD, **changed), lambda: start) is expected
+
+
+def test_states_of_optimizers_are_measured_by_others_of_their_name() -> None:
+    """Steps are counted in the dozens; that must not make a moment of another magnitude look alike."""
+    moment = entry("optimizer: model.fc.weight exp_avg", "optimizer", 0.001)
+    original = replace(RECORD, state=(*RECORD.state, moment, entry("optimizer: model.fc.weight step", "optimizer", 40)))
+    wrong = replace(moment, digest="x", sketch=(1.0, 1.0))
+    other = replace(original, losses=ROUNDED, state=(*RECORD.state, wrong, original.state[-1]))
+    assert not comparing.is_rounding(reference([original]), other, lambda: original)
 
 
 def test_what_explains_the_rest_comes_first() -> None:
@@ -239,6 +252,12 @@ PRINTED: dict[str, tuple[str, str, str, bool]] = {
         "tensor(1.5, grad_fn=<MulBackward0>)", "tensor(1.5, grad_fn=<MulBackward0>)", "tensor(1.5)", True,
     ),
     "a copy of the folder": ("saved /tmp/a1/x.pt", "saved /tmp/b22/x.pt", "saved /tmp/zz/x.pt", True),
+    "a metric beside a fraction and a time": (
+        "[3/40] loss 0.53 acc 55.1 1.2s", "[3/40] loss 0.53 acc 55.1 1.3s", "[3/40] loss 0.54 acc 55.1 1.2s", False,
+    ),
+    "a metric beside a rate": ("12 it/s loss 0.5", "13 it/s loss 0.5", "12 it/s loss 0.6", False),
+    "a metric beside a path": ("/tmp/a1/x.pt 0.5", "/tmp/b22/x.pt 0.5", "/tmp/c/x.pt 0.6", False),
+    "a file of another name": ("saved out/a.pt", "saved out/a.pt", "saved out/b.pt", False),
     "a metric": ("acc 0.5", "acc 0.5", "acc 0.25", False),
     "words": ("saved", "saved", "lost", False),
 }  # fmt: skip

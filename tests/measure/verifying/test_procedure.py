@@ -15,7 +15,7 @@ import pytest
 
 from autoaccel.config import plan
 from autoaccel.measure import changes
-from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Decision, Failure, Record
 from autoaccel.measure.observing.request import COMPILE, WORKERS, Request
 from autoaccel.measure.verifying import procedure
 from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits
@@ -88,6 +88,10 @@ class World:
     reached: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
     reached_in_short_passes: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
     reached_later: tuple[int, ...] = ()
+    plateau: bool = False
+    """Whether a scheduler remembers the best loss."""
+    frozen_in_low_precision: bool = False
+    decisions: tuple[Decision, ...] = ()
     original: Callable[[Record], Record] = lambda record: record
     asked: list[tuple[Request, Mapping[str, str]]] = field(default_factory=list)
 
@@ -133,6 +137,11 @@ class World:
             level += random.Random(request.seed + 500).gauss(0, self.noise)
         if low:
             level += self.in_low_precision
+        settings = dict(RECORD.settings)
+        if self.plateau:
+            settings["scheduler.best"] = repr(level)
+        if low and self.frozen_in_low_precision:
+            settings["model.training"] = "False"
         values = [level * (1 + 1 / (1 + step)) for step in range(steps)]
         if low and self.diverges:
             values[-1] = math.nan
@@ -144,6 +153,8 @@ class World:
             backwards=steps,
             state=(),
             printed=(),
+            settings=settings,
+            decisions=self.decisions if calls else (),
         )
 
     def _workers(self, request: Request, calls: frozenset[str]) -> bool:
@@ -346,6 +357,33 @@ def test_without_a_spread_the_original_is_disturbed(script: Path) -> None:
     assert not any(request.jitter for request, _ in world.asked if request.texts)
 
 
+def test_settings_that_follow_from_numbers_are_no_difference(script: Path) -> None:
+    """As `best` of a scheduler that waits for the loss to fall."""
+    assert verify(World(script, plateau=True)).same
+    assert verify(World(script, plateau=True, noise=0.0)).same
+
+
+def test_a_module_in_another_mode_is_one_in_low_precision_too(script: Path) -> None:
+    report = verify(World(script, frozen_in_low_precision=True))
+    assert failed(report) == [4, 5]
+    assert by_line(report)[4].reason == "model is in evaluation mode"
+
+
+def test_what_could_not_be_rehearsed_is_told(script: Path) -> None:
+    world = World(script)
+    world.decisions = (Decision("compile Net", "off", "TorchRuntimeError: no"), Decision("amp on cpu", "off", "so"))
+    assert verify(world).notes == ("compile Net: off (TorchRuntimeError: no), so that was not verified",)
+
+
+def test_a_rehearsal_that_disturbs_the_original_itself_says_nothing(script: Path) -> None:
+    def disturbed(record: Record) -> Record:
+        return _fails(record) if world.asked[-1][0].rehearse else record
+
+    world = World(script, original=disturbed, wrong=frozenset({"fast1"}))
+    with pytest.raises(CannotVerifyError, match=r"^the rehearsal itself disturbs it: it fails: ValueError: no data"):
+        verify(world)
+
+
 def test_what_is_not_reached_is_not_verified(script: Path) -> None:
     world = World(script, reached=(1, 2, 3, 4, 6), reached_in_short_passes=(1, 2, 3, 4, 6))
     report = verify(world)
@@ -372,7 +410,12 @@ def test_short_scripts_are_run_to_their_end_to_reach_it(script: Path) -> None:
     assert {each.verdict for each in report.outcomes} == {Verdict.PASSED}
     assert report.steps == 40
     longer = [request for request, _ in world.asked if request.steps == 1000]
-    assert [(bool(request.texts), request.patience) for request in longer] == [(False, 6.0), (True, None)]
+    assert {(bool(request.texts), request.patience) for request in longer[1:]} == {(True, None), (False, None)}
+    assert (longer[0].texts, longer[0].patience) == ({}, 6.0)
+    # What only this reaches computes in low precision there, too.
+    assert any(
+        environment.get("AUTOACCEL_AMP_DTYPE") == "bfloat16" for asked, environment in world.asked if asked in longer
+    )
 
 
 def test_but_not_beyond_a_number_of_steps_that_was_asked_for(script: Path) -> None:
@@ -455,7 +498,7 @@ def _nan(record: Record) -> Record:
     [
         (_dies, "a run could not be observed: ended with exit status 1: TypeError: ours"),
         (_fails, "it fails: ValueError: no data (train.py:3)"),
-        (_trains_nothing, "it trains nothing: there was neither a backward nor an optimizer step"),
+        (_trains_nothing, "it trains nothing: there was neither a backward nor an optimizer step in its own process"),
         (_nan, "its loss is no number from the start on, so there is nothing to compare with"),
     ],
 )

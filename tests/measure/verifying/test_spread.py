@@ -96,6 +96,20 @@ def test_an_original_that_diverges_itself_is_no_measure() -> None:
     assert judge([RECORD, broken, RECORD], [RECORD, RECORD, broken], last=True).within is True
 
 
+def test_but_more_runs_than_of_the_original_are_too_many() -> None:
+    broken = replace(RECORD, losses=losses([0.9, 0.8, math.inf, math.nan]))
+    said = judge([RECORD, broken, RECORD], [broken, broken, RECORD], last=True)
+    assert (said.within, said.reason) == (False, "loss of step 3: inf")
+
+
+def test_where_losses_are_no_single_numbers_the_state_tells() -> None:
+    several = tuple(replace(each, value=None) for each in RECORD.losses)
+    original = replace(RECORD, losses=several)
+    broken = replace(original, state=(replace(RECORD.state[0], norm=math.nan), *RECORD.state[1:]))
+    assert judge([original], [broken], last=False).reason == "model.fc.weight: nan"
+    assert judge([broken], [broken], last=False).within is None
+
+
 def test_an_original_that_explodes_differs_from_itself_more_than_that() -> None:
     def exploding(seed: int) -> Record:
         growth = 1.4 + 0.05 * random.Random(seed).random()
