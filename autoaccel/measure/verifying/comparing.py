@@ -158,7 +158,8 @@ def _is_near(before: Sequence[Entry], after: Sequence[Entry], start: Callable[[]
         return True
     sizes: dict[str, float] = {}
     for entry in before:
-        sizes[sort(entry)] = max(sizes.get(sort(entry), 0.0), entry.norm)
+        norm = entry.norm if math.isfinite(entry.norm) else 0.0
+        sizes[sort(entry)] = max(sizes.get(sort(entry), 0.0), norm)
     sizes[PARAMETERS] = _way(start().state, before)
     for entry, distance in off:
         share = _GROWN if entry.kind == "parameter" else limit
@@ -171,7 +172,8 @@ def _way(start: Sequence[Entry], end: Sequence[Entry]) -> float:
     """How far the parameter that went furthest went."""
     known = {each.name: each for each in start if each.kind == "parameter"}
     pairs = [(known[each.name], each) for each in end if each.kind == "parameter" and each.name in known]
-    return max((_distance(one, other) or 0.0 for one, other in pairs), default=0.0)
+    ways = [_distance(one, other) or 0.0 for one, other in pairs]
+    return max((way for way in ways if math.isfinite(way)), default=0.0)
 
 
 PARAMETERS = "norm"

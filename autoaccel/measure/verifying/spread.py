@@ -106,21 +106,20 @@ def judge(
 
 
 def diverged(original: Sequence[Record], rewritten: Sequence[Record]) -> str | None:
-    """The first loss, or tensor, of a rewritten run that is no number, where the original under the same seed has one;
-    unless as many runs of the original diverge themselves."""
-    before, after = [_broken(each) for each in original], [_broken(each) for each in rewritten]
-    if sum(map(bool, before)) >= sum(map(bool, after)):
-        return None
-    return next(now for was, now in zip(before, after, strict=False) if now and not was)
-
-
-def _broken(record: Record) -> str | None:
-    """What of a run is no number."""
-    loss = first_broken(record.losses)
-    if loss is not None:
+    """The first loss of a rewritten run that is no number, where the original under the same seed has one, unless as
+    many runs of the original diverge themselves; or a tensor that is none, and is one in all runs of the original."""
+    before, after = [first_broken(each.losses) for each in original], [first_broken(each.losses) for each in rewritten]
+    if sum(map(bool, before)) < sum(map(bool, after)):
+        loss = next(now for was, now in zip(before, after, strict=False) if now and not was)
         return f"loss of step {loss.step + 1}: {loss.value}"
-    entry = next((each for each in record.state if not math.isfinite(each.norm)), None)
-    return None if entry is None else f"{entry.name}: {entry.norm}"
+    sound = set.intersection(*({each.name for each in record.state if _is_finite(each)} for record in original))
+    broken = (each for record in rewritten for each in record.state if each.name in sound and not _is_finite(each))
+    return next((f"{each.name}: {each.norm}" for each in broken), None)
+
+
+def _is_finite(entry: Entry) -> bool:
+    """A mask is infinite by design."""
+    return math.isfinite(entry.norm)
 
 
 def told(figure: Figure) -> str:

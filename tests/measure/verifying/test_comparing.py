@@ -171,6 +171,17 @@ def test_rounding(changed: dict[str, Any], expected: bool) -> None:
     assert comparing.is_rounding(reference([RECORD]), replace(RECORD, **changed), lambda: start) is expected
 
 
+def test_an_infinite_mask_makes_nothing_near() -> None:
+    mask = entry("model.bn.mask", "buffer", 0.5, norm=math.inf)
+    other_mask = entry("model.ln.mask", "buffer", 0.6, norm=math.inf)
+    original = replace(RECORD, state=(*RECORD.state, mask))
+    assert not comparing.is_rounding(
+        reference([original]),
+        replace(original, losses=ROUNDED, state=(*RECORD.state, replace(other_mask, name=mask.name))),
+        lambda: original,
+    )
+
+
 def test_states_of_optimizers_are_measured_by_others_of_their_name() -> None:
     """Steps are counted in the dozens; that must not make a moment of another magnitude look alike."""
     moment = entry("optimizer: model.fc.weight exp_avg", "optimizer", 0.001)

@@ -102,12 +102,23 @@ def test_but_more_runs_than_of_the_original_are_too_many() -> None:
     assert (said.within, said.reason) == (False, "loss of step 3: inf")
 
 
+def test_a_mask_that_is_infinite_by_design_excuses_nothing() -> None:
+    mask = replace(RECORD.state[1], name="model.mask", norm=math.inf, sketch=(math.nan, math.nan))
+    original = replace(RECORD, state=(*RECORD.state, mask))
+    assert judge([original] * 3, [original] * 3, last=False).within is True
+    broken = replace(original, losses=losses([0.9, math.nan, math.nan, math.nan]))
+    assert judge([original], [broken], last=False).reason == "loss of step 2: nan"
+    lost = replace(original, state=(replace(RECORD.state[0], norm=math.inf), *original.state[1:]))
+    assert judge([original], [lost], last=False).reason == "model.fc.weight: inf"
+
+
 def test_where_losses_are_no_single_numbers_the_state_tells() -> None:
     several = tuple(replace(each, value=None) for each in RECORD.losses)
     original = replace(RECORD, losses=several)
     broken = replace(original, state=(replace(RECORD.state[0], norm=math.nan), *RECORD.state[1:]))
     assert judge([original], [broken], last=False).reason == "model.fc.weight: nan"
     assert judge([broken], [broken], last=False).within is None
+    assert judge([original, broken], [broken, broken], last=False).within is None
 
 
 def test_an_original_that_explodes_differs_from_itself_more_than_that() -> None:
