@@ -54,5 +54,7 @@ Time:
     profiling       what binds the script
     regions         where it is: loader, model, optimizer
     sampling        batches that are made in the loop
+    traces          what the profiler saw
     attribution     from times to shares
+    timelines       the same on an accelerator
 """

@@ -21,22 +21,20 @@ from torch import nn
 from torch.autograd.profiler import record_function
 from torch.profiler import ProfilerActivity, profile
 
-from autoaccel.measure.observing import attribution
+from autoaccel.measure.observing import attribution, timelines
 from autoaccel.measure.observing.attribution import (
     BACKWARD,
     BODY,
     FORWARD,
-    MARK,
     OPTIMIZER,
-    STEP,
     Calibration,
     Shares,
     Step,
-    Trace,
 )
 from autoaccel.measure.observing.record import STOPPED, Profile
 from autoaccel.measure.observing.regions import Regions, hook_loaders, hook_models, hook_optimizers
 from autoaccel.measure.observing.sampling import Sampler
+from autoaccel.measure.observing.traces import MARK, STEP, Trace, read
 from autoaccel.measure.observing.turns import synchronize
 
 if TYPE_CHECKING:
@@ -242,10 +240,10 @@ def on_device(blocks: Sequence[Block], traces: Sequence[tuple[Trace, Block]]) ->
     steps = [step for block in blocks for step in block.timed]
     # The device goes on with its work while the host is disturbed.
     timing = attribution.timing([Step(step.regions) for step in steps], _iterated(blocks))
-    found = [(attribution.device_shares(trace, _passes(trace, block)), trace.steps) for trace, block in traces]
+    found = [(timelines.device_shares(trace, _passes(trace, block)), trace.steps) for trace, block in traces]
     total = {name: sum(shares[name] for shares, _ in found) for name in attribution.CLASSES}
-    shares, distortion = attribution.undistorted(total, sum(count for _, count in found), timing)
-    spread = _spread([attribution.undistorted(each, count, timing)[0] for each, count in found])
+    shares, distortion = timelines.undistorted(total, sum(count for _, count in found), timing)
+    spread = _spread([timelines.undistorted(each, count, timing)[0] for each, count in found])
     return Profile(shares, timing.seconds, len(steps), max(spread, distortion / 2))
 
 
@@ -272,7 +270,7 @@ def _mark() -> None:
 def _read(block: Block) -> Trace | None:
     if block.trace is None:
         return None
-    return attribution.read(json.loads(block.trace.read_text(encoding="utf-8", errors="replace")))
+    return read(json.loads(block.trace.read_text(encoding="utf-8", errors="replace")))
 
 
 def _passes(trace: Trace, block: Block) -> list[tuple[float, float]]:
@@ -312,7 +310,7 @@ def calibrate(folder: Path) -> tuple[Calibration, Trace]:
                 _mark()
     path = folder / "calibration.json"
     traced.export_chrome_trace(str(path))
-    trace = attribution.read(json.loads(path.read_text(encoding="utf-8", errors="replace")))
+    trace = read(json.loads(path.read_text(encoding="utf-8", errors="replace")))
     assert trace is not None
     costs = attribution.typical(attribution.host_costs(trace)[40:])
     forward, backward = costs[FORWARD], costs[BACKWARD]

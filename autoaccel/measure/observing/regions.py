@@ -23,7 +23,8 @@ from torch.autograd.profiler import record_function
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from autoaccel.measure.observing.attribution import BACKWARD, EVALUATION, FORWARD, LOADER, MARK, OPTIMIZER
+from autoaccel.measure.observing.attribution import BACKWARD, EVALUATION, FORWARD, LOADER, OPTIMIZER
+from autoaccel.measure.observing.traces import MARK
 
 _ENOUGH_CODE = 1000
 

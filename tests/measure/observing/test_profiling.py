@@ -13,12 +13,13 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from autoaccel.measure import launching
-from autoaccel.measure.observing import attribution, profiling, regions, sampling
-from autoaccel.measure.observing.attribution import Calibration, Costs, Shares, Step, Timing, Trace
+from autoaccel.measure.observing import attribution, profiling, regions, sampling, timelines, traces
+from autoaccel.measure.observing.attribution import Calibration, Costs, Shares, Step, Timing
 from autoaccel.measure.observing.profiling import Block
 from autoaccel.measure.observing.record import Profile, Record
 from autoaccel.measure.observing.regions import Regions
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.traces import Trace
 from tests.measure.forking import Forking
 
 MAIN, BACKWARD_THREAD, STREAM = 1, 2, 7
@@ -59,7 +60,7 @@ def trace(*events: Any, marks: tuple[float, ...] = (0, 100)) -> Trace:
     """A trace as torch writes it; a step's mark takes no time."""
     steps = [region("step", time, time) for time in marks]
     noise = [{"ph": "M", "name": "process_name", "args": {}}, event("user_annotation", "Optimizer.step#SGD", 0, 9)]
-    found = attribution.read(json.loads(json.dumps({"traceEvents": [*noise, *events, *steps]})))
+    found = traces.read(json.loads(json.dumps({"traceEvents": [*noise, *events, *steps]})))
     assert found is not None
     return found
 
@@ -72,7 +73,7 @@ def rounded(shares: Shares) -> Shares:
 
 
 def test_a_trace_without_a_whole_step_says_nothing() -> None:
-    assert attribution.read({"traceEvents": [region("step", 5, 5)]}) is None
+    assert traces.read({"traceEvents": [region("step", 5, 5)]}) is None
 
 
 def test_costs_of_regions_are_exclusive_and_by_step() -> None:
@@ -179,7 +180,7 @@ def test_a_busy_device_computes_whatever_the_host_does() -> None:
         call("cudaStreamSynchronize", 60, 100),
         kernel(0, 100, 5),
     )
-    assert rounded(attribution.device_shares(found)) == {"compute": 100}
+    assert rounded(timelines.device_shares(found)) == {"compute": 100}
 
 
 def test_an_idle_device_waits_for_what_the_host_does() -> None:
@@ -191,17 +192,17 @@ def test_an_idle_device_waits_for_what_the_host_does() -> None:
         launch(46, 5),
         kernel(50, 60, 5),
     )
-    assert rounded(attribution.device_shares(found)) == {"loader": 40, "launch": 20, "compute": 10, "other": 30}
+    assert rounded(timelines.device_shares(found)) == {"loader": 40, "launch": 20, "compute": 10, "other": 30}
 
 
 def test_backwards_run_on_another_thread() -> None:
     found = trace(region("backward", 0, 100), launch(10, 5, BACKWARD_THREAD), kernel(20, 60, 5))
-    assert rounded(attribution.device_shares(found)) == {"launch": 60, "compute": 40}
+    assert rounded(timelines.device_shares(found)) == {"launch": 60, "compute": 40}
 
 
 def test_kernels_of_the_optimizer_are_its_own() -> None:
     found = trace(region("optimizer", 0, 30), launch(5, 5), launch(15, 6), kernel(10, 90, 5), kernel(90, 100, 6))
-    assert rounded(attribution.device_shares(found)) == {"optimizer": 100}
+    assert rounded(timelines.device_shares(found)) == {"optimizer": 100}
 
 
 def test_a_copy_from_ordinary_memory_holds_up_the_host() -> None:
@@ -212,16 +213,16 @@ def test_a_copy_from_ordinary_memory_holds_up_the_host() -> None:
         call("cudaStreamSynchronize", 50, 75),
         copy("HtoD (Pageable -> Device)", 30, 60, 3),
     )
-    assert rounded(attribution.device_shares(found)) == {"transfer": 70, "other": 30}
+    assert rounded(timelines.device_shares(found)) == {"transfer": 70, "other": 30}
 
 
 def test_a_copy_beside_a_kernel_costs_nothing() -> None:
     found = trace(launch(0, 5), kernel(0, 100, 5), copy("HtoD (Pinned -> Device)", 20, 60, 3))
-    assert rounded(attribution.device_shares(found)) == {"compute": 100}
+    assert rounded(timelines.device_shares(found)) == {"compute": 100}
 
 
 def test_copies_on_the_device_are_work() -> None:
-    assert rounded(attribution.device_shares(trace(copy("DtoD (Device -> Device)", 0, 30, 3)))) == {
+    assert rounded(timelines.device_shares(trace(copy("DtoD (Device -> Device)", 0, 30, 3)))) == {
         "compute": 30,
         "other": 70,
     }
@@ -239,23 +240,23 @@ def test_waiting_costs_until_the_device_has_work_again() -> None:
         kernel(80, 90, 6),
     )
     # 40 to 80: drained by the wait; 90 to 100: the host is slow
-    shares = attribution.device_shares(found)
+    shares = timelines.device_shares(found)
     assert rounded(shares) == {"launch": 11, "compute": 49, "sync": 40}
 
 
 def test_a_wait_does_not_excuse_a_slow_loader() -> None:
     found = trace(launch(0, 5), kernel(0, 10, 5), call("cudaDeviceSynchronize", 5, 12), region("loader", 12, 100))
-    assert rounded(attribution.device_shares(found)) == {"loader": 88, "compute": 10, "sync": 2}
+    assert rounded(timelines.device_shares(found)) == {"loader": 88, "compute": 10, "sync": 2}
 
 
 def test_evaluations_are_left_out_of_everything() -> None:
     found = trace(region("forward", 0, 100), launch(0, 5), kernel(0, 100, 5))
-    assert rounded(attribution.device_shares(found, [(30, 80)])) == {"compute": 50, "evaluation": 50}
+    assert rounded(timelines.device_shares(found, [(30, 80)])) == {"compute": 50, "evaluation": 50}
 
 
 def test_the_profilers_own_time_is_taken_from_the_host() -> None:
     timing = Timing({"body": 0.000_080})
-    shares, distortion = attribution.undistorted({"launch": 60.0, "compute": 40.0}, 1, timing)
+    shares, distortion = timelines.undistorted({"launch": 60.0, "compute": 40.0}, 1, timing)
     assert rounded(shares) == {"launch": 0.5, "compute": 0.5}
     assert distortion == pytest.approx(0.25)
 
