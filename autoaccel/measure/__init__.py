@@ -10,6 +10,7 @@ Observed runs, in processes of their own:
     interpreters    which Python
     launching       their start and their end
     keeper          their end when the tool is gone
+    keeping         what it is told
     failures        what is told of one that went wrong
     scratch         a copy of the working directory for each
     cleaning        files that they leave

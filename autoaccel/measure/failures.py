@@ -1,4 +1,4 @@
-"""What a run that went wrong is told as: one line, and the script's own traceback for those who ask."""
+"""What a run that went wrong is told as, in one line."""
 
 from __future__ import annotations
 
@@ -51,12 +51,6 @@ def line(failure: Failure, *, script: str, python: str) -> str:
     if failure.kind.isidentifier() and failure.kind[:1].isupper():
         return f"{where}: {failure.kind}{': ' * bool(message)}{message}"
     return f"{where}: {message or failure.kind}"
-
-
-def told(failure: Failure, *, script: str, python: str, verbose: bool) -> str:
-    """The line and, with `verbose`, the script's own traceback above it."""
-    one = line(failure, script=script, python=python)
-    return f"{failure.traceback.rstrip()}\n{one}" if verbose and failure.traceback.strip() else one
 
 
 def without_training(record: Record, *, script: str) -> str | None:

@@ -6,11 +6,9 @@ import contextlib
 import itertools
 import json
 import os
-import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from autoaccel.measure import cleaning, failures, keeper
+from autoaccel.measure import cleaning, failures, keeper, keeping
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.record import FAILED, Failure, Record
 from autoaccel.measure.observing.request import Request
@@ -30,8 +28,6 @@ _PACE = 0.1  # s between two looks at a run
 _GRACE = 1.0  # s to end in good order once asked to
 _LEAVING = 5.0  # s that a process may take to end after its result is written
 
-# Names of runs: this process, then a number.
-_TOOL = f"{os.getpid()}-{secrets.token_hex(4)}."
 _numbers = itertools.count(1)
 
 
@@ -39,8 +35,8 @@ class Started:
     """One observed process and everything that it starts."""
 
     def __init__(self, request: Request, *, python: str, environment: Mapping[str, str], folder: Path) -> None:
-        self._keeper = _keep()
-        self._run = f"{_TOOL}{next(_numbers)}."
+        self._keeper = keeping.keeper_of_this_process()
+        self._run = f"{keeping.NAME}{next(_numbers)}."
         self._process: subprocess.Popen[bytes] | None = None
         self._over = False
         self.exchange = Exchange(Path(tempfile.mkdtemp(prefix="autoaccel-")))
@@ -292,43 +288,3 @@ def _tail(path: Path, size: int = 20_000) -> str:
             return file.read().decode(errors="replace")
     except OSError:
         return ""
-
-
-# -- the keeper
-
-
-class _Keeper:
-    """Writes to the keeper, which acts when this process is no more."""
-
-    def __init__(self) -> None:
-        command = [sys.executable, "-I", "-S", keeper.__file__, _TOOL]
-        # A session of its own: what a terminal sends to this process does not reach it.
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-
-    def tell(self, kind: str, value: object) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(f"{kind} {value}\n".encode())
-            self._process.stdin.flush()
-
-
-def remember(folder: Path) -> None:
-    """A temporary folder that is removed even if this process is killed."""
-    _keep().tell("folder", folder)
-
-
-def forget(folder: Path) -> None:
-    """It is gone."""
-    _keep().tell("gone", folder)
-
-
-_keepers: list[_Keeper] = []
-
-
-def _keep() -> _Keeper:
-    """The keeper of this process."""
-    if not _keepers:
-        _keepers.append(_Keeper())
-    return _keepers[0]

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoaccel.measure import launching
+from autoaccel.measure import keeping
 from autoaccel.measure.observing.record import Record
 from autoaccel.measure.observing.request import Request
 
@@ -90,14 +90,14 @@ def copy(folder: Path, root: Path) -> Iterator[Scratch]:
     real, project = Path(os.path.realpath(folder)), Path(os.path.realpath(root))
     original = project if real.is_relative_to(project) else real
     base = Path(os.path.realpath(tempfile.mkdtemp(prefix="autoaccel-scratch-")))
-    launching.remember(base)
+    keeping.remember(base)
     try:
         place = _surroundings(original, base)
         _copy_folder(original, place, _Copying(original, place, base, _Budget()))
         yield Scratch(original, place, place / real.relative_to(original))
     finally:
         shutil.rmtree(base, ignore_errors=True)
-        launching.forget(base)
+        keeping.forget(base)
 
 
 @dataclass(frozen=True)

@@ -40,12 +40,6 @@ def test_paths_are_shown_as_the_user_writes_them(tmp_path: Path, monkeypatch: py
     assert line(Failure("KeyError", "1", f"{tmp_path}/sub/train.py:12")) == f"sub{os.sep}train.py:12: KeyError: 1"
 
 
-def test_the_traceback_is_for_those_who_ask() -> None:
-    failure = Failure("KeyError", "1", "", "Traceback …\nKeyError: 1\n")
-    said = [failures.told(failure, script="train.py", python="python", verbose=verbose) for verbose in (False, True)]
-    assert said == ["train.py: KeyError: 1", "Traceback …\nKeyError: 1\ntrain.py: KeyError: 1"]
-
-
 FAULT = """\
 an epoch
 Fatal Python error: Segmentation fault
