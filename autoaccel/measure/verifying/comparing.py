@@ -471,10 +471,11 @@ def _random(before: Record, after: Record) -> Iterator[Difference]:
 
 _WORDS = re.compile(r"0x[0-9a-fA-F]+|[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[^\W\d]+|\S")
 _NUMBER = re.compile(r"[-+]?(?:\d|\.\d)|0x")
-# What depends on how fast the machine is.
+# What depends on how fast the machine is. A minimum is written as a minute is, but a number follows it.
 _OF_TIME = re.compile(
     r"(?:\b(?:time|eta|elapsed|took|duration|speed)\b\W{0,4}[-+\d.:e]+)"
-    r"|(?:[\d.]+(?:e[-+]?\d+)? ?(?:[mun]?s|secs?|seconds?|mins?|minutes?|hours?|[a-z]+/s(?:ec)?)\b)"
+    r"|(?:[\d.]+(?:e[-+]?\d+)? ?(?:[mun]?s|secs?|seconds?|mins|minutes?|hours?|[a-z]+/s(?:ec)?)\b)"
+    r"|(?:[\d.]+ ?min\b(?!\s*[:=]|\s+[-+]?\d*\.\d))"
     r"|(?:\b\d+:\d\d(?::\d\d)?(?:\.\d+)?\b)",
     re.IGNORECASE,
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autoaccel.reports.benchmark.breaking_even import sentence
+from autoaccel.reports.benchmark.breaking_even import outcome
 from autoaccel.reports.benchmark.quantities import (
     MISSING,
     TIMES,
@@ -123,9 +123,7 @@ def _figures(report: Report, grid: Grid) -> str:
 def _break_even(report: Report) -> str:
     if report.column(REWRITTEN) is None:
         return ""
-    if verdict(report) in (Verdict.SAME, Verdict.NOISE):
-        return _section("Break-even", "No gain was measured that could make up for a slower start.\n")
-    return _section("Break-even", _filled(sentence(report.break_even)))
+    return _section("Break-even", _filled(outcome(report)))
 
 
 def _contributions(report: Report, grid: Grid) -> str:

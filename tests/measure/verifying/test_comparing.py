@@ -257,6 +257,9 @@ PRINTED: dict[str, tuple[str, str, str, bool]] = {
     "a metric beside a time": ("0.5, 1.2 s", "0.5, 1.2 s", "0.6, 1.2 s", False),
     "a rate": ("7, 12.5 it/s", "7, 12.5 it/s", "7, 11 it/s", True),
     "a time in words": ("Time: 1.25 acc 3", "Time: 1.25 acc 3", "Time: 1.26 acc 3", True),
+    "minutes": ("1.5 min 20 s", "1.5 min 20 s", "1.6 min 21 s", True),
+    "a mean before a minimum": ("mean 0.53 min 0.1", "mean 0.53 min 0.1", "mean 0.54 min 0.1", False),
+    "a mean before a minimum with a colon": ("0.53 min: 1", "0.53 min: 1", "0.54 min: 1", False),
     "a clock": ("at 12:30:01", "at 12:30:01", "at 12:30:02", True),
     "an address": ("<Net at 0x7f01>", "<Net at 0x7f02>", "<Net at 0x7f03>", True),
     "a graph that no_grad does not build": (
