@@ -80,10 +80,10 @@ def outcome(report: Report) -> str:
     """What is to be said of the break-even of a benchmark."""
     if verdict(report) in (Verdict.SAME, Verdict.NOISE):
         return "No gain was measured that could make up for a slower start."
-    return _sentence(report.break_even)
+    return sentence(report.break_even)
 
 
-def _sentence(found: BreakEven) -> str:
+def sentence(found: BreakEven) -> str:
     match found.steps, found.measured:
         case None, _:
             return "The rewritten script does not make up for what it spends at the start."
