@@ -38,7 +38,8 @@ PATIENCE = 6.0
 _LOW = (Tier.NUMERICS, Tier.OPT_IN)
 """Changes that may compute in lower precision."""
 _FLOAT16_STEPS = 2
-_MOST_STEPS = 1000
+_MOST_STEPS = 10_000
+_LONGER = 10.0
 _SHORT_PASS = 3  # batches, where passes are cut short to reach what comes after them
 _CALM = tuple(each for each in REHEARSALS if each != WORKERS)
 
@@ -183,9 +184,11 @@ class _Procedure:
     def _further_views(self, first: View, asked: dict[str, Any], changes: Changes) -> Iterator[View]:
         """For what was not reached: the script with its passes cut short, and for longer."""
         missing = [each for each in changes if not each.is_reached(first.reached)]
-        ways = {", passes cut short": {**asked, "pass_batches": _SHORT_PASS}}
+        ways: dict[str, dict[str, Any]] = {}
+        if first.reference.record.passes:
+            ways[", passes cut short"] = {**asked, "pass_batches": _SHORT_PASS}
         if self.limits.patience is not None:
-            ways[", for longer"] = {"steps": _MOST_STEPS, "patience": self.limits.patience}
+            ways[", for longer"] = {"steps": _MOST_STEPS, "patience": _LONGER}
         for name, wanted in ways.items():
             if not missing:
                 return

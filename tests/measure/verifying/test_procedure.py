@@ -409,9 +409,9 @@ def test_short_scripts_are_run_to_their_end_to_reach_it(script: Path) -> None:
     report = verify(world)
     assert {each.verdict for each in report.outcomes} == {Verdict.PASSED}
     assert report.steps == 40
-    longer = [request for request, _ in world.asked if request.steps == 1000]
+    longer = [request for request, _ in world.asked if request.steps == 10_000]
     assert {(bool(request.texts), request.patience) for request in longer[1:]} == {(True, None), (False, None)}
-    assert (longer[0].texts, longer[0].patience) == ({}, 6.0)
+    assert (longer[0].texts, longer[0].patience) == ({}, 10.0)
     # What only this reaches computes in low precision there, too.
     assert any(
         environment.get("AUTOACCEL_AMP_DTYPE") == "bfloat16" for asked, environment in world.asked if asked in longer
@@ -424,7 +424,7 @@ def test_but_not_beyond_a_number_of_steps_that_was_asked_for(script: Path) -> No
     )
     report = verify(world, Limits(steps=20, patience=None))
     assert by_line(report)[5].verdict is Verdict.NOT_REACHED
-    assert not any(request.steps == 1000 for request, _ in world.asked)
+    assert not any(request.steps == 10_000 for request, _ in world.asked)
 
 
 def test_slow_scripts_make_fewer_steps_and_all_runs_as_many(script: Path) -> None:
