@@ -27,6 +27,7 @@ What training does:
     printing        what is printed
     lines           which lines are reached
     files           which files of the project took part
+    scripting       functions that are compiled from the file on disk
 
 What it leaves:
     state           modules, optimizers, schedulers

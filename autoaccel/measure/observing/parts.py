@@ -86,8 +86,10 @@ def _record(concerns: Concerns) -> Iterator[Part]:
     from autoaccel.measure.observing.losses import Losses
     from autoaccel.measure.observing.marks import Marks
     from autoaccel.measure.observing.naming import Names
+    from autoaccel.measure.observing.scripting import Scripting
     from autoaccel.measure.observing.state import State
 
     yield Losses()
     yield Marks()
+    yield Scripting()
     yield State(Names(concerns))
