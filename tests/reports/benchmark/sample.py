@@ -107,7 +107,7 @@ RICH = Report(
     script="examples/cifar/train.py",
     command="autoaccel bench examples/cifar/train.py --steps 240 --ablate --html cifar.html -- --epochs 2 --lr 0.1",
     machine={
-        "device": "NVIDIA H200, 141 GiB",
+        "device": "NVIDIA A100, 80 GiB",
         "processor": "16 cores",
         "torch": "2.13.0+cu130",
         "python": "3.11.9",
