@@ -48,6 +48,7 @@ What makes a run another one:
 
 Files of the user:
     guarding        what was there before stays as it was
+    paths           which are the user's
     writers         functions that write below Python
 
 Time:

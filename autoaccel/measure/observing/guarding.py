@@ -15,30 +15,18 @@ import shutil
 import signal
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from autoaccel.measure.observing import callers, writers
+from autoaccel.measure.observing import callers, paths, writers
 from autoaccel.measure.observing.exchange import FILE, FOLDER, KEPT, REMOVED_FOLDER, Exchange, write_whole
 from autoaccel.measure.observing.record import Failure
 
 OVERWRITES = "overwrites"
 
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-
-# Where programs leave what they can make again. Variables name folders, the rest is below the home folder.
-_FREE_VARIABLES = (
-    "XDG_CACHE_HOME",
-    "TORCH_HOME",
-    "HF_HOME",
-    "TORCHINDUCTOR_CACHE_DIR",
-    "TRITON_CACHE_DIR",
-    "MPLCONFIGDIR",
-)
-_FREE_AT_HOME = (".cache", ".triton", ".nv", ".config/matplotlib", "Library/Caches")
-_FREE = ("/tmp", "/var/tmp", "/dev", "/proc", "/sys", "/run")
 
 
 class Guard:
@@ -60,7 +48,7 @@ class Guard:
         self._main = main
         """The script's own process, which alone can `stop`."""
         self._stop = stop
-        self._places = _places(protected, exchange)
+        self._places = paths.places(protected, exchange)
         self._new: dict[str, str] = {}
         self._journal = os.open(exchange.written, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self._read = 0
@@ -89,7 +77,7 @@ class Guard:
 
     def open(self, path: Any, *, keeps: bool = True) -> None:
         """A file is about to be opened in order to be changed or created; `keeps` what is in it, perhaps."""
-        name = _name(path)
+        name = paths.name_of(path)
         if name is not None:
             self._part(name, keeps)
             self._write(os.path.realpath(name), "overwrite")
@@ -98,7 +86,7 @@ class Guard:
         """In a scratch copy, large files are links: a copy takes the place of one that is written through."""
         if not os.path.islink(name):  # noqa: PTH114
             return
-        link, real = _entry(name), os.path.realpath(name)
+        link, real = paths.entry_of(name), os.path.realpath(name)
         if self._watched(link) or not self._is_old(real):
             return
         if keeps:
@@ -177,10 +165,10 @@ class Guard:
     # -- events
 
     def _remove(self, path: Any, folder: int = -1) -> None:
-        self._keep(_entry(path, folder), "remove")
+        self._keep(paths.entry_of(path, folder), "remove")
 
     def _rename(self, source: Any, target: Any, source_folder: int = -1, target_folder: int = -1) -> None:
-        old, new = _entry(source, source_folder), _entry(target, target_folder)
+        old, new = paths.entry_of(source, source_folder), paths.entry_of(target, target_folder)
         if os.path.isdir(old):  # noqa: PTH112
             if self._watched(old) and not self._is_new(old):
                 self._refuse(old, "move")
@@ -192,12 +180,12 @@ class Guard:
         self._write(new, "overwrite")
 
     def _remove_folder(self, path: Any, folder: int = -1) -> None:
-        entry = _entry(path, folder)
+        entry = paths.entry_of(path, folder)
         if self._watched(entry) and not self._is_new(entry):
             self._write_down(REMOVED_FOLDER, entry)  # only an empty one can be removed: it is made again after the run
 
     def _make_folder(self, path: Any, _mode: int = 0, folder: int = -1) -> None:
-        entry = _entry(path, folder)
+        entry = paths.entry_of(path, folder)
         if self._watched(entry) and not os.path.lexists(entry):
             self._note(FOLDER, entry)
 
@@ -205,12 +193,12 @@ class Guard:
         self.open(path)
 
     def _link(self, _source: Any, target: Any, *folders: int) -> None:
-        entry = _entry(target, folders[-1] if folders else -1)
+        entry = paths.entry_of(target, folders[-1] if folders else -1)
         if self._watched(entry) and not os.path.lexists(entry):
             self._note(FILE, entry)
 
     def _remove_tree(self, path: Any, folder: int | None = None) -> None:
-        top = _entry(path, -1 if folder is None else folder)
+        top = paths.entry_of(path, -1 if folder is None else folder)
         if os.path.islink(top) and not self._watched(top) and self._watched(os.path.realpath(top)):  # noqa: PTH114
             os.unlink(top)  # noqa: PTH108 - a folder of a scratch copy: what it leads to is not the script's to remove
             os.mkdir(top)  # noqa: PTH102
@@ -230,19 +218,15 @@ class Guard:
         """A database is only read as long as nothing is written: what the connection does decides."""
         path = self._database(database)
         if path is not None and self._is_old(path):
-            connection.set_authorizer(_Authorizer(self, path))
+            connection.set_authorizer(writers.Authorizer(partial(self._refuse, path, "overwrite")))
 
     def _database(self, database: Any) -> str | None:
-        name = _name(database)
+        name = paths.name_of(database)
         if name is None or name in ("", ":memory:"):
             return None
         return os.path.realpath(name[len("file:") :].partition("?")[0] if name.startswith("file:") else name)
 
     # -- the end
-
-    def refuse(self, path: str) -> NoReturn:
-        """End the run before a file is overwritten."""
-        self._refuse(path, "overwrite")
 
     def _refuse(self, path: str, verb: str, why: str = "was there before the run") -> NoReturn:
         where, lines = callers.in_script(sys._getframe(1))  # noqa: SLF001 - the documented way to see one's callers
@@ -256,24 +240,6 @@ class Guard:
         write_whole(self._exchange.failure, json.dumps(content))
         os.kill(self._main, signal.SIGKILL)
         os._exit(1)
-
-
-class _Authorizer:
-    """Allows a connection to read. The numbers are SQLite's own, which Python does not name.
-
-    Creating is let through: `CREATE TABLE IF NOT EXISTS` asks even if it does nothing, and filling a table asks again.
-    """
-
-    _WRITES = frozenset({9, 10, 11, 16, 17, 18, 23, 26, 27, 28, 30})
-
-    def __init__(self, guard: Guard, path: str) -> None:
-        self._guard = guard
-        self._path = path
-
-    def __call__(self, action: int, table: str | None, *rest: str | None) -> int:
-        if action in self._WRITES and "temp" not in rest and not (table or "").startswith("sqlite_"):
-            self._guard.refuse(self._path)
-        return 0
 
 
 _guards: list[Guard] = []
@@ -334,39 +300,3 @@ class _InNewProcess:
 
 def _install_in_new_process(protected: tuple[str, ...], folder: str, main: int, alone: bool) -> None:
     _install(protected, Exchange(Path(folder)), main, None, alone=alone)
-
-
-# -- paths
-
-
-def _places(protected: Sequence[str], exchange: Exchange) -> list[tuple[str, bool]]:
-    """Folders, each with the separator at its end, and whether changes below them matter; inner ones first."""
-    free = [*_FREE, tempfile.gettempdir(), *(os.environ.get(name, "") for name in _FREE_VARIABLES)]
-    free += [os.path.expanduser(os.path.join("~", name)) for name in _FREE_AT_HOME]  # noqa: PTH111, PTH118
-    places = {_with_separator(folder): False for folder in free if folder}
-    places |= {_with_separator(folder): True for folder in protected}
-    places[_with_separator(str(exchange.folder))] = False
-    return sorted(places.items(), key=lambda place: len(place[0]), reverse=True)
-
-
-def _with_separator(folder: str) -> str:
-    return os.path.realpath(folder).rstrip(os.sep) + os.sep
-
-
-def _name(path: Any) -> str | None:
-    """A path as text; None for a file that is already open."""
-    if isinstance(path, int):
-        return None
-    try:
-        return os.fsdecode(path)
-    except TypeError:
-        return None
-
-
-def _entry(path: Any, folder: int = -1) -> str:
-    """Where an entry of a folder is: links on the way are followed, but it may be a link itself."""
-    name = os.fsdecode(path)
-    if folder >= 0 and not os.path.isabs(name):  # noqa: PTH117
-        name = os.path.join(f"/proc/self/fd/{folder}" if sys.platform == "linux" else f"/dev/fd/{folder}", name)  # noqa: PTH118
-    head, tail = os.path.split(name.rstrip(os.sep))
-    return os.path.join(os.path.realpath(head or os.curdir), tail)  # noqa: PTH118
