@@ -26,6 +26,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 _CHILD = Path("measure", "observing", "__main__.py")
 _PACE = 0.1  # s between two looks at a run
 _GRACE = 1.0  # s to end in good order once asked to
+_ROOM = 2**17  # bytes without which hardly anything can be recorded
 _LEAVING = 5.0  # s that a process may take to end after its result is written
 
 _numbers = itertools.count(1)
@@ -246,6 +247,8 @@ def _without_record(run: Started, request: Request, hung_for: float | None) -> R
     steps = run.steps()
     if hung_for is not None:
         failure = failures.of_hanging(hung_for, steps, run.errors(), request.root)
+    elif shutil.disk_usage(run.exchange.folder).free < _ROOM:
+        failure = Failure("died", f"there is no space left in {run.exchange.folder.parent}")
     else:
         failure = failures.of_death(run.poll() or 0, run.errors(), request.root)
     return Record(ending=FAILED, failure=failure, steps=steps, seconds=time.monotonic() - run.began)

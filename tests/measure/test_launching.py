@@ -210,6 +210,11 @@ def test_a_process_that_dies_without_a_record(folder: Path, text: str, said: str
     assert record.steps == (0 if "crash" in text else 7)
 
 
+def test_a_full_disk_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "_ROOM", 2**62)
+    assert say(observe(folder, "os._exit(1)")).startswith("train.py: there is no space left in /")
+
+
 def test_a_process_that_hangs(folder: Path) -> None:
     record = observe(folder, "import time\nbeat(2)\ntime.sleep(60)", timeout=0.7)
     assert say(record) == "train.py:3: made no step for 0.7 s after 2 steps"
