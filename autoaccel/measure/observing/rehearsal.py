@@ -18,7 +18,7 @@ from torch.amp.grad_scaler import OptState
 from torch.utils import data
 
 from autoaccel.measure import rehearsals
-from autoaccel.measure.observing import moving, precision
+from autoaccel.measure.observing import moving, precision, seeding
 from autoaccel.measure.observing.marks import BACKWARD_IN_AUTOCAST, STEP_IN_AUTOCAST
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS
@@ -42,6 +42,7 @@ def install(observation: Observation) -> None:
         _vary_scale()
     if WORKERS in observation.request.rehearse:
         _draw_missing_seeds()
+        seeding.install(observation)
     if COMPILE in observation.request.rehearse:
         _keep_checkpoints()
         observation.endings.append(lambda *_: _tell_graphs())

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from autoaccel import runtime as accel
 from autoaccel.measure import rehearsals
-from autoaccel.measure.observing import drawing, marks, moving, precision, rehearsal
+from autoaccel.measure.observing import drawing, marks, moving, precision, rehearsal, seeding
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, REHEARSALS, SCALER, WORKERS, Request
@@ -37,6 +37,7 @@ HOOKED: tuple[Any, ...] = (
     torch.nn.functional,
     torch.nn.utils,
     torch.nn.utils.clip_grad,
+    torch.utils.data.dataloader._MultiProcessingDataLoaderIter,
     torch.utils.data._utils.fetch._MapDatasetFetcher,
     torch.utils.data._utils.fetch._IterableDatasetFetcher,
 )
@@ -547,6 +548,42 @@ def test_kept_workers(rehearse: Callable[..., Observation], prefetched: bool, ch
     again = trained(loop)
     assert again["streams"] == plain["streams"]
     assert (again == plain) is not changing
+
+
+class Shaken(Dataset[torch.Tensor]):
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return index + torch.rand(())
+
+
+def _alike(worker: int) -> None:
+    torch.manual_seed(0)
+
+
+def _apart(worker: int) -> None:
+    np.random.seed(worker)
+
+
+@pytest.mark.parametrize(
+    ("seed", "marked"), [(None, {}), (_apart, {}), (_alike, {seeding.ALIKE: 1})], ids=["none", "apart", "alike"]
+)
+def test_workers_that_draw_the_same_are_marked(
+    rehearse: Callable[..., Observation], seed: Callable[[int], None] | None, marked: dict[str, int]
+) -> None:
+    observation = rehearse(WORKERS)
+    loader = DataLoader(Shaken(), batch_size=2, num_workers=accel.num_workers(), worker_init_fn=seed)
+    for _ in range(2):
+        assert len(list(loader)) == 4
+    assert loader.worker_init_fn is seed
+    assert marks_of(observation) == marked
+
+
+def test_how_the_script_seeds_its_own_workers_is_its_own_affair(rehearse: Callable[..., Observation]) -> None:
+    observation = rehearse(WORKERS)
+    assert len(list(DataLoader(Shaken(), batch_size=2, num_workers=2, worker_init_fn=_alike))) == 4
+    assert marks_of(observation) == {}
 
 
 # ---------------------------------------------------------------- graphs
