@@ -7,12 +7,12 @@ that is: parts that vary between equal runs of the original, such as times that 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoaccel.measure.observing.record import FAILED, Entry, Loss, Pass, Record
+from autoaccel.measure.verifying import printed
 
 SKIPPED = "step left out because gradients overflowed"
 Fact = tuple[str, str]
@@ -72,8 +72,14 @@ def reference(runs: Sequence[Record]) -> Reference:
         unsteady |= {"data"} if _batches(first) != _batches(other) else set()
         unsteady |= {"state"} if _digests(first) != _digests(other) else set()
         unsteady |= {"random"} if first.random != other.random else set()
-    same = all(_shapes(first.printed) == _shapes(other.printed) for other in others)
-    return Reference(first, frozenset(varying), frozenset(unsteady), _masks(runs) if same else {}, same)
+    same = all(printed.shapes(first.printed) == printed.shapes(other.printed) for other in others)
+    return Reference(
+        first,
+        frozenset(varying),
+        frozenset(unsteady),
+        printed.masks([run.printed for run in runs]) if same else {},
+        same,
+    )
 
 
 def less_steady(known: Reference, again: Record) -> Reference:
@@ -102,7 +108,9 @@ def differences(original: Reference, other: Record) -> list[Difference]:
         found.extend(_state(record.state, other.state))
     if not steady("random"):
         found.extend(_random(record, other))
-    found.extend(_printed(original, other))
+    if original.prints:
+        line = printed.difference(record.printed, other.printed, original.masks)
+        found.extend([] if line is None else [Difference("printed", line)])
     return _in_order(found)
 
 
@@ -465,88 +473,6 @@ def _random(before: Record, after: Record) -> Iterator[Difference]:
     streams = [name for name in before.random if after.random.get(name) != before.random[name]]
     if streams:
         yield Difference("random", f"{_listed(streams)}: other random numbers were drawn")
-
-
-# -- what the script prints
-
-_WORDS = re.compile(r"0x[0-9a-fA-F]+|[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[^\W\d]+|\S")
-_NUMBER = re.compile(r"[-+]?(?:\d|\.\d)|0x")
-# What depends on how fast the machine is. A minimum is written as a minute is, but a number follows it.
-_OF_TIME = re.compile(
-    r"(?:\b(?:time|eta|elapsed|took|duration|speed)\b\W{0,4}[-+\d.:e]+)"
-    r"|(?:[\d.]+(?:e[-+]?\d+)? ?(?:[mun]?s|secs?|seconds?|mins|minutes?|hours?|[a-z]+/s(?:ec)?)\b)"
-    r"|(?:[\d.]+ ?min\b(?!\s*[:=]|\s+[-+]?\d*\.\d))"
-    r"|(?:\b\d+:\d\d(?::\d\d)?(?:\.\d+)?\b)",
-    re.IGNORECASE,
-)
-# A printed tensor shows whether a graph was built, which is what no_grad is there to change.
-_GRAPH = re.compile(r",\s*(?:grad_fn=<[^>]*>|requires_grad=True)")
-
-
-# Where a run takes place: copies of a folder have other names.
-_PATH = re.compile(r"(?<![\w.~])(?:~|\.{0,2})/[\w.+~-][^\s'\",;:)]*")
-
-
-def _plain(line: str) -> str:
-    """A line without what may differ for reasons of its own."""
-    return _PATH.sub("/", _GRAPH.sub("", line))
-
-
-def _shape(line: str) -> str:
-    """What lines have in common that differ in their numbers."""
-    return " ".join("#" if _NUMBER.match(word) else word for word in _WORDS.findall(line))
-
-
-def _shapes(lines: Sequence[str]) -> list[str]:
-    return [_shape(_plain(line)) for line in lines]
-
-
-def _masks(runs: Sequence[Record]) -> dict[str, frozenset[int]]:
-    """Of each shape the words that are not the same in all runs, in any line of that shape."""
-    found: dict[str, set[int]] = {}
-    for lines in zip(*(run.printed for run in runs), strict=True):
-        words = [_WORDS.findall(_plain(line)) for line in lines]
-        varying = {at for at, same in enumerate(zip(*words, strict=False)) if len(set(same)) > 1}
-        found.setdefault(_shape(_plain(lines[0])), set()).update(varying)
-    return {shape: frozenset(varying) for shape, varying in found.items()}
-
-
-def _printed(original: Reference, other: Record) -> Iterator[Difference]:
-    if not original.prints:
-        return
-    before, after = original.record.printed, other.printed
-    for one, two in zip(before, after, strict=False):
-        if not _prints_the_same(one, two, original.masks):
-            yield Difference("printed", f"printed {_quoted(two)} instead of {_quoted(one)}")
-            return
-    if len(before) > len(after):
-        yield Difference("printed", f"{_quoted(before[len(after)])} is not printed")
-    elif len(after) > len(before):
-        yield Difference("printed", f"{_quoted(after[len(before)])} is printed, too")
-
-
-def _prints_the_same(one: str, two: str, masks: Mapping[str, frozenset[int]]) -> bool:
-    one, two = _plain(one), _plain(two)
-    if one == two:
-        return True
-    shape = _shape(one)
-    if _shape(two) != shape:
-        return False
-    masked = masks.get(shape, frozenset()) | _of_time(one)
-    words = zip(_WORDS.findall(one), _WORDS.findall(two), strict=True)
-    return all(at in masked for at, (left, right) in enumerate(words) if left != right)
-
-
-def _of_time(line: str) -> set[int]:
-    """The words that speak of time, which may be equal in two runs by chance."""
-    spans = [match.span() for match in _OF_TIME.finditer(line)]
-    words = enumerate(_WORDS.finditer(line))
-    return {at for at, word in words if any(start <= word.start() < end for start, end in spans)}
-
-
-def _quoted(line: str, most: int = 60) -> str:
-    line = line.strip()
-    return repr(line if len(line) <= most else f"{line[:most]}…")
 
 
 def _in_order(found: Iterable[Difference]) -> list[Difference]:

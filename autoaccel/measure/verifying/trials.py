@@ -10,6 +10,7 @@ from typing import Any
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.record import Failure, Record
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.report import Trial
 
 # Kinds of failures of ours: before the script has begun, or while the record is made.
@@ -77,3 +78,13 @@ class Trials:
             self.judged("it could not be observed")
         assert failure is not None
         raise CannotVerifyError(f"a run could not be observed: {failure.message}", failure)
+
+
+@dataclass(slots=True)
+class View:
+    """One way to run the script, and what it does then."""
+
+    name: str
+    asked: Mapping[str, Any]
+    reference: Reference
+    reached: Mapping[str, Collection[int]]

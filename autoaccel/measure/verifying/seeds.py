@@ -1,0 +1,101 @@
+"""Runs under several seeds, of the original and with some changes, as this machine makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autoaccel.measure.changes import Change
+from autoaccel.measure.observing.record import FAILED, Record
+from autoaccel.measure.verifying import comparing, spread
+from autoaccel.measure.verifying.comparing import Difference, Reference
+from autoaccel.measure.verifying.report import Numerics
+from autoaccel.measure.verifying.trials import CannotVerifyError, Trials, View
+
+
+class Spreading:
+    """Makes as many as it takes to tell whether changes lie within the spread of the original."""
+
+    def __init__(self, trials: Trials, view: View, most: int, *, low: bool, workers: bool) -> None:
+        self.trials = trials
+        self.view = view
+        self.most = most
+        self.originals = [view.reference.record]
+        self.jitter = 0.0
+        self.judged: dict[frozenset[Change], spread.Judgement] = {}
+        self.environment: dict[str, str] = {"AUTOACCEL_NUM_WORKERS": "2"} if workers else {}
+        if low and view.reference.record.device == "cpu":
+            # Otherwise nothing would change on most CPUs.
+            self.environment["AUTOACCEL_AMP_DTYPE"] = "bfloat16"
+
+    def wrong(self, chosen: Sequence[Change]) -> Sequence[Difference] | None:
+        """What is wrong with some changes; None when they lie within the spread."""
+        runs: list[Record] = []
+        while True:
+            seed = len(runs)
+            while len(self.originals) <= seed:
+                self.originals.append(self._original(len(self.originals)))
+            runs.append(self.rewritten(chosen, seed))
+            found = self._structure(runs)
+            if found:
+                self.trials.judged(comparing.told(found))
+                return found
+            if seed == 0 and self.view.reference.repeats and not comparing.differences(self.view.reference, runs[0]):
+                self.trials.judged("the same, bit for bit")
+                return None
+            verdict = spread.judge(self.originals[: seed + 1], runs, last=seed + 1 >= self.most)
+            if len(self.originals) > 1 and not verdict.spreads and not self.jitter:
+                # Seeds make no difference to this script; rounding does.
+                self.jitter = spread.HALF
+                self.originals = self.originals[:1]
+                runs.clear()
+                continue
+            if verdict.within is not None:
+                self.judged[frozenset(chosen)] = verdict
+                self.trials.judged(verdict.reason or "within the spread of the original")
+                return None if verdict.within else [Difference("loss", verdict.reason)]
+
+    def rewritten(self, chosen: Sequence[Change], seed: int) -> Record:
+        name = f"rewritten, seed {seed}{self.view.name}"
+        return self.trials.rewritten(name, chosen, self.environment, seed=0 if self.jitter else seed, **self.view.asked)
+
+    def here(self, chosen: Sequence[Change]) -> Record:
+        """A run that was made already."""
+        return self.rewritten(chosen, 0)
+
+    def summary(self, chosen: Sequence[Change]) -> Numerics | None:
+        verdict = self.judged.get(frozenset(chosen))
+        end = None if verdict is None else verdict.end
+        if verdict is None or end is None:
+            return None
+        drawn = "with other random numbers" if "AUTOACCEL_NUM_WORKERS" in self.environment else "as on this machine"
+        what = "in bfloat16" if "AUTOACCEL_AMP_DTYPE" in self.environment else drawn
+        return Numerics(verdict.seeds, end.original, end.rewritten, end.spread, what)
+
+    def _original(self, number: int) -> Record:
+        if self.jitter:
+            record = self.trials.original(
+                f"original, disturbed {number}", seed=number, jitter=self.jitter, **self.view.asked
+            )
+        else:
+            record = self.trials.original(f"original, seed {number}{self.view.name}", seed=number, **self.view.asked)
+        if record.ending == FAILED:
+            raise CannotVerifyError(f"under seed {number} {comparing.failed(record)}", record.failure)
+        self.trials.judged("for the spread")
+        return record
+
+    def _structure(self, runs: Sequence[Record]) -> list[Difference]:
+        """What may not differ whatever the numbers are. What the numbers decide (a scheduler that waits for a loss to
+        fall, an end that comes early) is known only from several runs of the original."""
+        varying = comparing.reference(self.originals).varying | self.view.reference.varying
+        few = len(self.originals) < spread.FEWEST
+        for original, record in zip(self.originals, runs, strict=False):
+            found = comparing.structure(Reference(original, varying | {("count", comparing.SKIPPED)}), record)
+            found = [each for each in found if each.kind in ("failure", "mark") or not (few or _by_numbers(each))]
+            if found:
+                return found
+        return []
+
+
+def _by_numbers(difference: Difference) -> bool:
+    """Whether a difference may follow from numbers: settings do, but for the mode that modules are in."""
+    return difference.kind == "setting" and " mode" not in difference.text
