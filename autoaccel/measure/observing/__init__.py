@@ -44,6 +44,7 @@ What makes a run another one:
     rehearsal       the runtime does all that it does on a GPU
     precision       regions and scaled gradients, watched
     moving          batches that are fetched ahead, without an accelerator
+    seeding         workers that draw what others draw, too
     jitter          a small push
 
 Files of the user:
