@@ -8,12 +8,11 @@ from types import ModuleType
 
 import pytest
 
-import autoaccel.measure
-import autoaccel.measure.observing
-import autoaccel.script
+from autoaccel import measure, script
+from autoaccel.measure import benching, observing, verifying
 
 
-@pytest.mark.parametrize("room", [autoaccel.script, autoaccel.measure, autoaccel.measure.observing])
+@pytest.mark.parametrize("room", [script, measure, observing, verifying, benching])
 def test_the_map_names_every_module(room: ModuleType) -> None:
     folder = Path(room.__file__ or "").parent
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}

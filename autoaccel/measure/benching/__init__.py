@@ -1,1 +1,15 @@
-"""`bench`: the original and the rewritten script in turns, on the same machine in one run; what was gained, and why."""
+"""`bench`: the original and the rewritten script in turns, on the same machine in one run; what was gained, and why.
+
+    procedure       from the first look at the script to the report
+    task            what is asked for
+    contenders      runs that stand still while others have their turn
+    rounds          who runs when, and for how long
+    figures         from turns to figures
+    statistics      medians with intervals that hold
+    break_even      when a slower start is made up for
+    ablation        what each rule is worth
+    diagnosis       what binds the script
+    machine         what the figures hold for
+    notes           what the reader must know beside them
+    report          what was found
+"""

@@ -1,1 +1,11 @@
-"""`verify`: whether the rewritten script trains the same and, where it does not, which change is to blame."""
+"""`verify`: whether the rewritten script trains the same and, where it does not, which change is to blame.
+
+    procedure       which runs are made, and what follows from them
+    trials          the runs
+    comparing       two runs, and what differs
+    printed         the lines that they print
+    seeds           runs under several seeds
+    spread          whether they lie within that of the original
+    bisecting       which of many changes makes the difference
+    report          what was found
+"""
