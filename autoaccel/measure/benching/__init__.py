@@ -1,5 +1,6 @@
 """`bench`: the original and the rewritten script in turns, on the same machine in one run; what was gained, and why.
 
+Its parts:
     procedure       from the first look at the script to the report
     task            what is asked for
     contenders      runs that stand still while others have their turn

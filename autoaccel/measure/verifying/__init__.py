@@ -1,5 +1,6 @@
 """`verify`: whether the rewritten script trains the same and, where it does not, which change is to blame.
 
+Its parts:
     procedure       which runs are made, and what follows from them
     trials          the runs
     comparing       two runs, and what differs
