@@ -657,12 +657,12 @@ def test_how_graphs_were_captured_is_told(
     rehearse: Callable[..., Observation], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AUTOACCEL_LOG", "info")
-    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 2)
     torch._dynamo.utils.counters.clear()
     observation = rehearse(COMPILE)
     model = accel.compile(Counts())
-    for number in range(4):
-        assert float(model(torch.ones(()))) == number + 1
+    with torch._dynamo.config.patch(recompile_limit=2):
+        for number in range(4):
+            assert float(model(torch.ones(()))) == number + 1
     marks_of(observation)
     told = capsys.readouterr().err.splitlines()[-1]
     assert re.fullmatch(r"autoaccel: graphs: \d+ \(Data-dependent .*: 1 times; captured anew .* gave up\)", told)
