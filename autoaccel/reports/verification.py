@@ -21,6 +21,7 @@ _WORDS = {
     Verdict.NOT_REACHED: ("not reached", "yellow"),
     Verdict.NOT_VERIFIED: ("not verified", "yellow"),
 }
+_SAME = "bit for bit"
 _TIERS = ("exact", "equivalent", "numerics", "opt-in")
 
 
@@ -108,9 +109,11 @@ def _rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str, str, Verdict,
     groups = [[each] for each in outcomes] if first.verdict is Verdict.FAILED else [list(outcomes)]
     for group in groups:
         tiers = ", ".join(tier for tier in _TIERS if any(each.tier == tier for each in group))
-        reasons = list(dict.fromkeys(each.reason for each in group))
-        # Of several reasons the last: what is said of the least exact tier holds for the others, too.
-        reason = max(group, key=lambda each: _TIERS.index(each.tier)).reason if len(reasons) > 1 else reasons[0]
+        reason = group[0].reason
+        if first.verdict is Verdict.PASSED:
+            # The weaker reasons are said; that some changes are exactly the same goes without saying then.
+            reasons = dict.fromkeys(each.reason for each in sorted(group, key=lambda each: -_TIERS.index(each.tier)))
+            reason = "; ".join(each for each in reasons if each != _SAME) or _SAME
         if first.verdict in (Verdict.FAILED, Verdict.NOT_REACHED, Verdict.NOT_VERIFIED):
             reason = f"{shown(group[0].path)}:{group[0].line}: {shown(reason)}"
             reason += f" (and {len(group) - 1} more)" if len(group) > 1 else ""

@@ -71,6 +71,13 @@ def test_a_line_for_each_rule_and_the_verdict() -> None:
     )
 
 
+def test_of_several_reasons_none_that_is_weaker_is_hidden() -> None:
+    rounds = outcome(48, "AA301", Verdict.PASSED, "the same but for rounding", "numerics")
+    same = outcome(49, "AA301", Verdict.PASSED, "bit for bit", "numerics")
+    text = told(replace(REPORT, outcomes=(*REPORT.outcomes, rounds, same)))
+    assert "AA301 autocast        3 changes  numerics           same         within the spread; the same but" in text
+
+
 def test_what_differs_has_a_line_for_itself() -> None:
     text = told(failing(REPORT))
     assert (
