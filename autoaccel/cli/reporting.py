@@ -56,13 +56,13 @@ def check_statistics(output_format: str) -> None:
         raise click.UsageError(f"--statistics has no {output_format} format; {', '.join(sorted(WITH_STATISTICS))} do")
 
 
-def check_output(output_file: Path | None, files: Sequence[Path]) -> None:
+def check_output(output_file: Path | None, files: Sequence[Path], option: str = "--output-file") -> None:
     """`lint --output-file *.py` is a slip that must not cost anybody a script."""
     if output_file is None or not os.path.isfile(output_file):  # noqa: PTH113
         return
     known = output_file.stat()
     if any(os.path.samestat(known, each.stat()) for each in files if os.path.exists(each)):  # noqa: PTH110
-        raise click.UsageError(f"--output-file {output_file} would replace a script that is looked at")
+        raise click.UsageError(f"{option} {output_file} would replace a script that is looked at")
 
 
 def rendered(reports: Sequence[Report], chosen: Context, output_format: str, *, numbers: bool) -> str:

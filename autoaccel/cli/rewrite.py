@@ -179,6 +179,10 @@ def _check_usage(paths: tuple[Path, ...], mode: Mode) -> None:
         raise click.UsageError("--vendor needs a script on disk to put the runtime beside")
     if mode.verified and (len(paths) != 1 or STDIN in paths):
         raise click.UsageError("--verified needs one script on disk, which it runs; its arguments stand behind `--`")
+    if not mode.verified:
+        for path in paths:
+            if str(path).startswith("--") and not path.exists():
+                raise click.UsageError(f"{path}: no such file; arguments for the script need --verified, which runs it")
     if mode.verified and (mode.interactive or mode.output is not None):
         raise click.UsageError("--verified changes scripts in place, and does not ask")
     if mode.previews and mode.interactive:

@@ -75,7 +75,9 @@ def verify(
     """
     speaker = terminal(color, quiet=quiet, verbose=verbose)
     trial = trials.prepare(script, arguments, is_module=is_module, python=python)
+    reporting.check_output(json_file, [trial.path], "--json")
     plan = inputs.plan([trial.path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides)
+    plan.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
     session = Session(trial, scratch, timeout, steps, seeds)
     from autoaccel.measure.verifying.procedure import CannotVerifyError
 

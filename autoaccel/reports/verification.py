@@ -148,11 +148,16 @@ def _basis(report: Report) -> Iterator[str]:
     if numerics is not None:
         yield (
             f"Numbers {numerics.what}: loss {numerics.rewritten:.5g} instead of {numerics.original:.5g} at the end, "
-            f"over {counted(numerics.seeds, 'seed')}, which spread by {numerics.spread:.2g}."
+            f"over {counted(numerics.seeds, 'seed')}, which spread by {_rough(numerics.spread)}."
         )
     steps = f"{counted(report.steps, 'step')}{', to the end of the script' if report.complete else ''}"
     runs = counted(len(report.trials), "run")
     yield f"{steps}; {report.device}, torch {report.torch}, Python {report.python}; {runs} in {report.seconds:.0f} s."
+
+
+def _rough(number: float) -> str:
+    """With two digits, and none of an exponent where the number is large."""
+    return f"{number:.0f}" if 100 <= number < 1e6 else f"{number:.2g}"
 
 
 def _standing_notes(report: Report) -> Iterator[str]:

@@ -147,3 +147,8 @@ def test_json() -> None:
 def test_json_when_nothing_can_be_said() -> None:
     content = json.loads(verification.failure_to_json("train.py", "train.py:3: it fails"))
     assert (content["status"], content["reason"]) == ("unknown", "train.py:3: it fails")
+
+
+def test_large_spreads_have_no_exponent() -> None:
+    numerics = Numerics(3, 169.38, 157.56, 104.2, "in bfloat16")
+    assert "which spread by 104.\n" in verification.text(replace(REPORT, numerics=numerics))
