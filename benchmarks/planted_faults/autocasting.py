@@ -40,7 +40,11 @@ def _(scene: Scene) -> Planted:
     return without(scene, scene.finding(_CODE), "scale(size_loss)")
 
 
-@fault("autocast/one-backward-unscaled-of-small-steps", "fine_tune", "as before, where the learning rate is small")
+@fault(
+    "autocast/one-backward-unscaled-of-small-steps",
+    "fine_tune",
+    "one of two backwards is left unscaled, where the learning rate is small",
+)
 def _(scene: Scene) -> Planted:
     return without(scene, scene.finding(_CODE), "scale(size_loss)")
 
@@ -134,7 +138,6 @@ def _(scene: Scene) -> Planted:
     "autocast/range-of-float16",
     "positions",
     "a mask of -1e9, which float16 cannot hold, in a region that may be float16",
-    unseen="a region is float16 only on CUDA 7.x, where the masked fill raises",
 )
 def _(scene: Scene) -> Planted:
     return reworded(scene.finding(_CODE), ", fp16=False", "")

@@ -64,7 +64,11 @@ def page(verdicts: Mapping[str, Verdict]) -> str:
         "`python -m benchmarks.planted_faults`; what is done is in [its README](../planted_faults/README.md).",
         "",
         f"**Mutation score: {killed} of {every} ({killed / every:.0%}).** Caught and the right finding named, alone.",
-        f"Caught at all: {sum(each.caught for each in verdicts.values())} of {every}." if every else "",
+        f"Caught at all: {sum(each.caught for each in verdicts.values())} of {every}.",
+        "",
+        "| topic | killed | planted |",
+        "|---|---:|---:|",
+        *_topics(verdicts),
         "",
         "| fault | what is wrong | planted in | claims to be | verify says | first difference | s |",
         "|---|---|---|---|---|---|---:|",
@@ -74,6 +78,13 @@ def page(verdicts: Mapping[str, Verdict]) -> str:
         lines += ["", "## Missed", ""]
         lines += [f"- `{each.fault}`: {each.unseen or _said(each)}" for each in missed]
     return "\n".join(lines) + "\n"
+
+
+def _topics(verdicts: Mapping[str, Verdict]) -> list[str]:
+    topics: dict[str, list[Verdict]] = {}
+    for each in verdicts.values():
+        topics.setdefault(each.fault.partition("/")[0], []).append(each)
+    return [f"| {topic} | {sum(each.killed for each in found)} | {len(found)} |" for topic, found in topics.items()]
 
 
 def _row(each: Verdict) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import shutil
 import tempfile
 import time
@@ -26,6 +27,10 @@ from benchmarks.planted_faults.planting import UnplantableError, plant
 
 Runner = Callable[[Request, Mapping[str, str], Path], Record]
 """Makes one run in a folder; the mapping is put on top of the environment."""
+
+
+_COPY = re.compile(r"[^\s(]*/planted-[^/\s]+/")
+"""The temporary folder in a message."""
 
 
 @dataclass(slots=True)
@@ -72,7 +77,9 @@ def _verdict(fault: Fault, wrong: Finding, answer: Report | str, seconds: float)
         return said
     failed = answer.of(Verdict.FAILED)
     if failed:
-        return replace(said, status="difference", named=tuple(map(_place, failed)), first=failed[0].reason)
+        return replace(
+            said, status="difference", named=tuple(map(_place, failed)), first=_COPY.sub("", failed[0].reason)
+        )
     here = next((each for each in answer.outcomes if _place(each) == planted), None)
     return replace(said, status="same" if here is None else f"{here.verdict.value}: {here.reason}")
 
