@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoaccel.measure import keeping
+from autoaccel.measure.observing.paths import COPY
 from autoaccel.measure.observing.record import Record
 from autoaccel.measure.observing.request import Request
 
@@ -89,7 +90,7 @@ def copy(folder: Path, root: Path) -> Iterator[Scratch]:
     """
     real, project = Path(os.path.realpath(folder)), Path(os.path.realpath(root))
     original = project if real.is_relative_to(project) else real
-    base = Path(os.path.realpath(tempfile.mkdtemp(prefix="autoaccel-scratch-")))
+    base = Path(os.path.realpath(tempfile.mkdtemp(prefix=COPY)))
     keeping.remember(base)
     try:
         place = _surroundings(original, base)

@@ -49,6 +49,8 @@ class Guard:
         """The script's own process, which alone can `stop`."""
         self._stop = stop
         self._places = paths.places(protected, exchange)
+        self._copied = f"{os.sep}{paths.COPY}" in self._here
+        """Whether links may be ours: only in a scratch copy are they replaced."""
         self._new: dict[str, str] = {}
         self._journal = os.open(exchange.written, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self._read = 0
@@ -84,7 +86,7 @@ class Guard:
 
     def _part(self, name: str, keeps: bool) -> None:
         """In a scratch copy, large files are links: a copy takes the place of one that is written through."""
-        if not os.path.islink(name):  # noqa: PTH114
+        if not self._copied or not os.path.islink(name):  # noqa: PTH114
             return
         link, real = paths.entry_of(name), os.path.realpath(name)
         if self._watched(link) or not self._is_old(real):
@@ -199,7 +201,7 @@ class Guard:
 
     def _remove_tree(self, path: Any, folder: int | None = None) -> None:
         top = paths.entry_of(path, -1 if folder is None else folder)
-        if os.path.islink(top) and not self._watched(top) and self._watched(os.path.realpath(top)):  # noqa: PTH114
+        if self._copied and os.path.islink(top) and not self._watched(top) and self._watched(os.path.realpath(top)):  # noqa: PTH114
             os.unlink(top)  # noqa: PTH108 - a folder of a scratch copy: what it leads to is not the script's to remove
             os.mkdir(top)  # noqa: PTH102
         if not self._watched(top):

@@ -10,6 +10,9 @@ from typing import Any
 
 from autoaccel.measure.observing.exchange import Exchange
 
+COPY = "autoaccel-scratch-"
+"""How the folders begin that hold copies of working directories."""
+
 # Where programs leave what they can make again. Variables name folders, the rest is below the home folder.
 _FREE_VARIABLES = (
     "XDG_CACHE_HOME",

@@ -36,6 +36,8 @@ def begin(observation: Observation, pipes: tuple[int, ...] = ()) -> None:
     rewriter = Rewriter(Path(request.root), texts, running.tell, origin)
     concerns = running.concerning(rewriter)
     sys.dont_write_bytecode = True
+    # Empty whatever stream 0 is: one that leads to a terminal is there to be asked how wide it is, not to be read.
+    sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - it stays open
     _gather_sockets(observation.exchange)
     execute = None
     try:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,6 +125,17 @@ def test_what_was_there_stays(folder: Path, text: str, said: str) -> None:
     assert done.output == ["stopped"]
     cleaning.remove_created(done.exchange)
     assert content(folder) == before
+
+
+def test_links_in_folders_that_are_not_watched_stay_links(folder: Path) -> None:
+    free = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        (free / "link").symlink_to(folder / "log.txt")
+        done = run(folder, f"open({str(free / 'link')!r}, 'a')")
+        assert done.failure is not None
+        assert (free / "link").readlink() == folder / "log.txt"
+    finally:
+        shutil.rmtree(free)
 
 
 HARMLESS = """

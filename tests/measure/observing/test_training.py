@@ -488,3 +488,16 @@ sys.setrecursionlimit(120)
     assert (record.ending, record.backwards) == (FINISHED, 6)
     assert len(record.printed) == 6
     assert record.steps == 6
+
+
+def test_there_is_nothing_to_read(observe: Observe) -> None:
+    """Also where stream 0 is a terminal that is only open for writing."""
+    record = observe("""
+        import os, sys
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 0)
+        print(repr(sys.stdin.read()))
+        input()
+    """)
+    assert record.printed == ("''",)
+    assert record.failure is not None
+    assert record.failure.kind == "EOFError"
