@@ -107,6 +107,20 @@ def _(scene: Scene) -> Planted:
     return without(scene, scene.finding(_CODE), "scaler.step(")
 
 
+@fault(
+    "autocast/step-left-alone-after-unscaling",
+    "trainer",
+    "the optimizer steps by itself: also where gradients overflowed",
+)
+def _(scene: Scene) -> Planted:
+    return without(scene, scene.finding(_CODE), "scaler.step(")
+
+
+@fault("autocast/one-of-two-steps-left-alone", "seq2seq", "of two optimizers one steps by itself")
+def _(scene: Scene) -> Planted:
+    return without(scene, scene.finding(_CODE), "scaler.step(decoder_optimizer)")
+
+
 @fault("autocast/step-twice", "tabs", "the optimizer steps by itself and by the scaler")
 def _(scene: Scene) -> Planted:
     return also(scene.finding(_CODE), InsertAfter(scene.statement("optimizer.step()"), Code("optimizer.step()")))

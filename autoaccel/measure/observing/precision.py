@@ -18,6 +18,7 @@ from autoaccel.runtime.amp import Scaler, _has_gradients
 
 CLIPPED_SCALED = "gradients were clipped while they were scaled"
 NEVER_SCALED = "a scaler stepped an optimizer before any loss was scaled"
+STEPPED_ALONE = "an optimizer stepped by itself after its loss was scaled"
 CROSS_ENTROPY_INSIDE = "binary cross-entropy of probabilities ran inside an autocast region"
 
 Mark = Callable[[str], None]
@@ -44,16 +45,19 @@ class Region:
         return self._opened.__exit__(*error)
 
 
-def install(mark: Mark) -> None:
-    """Watch from now on; `mark` gets a phrase for each thing that no good rewrite does."""
+def install(mark: Mark) -> Callable[[torch.optim.Optimizer], None]:
+    """Watch from now on; `mark` gets a phrase for each thing that no good rewrite does. What is returned wants to know
+    of every step of an optimizer before it is made."""
     _count_regions()
     _count_exemptions()
     _watch_cross_entropy(mark)
     scaled = _scaled_gradients(mark)
+    look_at_step = _steps_of_scalers(mark)
     for module in (torch.nn.utils, torch.nn.utils.clip_grad):
         for name in _CLIPPING:
             if hasattr(module, name):
                 vars(module)[name] = _watched_clipping(getattr(module, name), scaled, mark)
+    return look_at_step
 
 
 def _count_regions() -> None:
@@ -126,6 +130,39 @@ def _scaled_gradients(mark: Mark) -> weakref.WeakSet[torch.optim.Optimizer]:
     for name, method in (("scale", noting_scale), ("unscale_", noting_unscale), ("step", noting_step)):
         setattr(Scaler, name, method)
     return scaled
+
+
+def _steps_of_scalers(mark: Mark) -> Callable[[torch.optim.Optimizer], None]:
+    """Gradients of a scaled loss that overflowed must not be applied; only the scaler's own step sees to that."""
+    due: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
+    scale, step = Scaler.scale, Scaler.step
+    steps_under_way = 0
+
+    @functools.wraps(scale)
+    def noting_scale(self: Scaler, outputs: Any) -> Any:
+        result = scale(self, outputs)
+        if result is not outputs:
+            due.update(self.optimizers())
+        return result
+
+    @functools.wraps(step)
+    def noting_step(self: Scaler, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
+        nonlocal steps_under_way
+        steps_under_way += 1
+        try:
+            return step(self, optimizer, *args, **kwargs)
+        finally:
+            steps_under_way -= 1
+            due.discard(optimizer)
+
+    def look(optimizer: torch.optim.Optimizer) -> None:
+        if optimizer in due and not steps_under_way:
+            mark(STEPPED_ALONE)
+        due.discard(optimizer)
+
+    for name, method in (("scale", noting_scale), ("step", noting_step)):
+        setattr(Scaler, name, method)
+    return look
 
 
 def _watched_clipping(

@@ -35,7 +35,7 @@ SCALES = (2.0**10, 2.0**12, 2.0**9, 2.0**11)
 def install(observation: Observation) -> None:
     """Rehearse what the request asks for, from now on."""
     os.environ.update(rehearsals.environment(observation.request.rehearse))
-    precision.install(observation.mark)
+    observation.events.before_step.append(precision.install(observation.mark))
     observation.events.before_backward.append(lambda _: _mark_inside(observation, BACKWARD_IN_AUTOCAST))
     observation.events.before_step.append(lambda _: _mark_inside(observation, STEP_IN_AUTOCAST))
     if SCALER in observation.request.rehearse:

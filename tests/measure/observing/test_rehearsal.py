@@ -349,6 +349,36 @@ def test_scalers_that_never_scale_are_marked(rehearse: Callable[..., Observation
     assert marks_of(observation) == {precision.NEVER_SCALED: 1}
 
 
+def test_steps_past_the_scaler_are_marked(rehearse: Callable[..., Observation]) -> None:
+    observation = rehearse(SCALER)
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = accel.grad_scaler(optimizer)
+
+    def before(stepping: torch.optim.Optimizer, *_: object) -> None:
+        for told in observation.events.before_step:
+            told(stepping)
+
+    optimizer.register_step_pre_hook(before)
+
+    def backward(scaled: bool) -> None:
+        loss = model(torch.randn(4, 6)).sum()
+        (scaler.scale(loss) if scaled else loss).backward()
+
+    for _ in range(2):
+        backward(True)
+        scaler.step(optimizer)
+        scaler.update()
+    backward(False)
+    optimizer.step()  # another loop of the script
+    assert marks_of(observation) == {}
+    backward(True)
+    scaler.unscale_(optimizer)
+    optimizer.step()
+    scaler.update()
+    assert marks_of(observation) == {precision.STEPPED_ALONE: 1}
+
+
 def test_cross_entropy_of_probabilities_inside_a_region_is_marked(rehearse: Callable[..., Observation]) -> None:
     observation = rehearse(SCALER)
     probability, label, loss = torch.rand(3), torch.ones(3), nn.BCELoss()
