@@ -28,7 +28,9 @@ def main() -> int:
     if arguments.list:
         print(*(each.key for each in chosen), sep="\n")
         return 0
-    before = known(arguments.state)
+    before = known(arguments.state, forked=False)
+    if arguments.forks:
+        before |= known(arguments.state, forked=True)
     with Forking() if arguments.forks else contextlib.nullcontext() as forking:
         for case in chosen:
             verdict = before.get(case.key)
@@ -37,13 +39,14 @@ def main() -> int:
                 keep(verdict, arguments.state)
             counts = ", ".join(f"{number} {what}" for what, number in verdict.counts)
             print(f"{verdict.status:10} {verdict.seconds:6.1f} s  {case.key:80} {counts} {verdict.said}", flush=True)
-    found = known(arguments.state)
+    commands = known(arguments.state, forked=False)
+    found = commands | known(arguments.state, forked=True)
     verdicts = [found[case.key] for case in cases() if case.key in found]
     counted = [each for each in verdicts if each.counted]
     alarms = sum(each.false_alarm for each in counted)
     print(f"{len(counted)} verifications, {alarms} false alarms")
     if arguments.report:
-        arguments.report.write_text(page(verdicts), encoding="utf-8")
+        arguments.report.write_text(page(verdicts, commands), encoding="utf-8")
     return 1 if alarms else 0
 
 

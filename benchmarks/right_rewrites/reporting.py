@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from benchmarks.right_rewrites.verifying import Verdict
 
 
-def page(verdicts: Collection[Verdict]) -> str:
+def page(verdicts: Collection[Verdict], commands: Mapping[str, Verdict]) -> str:
+    """`commands` are verdicts of the command itself, by key; others had their runs forked."""
     counted = [each for each in verdicts if each.counted]
     alarms = [each for each in counted if each.false_alarm]
-    times = sorted(each.seconds for each in counted) or [0.0]
+    times = sorted(each.seconds for each in commands.values() if each.counted) or [0.0]
     scripts = {each.key.split(" | ")[0] for each in counted}
     others = [each for each in verdicts if not each.counted]
     lines = [
@@ -20,13 +21,12 @@ def page(verdicts: Collection[Verdict]) -> str:
         "`python -m benchmarks.right_rewrites`; what is done is in [its README](../right_rewrites/README.md).",
         "",
         f"**{len(counted)} verifications of {len(scripts)} scripts: {len(alarms)} false alarms.**",
-        f"Seconds each, on one CPU thread: median {statistics.median(times):.0f}, longest {times[-1]:.0f}.",
-        f"{sum(each.forked for each in counted)} of them had their runs forked from a process that has imported torch",
-        "(`--forks`), which saves some 2 s a run; the others are the command itself.",
+        f"{sum(each.forked for each in counted)} had their runs forked from a process that has torch (`--forks`).",
+        _times(times),
         "",
-        "| script | rules | verdict | same | not reached | steps | runs | s | said of what passed |",
-        "|---|---|---|---:|---:|---:|---:|---:|---|",
-        *(_row(each) for each in counted),
+        "| script | rules | verdict | same | not reached | steps | runs | s, forks | s, command | said of the same |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---|",
+        *(_row(each, commands.get(each.key)) for each in counted),
     ]
     if others:
         lines += ["", "Not counted, for there was nothing to verify:", ""]
@@ -34,18 +34,22 @@ def page(verdicts: Collection[Verdict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(each: Verdict) -> str:
+def _times(times: list[float]) -> str:
+    middle, longest = statistics.median(times), times[-1]
+    return (
+        f"{len(times)} were made by the command, too: median {middle:.0f} s, longest {longest:.0f} s on one CPU thread."
+    )
+
+
+def _row(each: Verdict, command: Verdict | None) -> str:
     script, rules = each.key.split(" | ")
     counts = dict(each.counts)
     verdict = "**differs**: " + each.said if each.false_alarm else "same"
-    said = "; ".join(each.reasons)
-    numbers = (counts.get("passed", 0), counts.get("not reached", 0), each.steps, _runs(each), f"{each.seconds:.0f}")
-    cells = (script, rules, verdict, *map(str, numbers), said)
+    numbers = (counts.get("passed", 0), counts.get("not reached", 0), each.steps, each.runs)
+    forked = f"{each.seconds:.0f}" if each.forked else ""
+    alone = "" if command is None else f"{command.seconds:.0f}"
+    cells = (script, rules, verdict, *map(str, numbers), forked, alone, "; ".join(each.reasons))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _runs(each: Verdict) -> str:
-    return f"{each.runs} forked" if each.forked else str(each.runs)
 
 
 def _why(each: Verdict) -> str:

@@ -136,12 +136,13 @@ def keep(verdict: Verdict, state: Path) -> None:
         file.write(json.dumps(asdict(verdict)) + "\n")
 
 
-def known(state: Path) -> dict[str, Verdict]:
-    """Verdicts of earlier runs, the last one of each case."""
+def known(state: Path, *, forked: bool) -> dict[str, Verdict]:
+    """Verdicts of earlier runs of one way or the other, the last one of each case."""
     if not state.exists():
         return {}
     lines = [json.loads(line) for line in state.read_text(encoding="utf-8").splitlines()]
     return {
         each["key"]: Verdict(**{**each, "counts": tuple(map(tuple, each["counts"])), "reasons": tuple(each["reasons"])})
         for each in lines
+        if each["forked"] is forked
     }

@@ -62,7 +62,8 @@ def test_verdicts_are_kept(tmp_path: Path) -> None:
     state = tmp_path / "state.jsonl"
     keep(replace(SAME, status="unknown", said="it fails"), state)
     keep(SAME, state)
-    assert known(state) == {SAME.key: SAME}
+    assert known(state, forked=False) == {SAME.key: SAME}
+    assert known(state, forked=True) == {}
 
 
 def test_only_what_was_verified_counts() -> None:
@@ -70,9 +71,10 @@ def test_only_what_was_verified_counts() -> None:
     nothing = replace(SAME, key="c/train.py | exact", status="nothing", counts=(), reasons=())
     unreached = replace(SAME, key="d/train.py | exact", counts=(("not reached", 2),), reasons=())
     assert [each.counted for each in (SAME, alarm, nothing, unreached)] == [True, True, False, False]
-    said = page([SAME, alarm, nothing, unreached])
+    forks = [replace(each, forked=True, seconds=2.0) for each in (SAME, alarm, nothing, unreached)]
+    said = page(forks, {SAME.key: SAME, alarm.key: alarm})
     assert "**2 verifications of 2 scripts: 1 false alarms.**" in said
-    assert "median 45, longest 70" in said
+    assert "median 45 s, longest 70 s" in said
     assert "- c/train.py, exact: no rule has anything to change" in said
     assert "- d/train.py, exact: no change was reached" in said
     assert "**differs**: AA301 line 3: loss" in said
