@@ -8,6 +8,9 @@ from collections.abc import Collection, Mapping
 from benchmarks.right_rewrites.verifying import Verdict
 
 
+_LONG = 120.0  # s
+
+
 def page(verdicts: Collection[Verdict], commands: Mapping[str, Verdict]) -> str:
     """`commands` are verdicts of the command itself, by key; others had their runs forked."""
     counted = [each for each in verdicts if each.counted]
@@ -23,6 +26,7 @@ def page(verdicts: Collection[Verdict], commands: Mapping[str, Verdict]) -> str:
         f"**{len(counted)} verifications of {len(scripts)} scripts: {len(alarms)} false alarms.**",
         f"{sum(each.forked for each in counted)} had their runs forked from a process that has torch (`--forks`).",
         _times(times),
+        _longest([*counted, *commands.values()]),
         "",
         "| script | rules | verdict | same | not reached | steps | runs | s, forks | s, command | said of the same |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---|",
@@ -39,6 +43,11 @@ def _times(times: list[float]) -> str:
     return (
         f"{len(times)} were made by the command, too: median {middle:.0f} s, longest {longest:.0f} s on one CPU thread."
     )
+
+
+def _longest(verdicts: Collection[Verdict]) -> str:
+    found = sorted({each.key.split(" | ")[0] for each in verdicts if each.counted and each.seconds > _LONG})
+    return f"Longer than {_LONG:.0f} s: {', '.join(found) or 'none'}."
 
 
 def _row(each: Verdict, command: Verdict | None) -> str:
