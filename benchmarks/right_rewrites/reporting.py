@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 
 from benchmarks.right_rewrites.verifying import Verdict
 
-
 _LONG = 120.0  # s
 
 
