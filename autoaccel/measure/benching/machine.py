@@ -18,7 +18,7 @@ def facts(record: Record, accelerator: str) -> dict[str, str]:
         "accelerator": accelerator or "none used",
         "torch": record.torch,
         "Python": record.python,
-        "platform": platform.platform(terse=True),
+        "platform": f"{platform.system()} {platform.machine()}",
         "autoaccel": __version__,
     }
     return {name: value for name, value in found.items() if value}
