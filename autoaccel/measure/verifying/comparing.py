@@ -8,36 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoaccel.measure.observing.record import FAILED, Entry, Loss, Pass, Record
+from autoaccel.measure.observing.record import FAILED, Entry, Loss, Record
 from autoaccel.measure.verifying import printed
-
-SKIPPED = "step left out because gradients overflowed"
-Fact = tuple[str, str]
-"""A kind and a name."""
-
-ROUNDING = 1e-5
-"""Relative; float32 has a resolution of 6e-8, and some hundred roundings go into a loss before the first differs."""
-_GROWN = 0.01
-"""What a rounding may have grown to at the end."""
-_NUMBERS = frozenset({"loss", "buffer", "parameter", "optimizer", "printed"})
-
-# The order in which differences are told: what explains others comes first.
-KINDS = (
-    "failure", "mark", "data", "setting", "count", "loss", "buffer", "parameter", "optimizer", "random", "printed",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One thing that is not as it was."""
-
-    kind: str
-    """One of `KINDS`."""
-    text: str
-    """A phrase: `loss of step 3: 0.69314 instead of 0.69301`."""
+from autoaccel.measure.verifying.difference import Difference, in_order, listed, named
+from autoaccel.measure.verifying.facts import Fact, differing, facts, tensor, training_modes
+from autoaccel.reports.counting import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +46,7 @@ def reference(runs: Sequence[Record]) -> Reference:
     varying = {name for name in names if len({each.get(name) for each in known}) > 1}
     unsteady = set()
     for other in others:
-        unsteady |= {"loss"} if _first_loss(first.losses, other.losses) is not None else set()
+        unsteady |= {"loss"} if first_loss(first.losses, other.losses) is not None else set()
         unsteady |= {"data"} if _batches(first) != _batches(other) else set()
         unsteady |= {"state"} if _digests(first) != _digests(other) else set()
         unsteady |= {"random"} if first.random != other.random else set()
@@ -111,7 +89,7 @@ def differences(original: Reference, other: Record) -> list[Difference]:
     if original.prints:
         line = printed.difference(record.printed, other.printed, original.masks)
         found.extend([] if line is None else [Difference("printed", line)])
-    return _in_order(found)
+    return in_order(found)
 
 
 def structure(original: Reference, other: Record) -> list[Difference]:
@@ -133,66 +111,9 @@ def structure(original: Reference, other: Record) -> list[Difference]:
         if fact[0] == "setting" and fact[1].endswith(".training"):
             modes.append((fact[1], after.get(fact)))
         else:
-            found.append(_differing(fact, before.get(fact), after.get(fact)))
-    found.extend(_training_modes(modes))
-    return _in_order(found)
-
-
-def is_rounding(original: Reference, other: Record, start: Callable[[], Record]) -> bool:
-    """Whether nothing but numbers differs: the first loss that does by no more than rounding, the state by no more than
-    what comes of that. `start` gives the original after its first step: parameters are measured by how far they went.
-    """
-    kinds = {each.kind for each in differences(original, other)}
-    if structure(original, other) or not kinds <= _NUMBERS or kinds == {"printed"}:
-        return False
-    before, after = original.record.losses, other.losses
-    index = _first_loss(before, after)
-    if index is None:
-        return _is_near(original.record.state, other.state, start, ROUNDING)
-    if index == min(len(before), len(after)):
-        return False
-    one, two = before[index].value, after[index].value
-    if one is None or two is None or not abs(one - two) <= ROUNDING * max(abs(one), abs(two)):
-        return False
-    return _is_near(original.record.state, other.state, start, _GROWN)
-
-
-def _is_near(before: Sequence[Entry], after: Sequence[Entry], start: Callable[[], Record], limit: float) -> bool:
-    """Whether each tensor is off by no more than a part of what tensors of its sort are."""
-    known = {(each.kind, each.name): each for each in after}
-    pairs = [(each, known[each.kind, each.name]) for each in before]
-    off = [(one, _distance(one, other)) for one, other in pairs if one.digest != other.digest]
-    if not off:
-        return True
-    sizes: dict[str, float] = {}
-    for entry in before:
-        norm = entry.norm if math.isfinite(entry.norm) else 0.0
-        sizes[sort(entry)] = max(sizes.get(sort(entry), 0.0), norm)
-    sizes[PARAMETERS] = _way(start().state, before)
-    for entry, distance in off:
-        share = _GROWN if entry.kind == "parameter" else limit
-        if distance is None or not distance <= share * sizes[sort(entry)]:
-            return False
-    return True
-
-
-def _way(start: Sequence[Entry], end: Sequence[Entry]) -> float:
-    """How far the parameter that went furthest went."""
-    known = {each.name: each for each in start if each.kind == "parameter"}
-    pairs = [(known[each.name], each) for each in end if each.kind == "parameter" and each.name in known]
-    ways = [_distance(one, other) or 0.0 for one, other in pairs]
-    return max((way for way in ways if math.isfinite(way)), default=0.0)
-
-
-PARAMETERS = "norm"
-
-
-def sort(entry: Entry) -> str:
-    """Tensors of one sort are of one magnitude: parameters, and buffers and states of optimizers that are called
-    alike."""
-    if entry.kind == "parameter":
-        return PARAMETERS
-    return f"norm of {entry.name.replace('.', ' ').split()[-1]}"
+            found.append(differing(fact, before.get(fact), after.get(fact)))
+    found.extend(training_modes(modes))
+    return in_order(found)
 
 
 def told(found: Sequence[Difference]) -> str:
@@ -224,126 +145,10 @@ def _as_far(original: Record, other: Record) -> Record:
     return replace(other, passes=tuple(passes))
 
 
-# -- facts: what can be compared between runs whose numbers differ
-
-
-def facts(record: Record) -> dict[Fact, str]:
-    """How often what was done, with which settings, on which tensors."""
-    found: dict[Fact, str] = {
-        ("count", "step"): str(record.steps),
-        ("count", "backward"): str(record.backwards),
-        ("count", SKIPPED): str(record.skipped_steps),
-        ("count", "optimizer"): str(record.optimizers),
-    }
-    for loader in dict.fromkeys(each.loader for each in record.passes):
-        found.update(_facts_of_loader(loader, [each for each in record.passes if each.loader == loader]))
-    found.update({("setting", name): value for name, value in record.settings.items()})
-    found.update({(each.kind, each.name): _tensor(each) for each in record.state})
-    return found
-
-
-def _facts_of_loader(loader: int, passes: Sequence[Pass]) -> dict[Fact, str]:
-    name = f"loader {loader + 1}"
-    found = {
-        ("passes", name): str(len(passes)),
-        ("repeated", name): str(sum(_repetitions(each) for each in passes)),
-        ("again", name): str(sum(_came_before(one, passes[:at]) for at, one in enumerate(passes))),
-    }
-    if lengths := _several(each.length for each in passes if each.length is not None):
-        found["length", name] = lengths
-    if sizes := _several(len(each.batches) for each in passes if each.complete):
-        found["batches", name] = sizes
-    return found
-
-
-def _several(numbers: Iterable[int]) -> str:
-    return " or ".join(str(number) for number in sorted(set(numbers)))
-
-
-def _repetitions(one: Pass) -> int:
-    """How many batches of a pass were handed out before, in the same pass."""
-    return len(one.batches) - len(set(one.batches))
-
-
-def _came_before(one: Pass, earlier: Sequence[Pass]) -> bool:
-    """Whether a pass hands out what an earlier one did, as far as both go."""
-    pairs = ((one.batches, other.batches) for other in earlier if one.batches and other.batches)
-    return any(all(left == right for left, right in zip(*each, strict=False)) for each in pairs)
-
-
-def _tensor(entry: Entry) -> str:
-    return f"{entry.dtype.removeprefix('torch.')} of {' x '.join(map(str, entry.shape)) or 'one number'}"
-
-
-def _differing(fact: Fact, before: str | None, after: str | None) -> Difference:
-    kind, name = fact
-    match kind:
-        case "count":
-            return Difference("count", f"{_counted(after or '0', name)} instead of {before}")
-        case "passes":
-            return Difference("data", f"{_counted(after or '0', 'pass')} over {name} instead of {before or 0}")
-        case "length":
-            return Difference(
-                "data", f"{after or 'an unknown number of'} batches per pass of {name} instead of {before}"
-            )
-        case "batches":
-            return Difference(
-                "data", f"{after or 'no'} batches in a complete pass of {name} instead of {before or 'no'}"
-            )
-        case "repeated":
-            return Difference("data", f"{_counted(after or '0', 'batch')} of {name} came again in the same pass")
-        case "again":
-            return Difference(
-                "data", f"{_counted(after or '0', 'pass')} over {name} repeat an earlier one, not {before}"
-            )
-        case "setting":
-            owner, _, attribute = name.rpartition(".")
-            what = f"{owner}'s {attribute}" if owner else name
-            return Difference("setting", f"{what}: {after or 'not there'} instead of {before or 'not there'}")
-    if after is None:
-        return Difference(kind, f"no {_named(kind, name)}")
-    if before is None:
-        return Difference(kind, f"{_named(kind, name)}, which the original does not have")
-    return Difference(kind, f"{_named(kind, name)}: {after} instead of {before}")
-
-
-def _named(kind: str, name: str) -> str:
-    return name if kind == "optimizer" else f"{kind} {name}"
-
-
-def _counted(number: str, word: str) -> str:
-    if number == "1":
-        return f"1 {word}"
-    first, _, rest = word.partition(" ")
-    plural = {"pass": "passes", "batch": "batches"}.get(first, f"{first}s")
-    return f"{number} {plural} {rest}".rstrip()
-
-
-def _training_modes(modes: Sequence[tuple[str, str | None]]) -> Iterator[Difference]:
-    """Of modules in the other mode the outermost, with how many there are."""
-    for value, mode in (("False", "evaluation"), ("True", "training")):
-        names = [name.removesuffix(".training") for name, after in modes if after == value]
-        outermost = [name for name in names if not any(name.startswith(f"{other}.") for other in names)]
-        if names:
-            others = len(names) - len(outermost)
-            more = f", with {_counted(str(others), 'module')} in it" if others else ""
-            ends = "are" if len(outermost) > 1 else "is"
-            yield Difference("setting", f"{_listed(outermost)} {ends} in {mode} mode{more}")
-    gone = [name.removesuffix(".training") for name, after in modes if after is None]
-    if gone:
-        yield Difference("setting", f"{_listed(gone)} is not there")
-
-
-def _listed(names: Sequence[str], most: int = 3) -> str:
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} others"
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
-
-
 # -- what must be bit-equal
 
 
-def _first_loss(before: Sequence[Loss], after: Sequence[Loss]) -> int | None:
+def first_loss(before: Sequence[Loss], after: Sequence[Loss]) -> int | None:
     """The index of the first loss that differs, or of the end of the shorter; None when all are equal."""
     for index, (one, other) in enumerate(zip(before, after, strict=False)):
         if one.exact != other.exact:
@@ -352,13 +157,11 @@ def _first_loss(before: Sequence[Loss], after: Sequence[Loss]) -> int | None:
 
 
 def _losses(before: Sequence[Loss], after: Sequence[Loss]) -> Iterator[Difference]:
-    index = _first_loss(before, after)
+    index = first_loss(before, after)
     if index is None:
         return
     if index == min(len(before), len(after)):
-        yield Difference(
-            "loss", f"{_counted(str(len(after)), 'loss')} instead of {len(before)}".replace("losss", "losses")
-        )
+        yield Difference("loss", f"{counted(len(after), 'loss', 'losses')} instead of {len(before)}")
         return
     one, other = before[index], after[index]
     step = one.step + 1
@@ -442,26 +245,26 @@ def _digests(record: Record) -> dict[tuple[str, str], str]:
 def _state(before: Sequence[Entry], after: Sequence[Entry]) -> Iterator[Difference]:
     """Of each kind the tensor that is furthest off, with the number of others."""
     known = {(each.kind, each.name): each for each in after}
-    differing: dict[str, list[tuple[float, Entry]]] = {}
+    furthest: dict[str, list[tuple[float, Entry]]] = {}
     for entry in before:
         other = known.get((entry.kind, entry.name))
-        if other is not None and other.digest != entry.digest and _tensor(other) == _tensor(entry):
-            off = _distance(entry, other)
+        if other is not None and other.digest != entry.digest and tensor(other) == tensor(entry):
+            off = apart(entry, other)
             if off is None or not off <= _DENORMAL:  # nor is what is no number
-                differing.setdefault(entry.kind, []).append(((off or 0.0) / (entry.norm or 1.0), entry))
-    for kind, found in differing.items():
+                furthest.setdefault(entry.kind, []).append(((off or 0.0) / (entry.norm or 1.0), entry))
+    for kind, found in furthest.items():
         distance, entry = max(found, key=lambda each: each[0])
         others = f", and {len(found) - 1} others" if len(found) > 1 else ""
         far = f" (off by {distance:.1g} of its norm)" if distance > 0 else ""
         far = " (no numbers)" if math.isnan(distance) else far
-        yield Difference(kind, f"{_named(kind, entry.name)}{far}{others}")
+        yield Difference(kind, f"{named(kind, entry.name)}{far}{others}")
 
 
 # Gradients that are too small to have all their bits have more of them while they are scaled, and 0 has two signs.
 _DENORMAL = 1e-36
 
 
-def _distance(one: Entry, other: Entry) -> float | None:
+def apart(one: Entry, other: Entry) -> float | None:
     """Between two tensors, estimated; None where nothing is known of it."""
     if not one.sketch or len(one.sketch) != len(other.sketch):
         return None
@@ -472,8 +275,4 @@ def _distance(one: Entry, other: Entry) -> float | None:
 def _random(before: Record, after: Record) -> Iterator[Difference]:
     streams = [name for name in before.random if after.random.get(name) != before.random[name]]
     if streams:
-        yield Difference("random", f"{_listed(streams)}: other random numbers were drawn")
-
-
-def _in_order(found: Iterable[Difference]) -> list[Difference]:
-    return sorted(found, key=lambda each: KINDS.index(each.kind))
+        yield Difference("random", f"{listed(streams)}: other random numbers were drawn")

@@ -20,9 +20,10 @@ from typing import Any
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.record import FAILED, FINISHED, Record
 from autoaccel.measure.observing.request import REHEARSALS, WORKERS, Request
-from autoaccel.measure.verifying import comparing, spread
+from autoaccel.measure.verifying import comparing, rounding, spread
 from autoaccel.measure.verifying.bisecting import Culprit, bisect
-from autoaccel.measure.verifying.comparing import Difference, Reference
+from autoaccel.measure.verifying.comparing import Reference
+from autoaccel.measure.verifying.difference import Difference
 from autoaccel.measure.verifying.report import Numerics, Outcome, Report, Verdict
 from autoaccel.measure.verifying.seeds import Spreading
 from autoaccel.measure.verifying.trials import CannotVerifyError as CannotVerifyError
@@ -238,7 +239,7 @@ class _Procedure:
             return self.trials.original(f"original, its first step{view.name}", **{**view.asked, "steps": 1})
 
         record = self._rehearsed(view, self._with_company(culprit), _CALM)
-        return comparing.is_rounding(view.reference, record, start)
+        return rounding.is_rounding(view.reference, record, start)
 
     def _may_draw_elsewhere(self, view: View, culprit: Culprit[Change, Verdicts]) -> bool:
         """Whether a change draws the same sort of numbers from another stream: that of the accelerator. Where there is

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from autoaccel.measure.changes import Change
 from autoaccel.measure.observing.record import FAILED, Record
 from autoaccel.measure.verifying import comparing, spread
-from autoaccel.measure.verifying.comparing import Difference, Reference
+from autoaccel.measure.verifying.comparing import Reference
+from autoaccel.measure.verifying.difference import Difference
+from autoaccel.measure.verifying.facts import SKIPPED
 from autoaccel.measure.verifying.report import Numerics
 from autoaccel.measure.verifying.trials import CannotVerifyError, Trials, View
 
@@ -89,7 +91,7 @@ class Spreading:
         varying = comparing.reference(self.originals).varying | self.view.reference.varying
         few = len(self.originals) < spread.FEWEST
         for original, record in zip(self.originals, runs, strict=False):
-            found = comparing.structure(Reference(original, varying | {("count", comparing.SKIPPED)}), record)
+            found = comparing.structure(Reference(original, varying | {("count", SKIPPED)}), record)
             found = [each for each in found if each.kind in ("failure", "mark") or not (few or _by_numbers(each))]
             if found:
                 return found

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoaccel.measure.observing.record import Entry, Loss, Record
-from autoaccel.measure.verifying.comparing import sort
+from autoaccel.measure.verifying.rounding import sort
 
 LEVEL = 0.002
 """Probability that some figure of runs that differ only by seed is found outside."""

@@ -11,6 +11,7 @@ import pytest
 from autoaccel.measure.observing.record import FAILED, Failure, Record
 from autoaccel.measure.verifying import comparing
 from autoaccel.measure.verifying.comparing import differences, reference, structure, told
+from autoaccel.measure.verifying.rounding import is_rounding
 from tests.measure.verifying.made import RECORD, entry, losses, one_pass
 
 SETTINGS = RECORD.settings
@@ -168,14 +169,14 @@ def test_denormal_numbers_may_have_more_bits_while_they_are_scaled() -> None:
 def test_rounding(changed: dict[str, Any], expected: bool) -> None:
     """The parameter went from 0.5 to 1; a rounding of the state is measured by that, not by the parameter."""
     start = replace(RECORD, state=(entry("model.fc.weight", value=0.5), *RECORD.state[1:]))
-    assert comparing.is_rounding(reference([RECORD]), replace(RECORD, **changed), lambda: start) is expected
+    assert is_rounding(reference([RECORD]), replace(RECORD, **changed), lambda: start) is expected
 
 
 def test_an_infinite_mask_makes_nothing_near() -> None:
     mask = entry("model.bn.mask", "buffer", 0.5, norm=math.inf)
     other_mask = entry("model.ln.mask", "buffer", 0.6, norm=math.inf)
     original = replace(RECORD, state=(*RECORD.state, mask))
-    assert not comparing.is_rounding(
+    assert not is_rounding(
         reference([original]),
         replace(original, losses=ROUNDED, state=(*RECORD.state, replace(other_mask, name=mask.name))),
         lambda: original,
@@ -188,7 +189,7 @@ def test_states_of_optimizers_are_measured_by_others_of_their_name() -> None:
     original = replace(RECORD, state=(*RECORD.state, moment, entry("optimizer: model.fc.weight step", "optimizer", 40)))
     wrong = replace(moment, digest="x", sketch=(1.0, 1.0))
     other = replace(original, losses=ROUNDED, state=(*RECORD.state, wrong, original.state[-1]))
-    assert not comparing.is_rounding(reference([original]), other, lambda: original)
+    assert not is_rounding(reference([original]), other, lambda: original)
 
 
 def test_what_explains_the_rest_comes_first() -> None:

@@ -1,0 +1,114 @@
+"""What can be compared between runs whose numbers differ: how often what was done, with which settings, on what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from autoaccel.measure.observing.record import Entry, Pass, Record
+from autoaccel.measure.verifying.difference import Difference, listed, named
+from autoaccel.reports.counting import counted
+
+SKIPPED = "step left out because gradients overflowed"
+_SEVERAL_SKIPPED = "steps left out because gradients overflowed"
+Fact = tuple[str, str]
+"""A kind and a name."""
+
+
+def facts(record: Record) -> dict[Fact, str]:
+    """How often what was done, with which settings, on which tensors."""
+    found: dict[Fact, str] = {
+        ("count", "step"): str(record.steps),
+        ("count", "backward"): str(record.backwards),
+        ("count", SKIPPED): str(record.skipped_steps),
+        ("count", "optimizer"): str(record.optimizers),
+    }
+    for loader in dict.fromkeys(each.loader for each in record.passes):
+        found.update(_facts_of_loader(loader, [each for each in record.passes if each.loader == loader]))
+    found.update({("setting", name): value for name, value in record.settings.items()})
+    found.update({(each.kind, each.name): tensor(each) for each in record.state})
+    return found
+
+
+def _facts_of_loader(loader: int, passes: Sequence[Pass]) -> dict[Fact, str]:
+    name = f"loader {loader + 1}"
+    found = {
+        ("passes", name): str(len(passes)),
+        ("repeated", name): str(sum(_repetitions(each) for each in passes)),
+        ("again", name): str(sum(_came_before(one, passes[:at]) for at, one in enumerate(passes))),
+    }
+    if lengths := _several(each.length for each in passes if each.length is not None):
+        found["length", name] = lengths
+    if sizes := _several(len(each.batches) for each in passes if each.complete):
+        found["batches", name] = sizes
+    return found
+
+
+def _several(numbers: Iterable[int]) -> str:
+    return " or ".join(str(number) for number in sorted(set(numbers)))
+
+
+def _repetitions(one: Pass) -> int:
+    """How many batches of a pass were handed out before, in the same pass."""
+    return len(one.batches) - len(set(one.batches))
+
+
+def _came_before(one: Pass, earlier: Sequence[Pass]) -> bool:
+    """Whether a pass hands out what an earlier one did, as far as both go."""
+    pairs = ((one.batches, other.batches) for other in earlier if one.batches and other.batches)
+    return any(all(left == right for left, right in zip(*each, strict=False)) for each in pairs)
+
+
+def tensor(entry: Entry) -> str:
+    return f"{entry.dtype.removeprefix('torch.')} of {' x '.join(map(str, entry.shape)) or 'one number'}"
+
+
+def differing(fact: Fact, before: str | None, after: str | None) -> Difference:
+    kind, name = fact
+    match kind:
+        case "count":
+            several = _SEVERAL_SKIPPED if name == SKIPPED else None
+            return Difference("count", f"{counted(int(after or 0), name, several)} instead of {before}")
+        case "passes":
+            return Difference(
+                "data", f"{counted(int(after or 0), 'pass', 'passes')} over {name} instead of {before or 0}"
+            )
+        case "length":
+            return Difference(
+                "data", f"{after or 'an unknown number of'} batches per pass of {name} instead of {before}"
+            )
+        case "batches":
+            return Difference(
+                "data", f"{after or 'no'} batches in a complete pass of {name} instead of {before or 'no'}"
+            )
+        case "repeated":
+            return Difference(
+                "data", f"{counted(int(after or 0), 'batch', 'batches')} of {name} came again in the same pass"
+            )
+        case "again":
+            return Difference(
+                "data", f"{counted(int(after or 0), 'pass', 'passes')} over {name} repeat an earlier one, not {before}"
+            )
+        case "setting":
+            owner, _, attribute = name.rpartition(".")
+            what = f"{owner}'s {attribute}" if owner else name
+            return Difference("setting", f"{what}: {after or 'not there'} instead of {before or 'not there'}")
+    if after is None:
+        return Difference(kind, f"no {named(kind, name)}")
+    if before is None:
+        return Difference(kind, f"{named(kind, name)}, which the original does not have")
+    return Difference(kind, f"{named(kind, name)}: {after} instead of {before}")
+
+
+def training_modes(modes: Sequence[tuple[str, str | None]]) -> Iterator[Difference]:
+    """Of modules in the other mode the outermost, with how many there are."""
+    for value, mode in (("False", "evaluation"), ("True", "training")):
+        names = [name.removesuffix(".training") for name, after in modes if after == value]
+        outermost = [name for name in names if not any(name.startswith(f"{other}.") for other in names)]
+        if names:
+            others = len(names) - len(outermost)
+            more = f", with {counted(others, 'module')} in it" if others else ""
+            ends = "are" if len(outermost) > 1 else "is"
+            yield Difference("setting", f"{listed(outermost)} {ends} in {mode} mode{more}")
+    gone = [name.removesuffix(".training") for name, after in modes if after is None]
+    if gone:
+        yield Difference("setting", f"{listed(gone)} is not there")
