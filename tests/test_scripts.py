@@ -1,8 +1,7 @@
 """Whole scripts, trained before and after: all losses, parameters and printed lines are the same, bit for bit.
 
 On a CPU the runtime makes none of the changes that are not exact, but for autocast where the CPU computes in bfloat16.
-The scripts run in processes of their own, under the observer of `benchmarks/public_scripts`, which records each
-backward and each step.
+The scripts run in processes of their own, under observation as by `verify`.
 """
 
 from __future__ import annotations
@@ -10,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from autoaccel import sources
+from autoaccel.measure.observing.record import FINISHED, Record
+from autoaccel.measure.observing.request import Request
 from autoaccel.rewriting import engine, registry
 from autoaccel.script import Project
-from tests.observer import REPOSITORY, Observer, Run
+from tests.measure.forking import REPOSITORY, Forking
 
 SCRIPTS = REPOSITORY / "fixtures" / "scripts"
 
@@ -58,31 +60,40 @@ def rewritten(name: str) -> dict[str, bytes]:
 class Training:
     """Runs scripts before and after; what the untouched ones did is remembered."""
 
-    observer: Observer
+    forking: Forking
     folder: Path
-    known: dict[str, Run] = field(default_factory=dict)
+    known: dict[str, Record] = field(default_factory=dict)
 
-    def before(self, name: str) -> Run:
+    def before(self, name: str) -> Record:
         if name not in self.known:
             contents = {path.name: path.read_bytes() for path in files(name)}
             self.known[name] = self._run(name, contents, "before", {})
         return self.known[name]
 
-    def after(self, name: str, variables: dict[str, str]) -> Run:
+    def after(self, name: str, variables: dict[str, str]) -> Record:
         return self._run(name, rewritten(name), "after-" + "-".join(variables.values()), variables)
 
-    def _run(self, name: str, contents: dict[str, bytes], label: str, variables: dict[str, str]) -> Run:
+    def _run(self, name: str, contents: dict[str, bytes], label: str, variables: dict[str, str]) -> Record:
         folder = self.folder / name / label
         folder.mkdir(parents=True)
         for file_name, content in contents.items():
             (folder / file_name).write_bytes(content)
-        return self.observer.run(folder / f"{Path(name).name}.py", variables)
+        script = folder / f"{Path(name).name}.py"
+        return self.forking.run(Request(str(script), root=str(folder)), variables)
+
+
+def same_training(record: Record) -> dict[str, Any]:
+    """What must be equal for two runs to have trained the same."""
+    return {
+        name: getattr(record, name)
+        for name in ("ending", "losses", "steps", "optimizers", "state", "settings", "random", "printed")
+    }
 
 
 @pytest.fixture(scope="module")
 def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Training]:
-    with Observer() as observer:
-        yield Training(observer, tmp_path_factory.mktemp("scripts"))
+    with Forking() as forking:
+        yield Training(forking, tmp_path_factory.mktemp("scripts"))
 
 
 @pytest.mark.slow
@@ -90,21 +101,21 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Training]:
 @pytest.mark.parametrize("name", NAMES)
 def test_trains_the_same(name: str, mode: str, training: Training) -> None:
     before = training.before(name)
-    assert before.record["status"] == "finished"
-    assert len(before.record["losses"]) >= 8
-    assert before.record["steps"] >= 8
+    assert before.ending == FINISHED
+    assert len(before.losses) >= 8
+    assert before.steps >= 8
+    assert before.printed
     after = training.after(name, MODES[mode])
-    assert after.same_training() == before.same_training()
-    assert after.output == before.output
+    assert same_training(after) == same_training(before)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_trains_in_lower_precision(name: str, training: Training) -> None:
-    before = training.before(name).record
-    after = training.after(name, {"AUTOACCEL_AMP_DTYPE": "bfloat16"}).record
-    assert after["steps"] == before["steps"]
-    losses = [[float.fromhex(loss) for loss in record["losses"]] for record in (before, after)]
+    before = training.before(name)
+    after = training.after(name, {"AUTOACCEL_AMP_DTYPE": "bfloat16"})
+    assert after.steps == before.steps
+    losses = [[loss.value for loss in record.losses] for record in (before, after)]
     assert losses[1] == pytest.approx(losses[0], rel=0.1, abs=0.02)
 
 
@@ -114,10 +125,10 @@ def test_trains_the_same_with_workers(name: str, training: Training) -> None:
     before = training.before(name)
     after = training.after(name, {"AUTOACCEL_DISABLE": "amp", "AUTOACCEL_NUM_WORKERS": "1"})
     if name in DRAWING:
-        assert len(after.record["losses"]) == len(before.record["losses"])
-        assert after.record["random"] != before.record["random"], "the augmentation drew in the training process"
+        assert len(after.losses) == len(before.losses)
+        assert after.random != before.random, "the augmentation drew in the training process"
     else:
-        assert after.same_training() == before.same_training()
+        assert same_training(after) == same_training(before)
 
 
 @pytest.mark.parametrize("name", NAMES)
