@@ -22,6 +22,8 @@ _RANDOM = frozenset(
     torch.multinomial torch.nonzero torch.unique torch.masked_select torch.tensor torch.as_tensor torch.from_numpy
     torch.nn.functional.dropout torch.save torch.load torch.manual_seed""".split()
 )
+_TO_HOST = frozenset({"cpu", "numpy"})
+_TO_NUMBERS = frozenset({"item", "tolist"})
 
 
 def pure_functions(script: Script) -> Iterator[ast.FunctionDef]:
@@ -93,6 +95,32 @@ def _only_called(script: Script, function: ast.FunctionDef) -> bool:
 def _called_in_training(script: Script, function: ast.FunctionDef) -> bool:
     homes = {home for each in script.project.related(script) for home in each.training_homes}
     for other, call in script.callers(function):
-        if (other.function(call) or other.tree) in homes and other.loops(call):
+        if (other.function(call) or other.tree) in homes and other.loops(call) and not _works_on_host(other, call):
             return True
     return False
+
+
+def _works_on_host(script: Script, call: ast.Call) -> bool:
+    """Whether a call computes with what was brought to the host, as for a picture or a report."""
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    tensors = [each for each in arguments if not isinstance(each, ast.Constant)]
+    brought = {_brought(script, each) for each in tensors}
+    return not brought.isdisjoint(_TO_HOST) or (bool(tensors) and None not in brought)
+
+
+def _brought(script: Script, expression: ast.expr, depth: int = 3) -> str | None:
+    """The method that brings a value to the host: `x.cpu().data`, also where it has a name of its own; else None."""
+    while isinstance(expression, ast.Attribute | ast.Subscript | ast.Call):
+        if isinstance(expression, ast.Call):
+            if not isinstance(expression.func, ast.Attribute):
+                return None
+            if expression.func.attr in _TO_HOST | _TO_NUMBERS:
+                return expression.func.attr
+            expression = expression.func
+        expression = expression.value
+    if not isinstance(expression, ast.Name) or not depth:
+        return None
+    definitions = script.definitions(expression)
+    values = [each.value for each in definitions if each.how == "assign" and not each.path and each.value is not None]
+    found = {_brought(script, each, depth - 1) for each in values}
+    return found.pop() if len(found) == 1 and len(values) == len(definitions) else None

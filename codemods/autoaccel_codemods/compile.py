@@ -7,7 +7,8 @@ they were. Whether compiling is possible and pays is decided when the script run
 Left alone:
 - models whose gradients are differentiated again (gradient penalties, forces, meta-learning), models with hooks;
 - recurrent networks, which are fused already, and single layers, which have nothing to fuse;
-- forward passes that leave the graph (`.item()`, printing, Python's random numbers) or loop over their data;
+- forward passes that leave the graph (`.item()`, printing, Python's random numbers) or loop over their data, or that
+  call cached functions (`functools.lru_cache`), which compiled code would run at every call;
 - models under `DataParallel`, exported, scripted or shared models;
 - scripts that compile by themselves;
 - detection models, copies that are only sampled from, models that make a single step.
