@@ -264,8 +264,9 @@ def _stdin() -> BinaryIO:
 
 
 def _environment(overrides: Mapping[str, str], imports: Path) -> dict[str, str]:
-    """What a run gets: the same hashes each time, no window, nothing that waits for a user."""
-    always = {"PYTHONHASHSEED": "0", "PYTHONFAULTHANDLER": "1", "MPLBACKEND": "Agg"}
+    """What a run gets: the same hashes each time, no window, nothing that waits for a user, nothing that another run
+    found out."""
+    always = {"PYTHONHASHSEED": "0", "PYTHONFAULTHANDLER": "1", "MPLBACKEND": "Agg", "AUTOACCEL_REMEMBER": "off"}
     # Trials are not worth a record in somebody's account.
     environment = {"WANDB_MODE": "disabled", **os.environ, **always, **overrides}
     environment.pop("PYTHONINSPECT", None)

@@ -14,7 +14,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Final
 
-FEATURES: Final = frozenset({"amp", "compile", "prefetch", "workers", "pin"})
+FEATURES: Final = frozenset({"amp", "compile", "prefetch", "resident", "workers", "pin"})
 
 _logger: Final = logging.getLogger("autoaccel.runtime")
 

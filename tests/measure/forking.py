@@ -39,6 +39,7 @@ class Forking:
                 "CUDA_VISIBLE_DEVICES": "",
                 "OMP_NUM_THREADS": "1",
                 "MPLBACKEND": "Agg",
+                "AUTOACCEL_REMEMBER": "off",
                 "STANDIN_SAMPLES": "256",
                 "STANDIN_TEST_SAMPLES": "100",
             },

@@ -109,13 +109,15 @@ def test_the_record_comes_back(folder: Path) -> None:
 def test_surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOACCEL_NUM_WORKERS", "3")
     monkeypatch.setenv("AUTOACCEL_LOG", "info")
+    monkeypatch.setenv("AUTOACCEL_REMEMBER", "on")
     monkeypatch.setenv("PYTHONINSPECT", "1")
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
     record = observe(
         folder,
         """
         import sys, autoaccel
-        names = ["PYTHONHASHSEED", "MPLBACKEND", "WANDB_MODE", "AUTOACCEL_NUM_WORKERS", "AUTOACCEL_LOG"]
+        variables = ["NUM_WORKERS", "LOG", "REMEMBER"]
+        names = ["PYTHONHASHSEED", "MPLBACKEND", "WANDB_MODE", *(f"AUTOACCEL_{name}" for name in variables)]
         record["settings"] = {name: os.environ[name] for name in names} | {
             "inspect": repr(os.environ.get("PYTHONINSPECT")),
             "tool": os.path.realpath(os.path.dirname(autoaccel.__file__)),
@@ -135,6 +137,7 @@ def test_surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "WANDB_MODE": "offline",
         "AUTOACCEL_NUM_WORKERS": "3",
         "AUTOACCEL_LOG": "",
+        "AUTOACCEL_REMEMBER": "off",
         "inspect": "None",
         "tool": str(REPOSITORY / "autoaccel"),
         "beside": "['autoaccel']",

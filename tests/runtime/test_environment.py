@@ -36,6 +36,7 @@ def run(program: str, path: Path, **variables: str) -> subprocess.CompletedProce
         ("amp", {"amp"}),
         (" AMP , compile,", {"amp", "compile"}),
         ("prefetch,workers,pin", {"prefetch", "workers", "pin"}),
+        ("resident", {"resident"}),
     ],
 )
 def test_disable(monkeypatch: pytest.MonkeyPatch, text: str, off: set[str]) -> None:
@@ -50,7 +51,7 @@ def test_unknown_names_are_warned_about_once(monkeypatch: pytest.MonkeyPatch) ->
         assert [environment.disabled("amp") for _ in range(3)] == [True] * 3
         assert not environment.disabled("pin")
     assert [str(warning.message) for warning in caught] == [
-        "autoaccel: AUTOACCEL_DISABLE: unknown turbo; known are all, amp, compile, pin, prefetch, workers"
+        "autoaccel: AUTOACCEL_DISABLE: unknown turbo; known are all, amp, compile, pin, prefetch, resident, workers"
     ]
 
 

@@ -112,6 +112,17 @@ def test_decisions_are_taken_and_swallowed(observe: Observe) -> None:
     assert loud.printed == tuple(f"autoaccel: {each.topic}: {each.value} ({each.reason})" for each in loud.decisions)
 
 
+def test_the_last_decision_on_a_topic_stands(observe: Observe) -> None:
+    text = """
+    from autoaccel.runtime.environment import Decision, note
+    note("amp", Decision("trying", "bfloat16 against float32"))
+    note("resident", Decision(True, "fits"))
+    note("amp", Decision("bfloat16", "1.8x faster over 12 laps"))
+    """
+    found = [(each.topic, each.value, each.reason) for each in observe(text).decisions]
+    assert found == [("amp", "bfloat16", "1.8x faster over 12 laps"), ("resident", "on", "fits")]
+
+
 def test_a_reason_may_hold_anything() -> None:
     found = Decisions.read("compile Net: off (TorchRuntimeError: f(x): no (really))")
     assert found is not None
