@@ -85,9 +85,11 @@ class Observed:
         environment: Mapping[str, str],
         folder: Path,
         timeout: float | None,
+        start: Callable[..., launching.Started] = launching.start,
     ) -> None:
-        """`timeout` is how many seconds may go by without a step; None waits for ever."""
+        """`timeout` is how many seconds may go by without a step; None waits for ever. `start` makes the process."""
         self.name = name
+        self._start = start
         self._request = dataclasses.replace(request, mode="turns", steps=None)
         self._python, self._environment, self._folder = python, environment, folder
         self._timeout = timeout
@@ -105,7 +107,7 @@ class Observed:
             self._run.kill()
 
     def start(self) -> Turn:
-        self._run = launching.start(
+        self._run = self._start(
             self._request, python=self._python, environment=self._environment, folder=self._folder
         )
         turn = self._turn(self._run)

@@ -19,6 +19,7 @@ One run, from its start to its end:
 
 What training does:
     training        backwards and steps
+    marking         steps where the script's text has a mark
     losses          what goes backward
     loaders         passes over loaders, and their batches
     drawing         datasets that draw random numbers themselves

@@ -49,6 +49,7 @@ def _of_mode(
     from autoaccel.measure.observing.decisions import Decisions
     from autoaccel.measure.observing.files import Files
     from autoaccel.measure.observing.loaders import Loaders
+    from autoaccel.measure.observing.marking import Marking
     from autoaccel.measure.observing.memory import Memory
     from autoaccel.measure.observing.randomness import Randomness
     from autoaccel.measure.observing.training import Training
@@ -61,7 +62,7 @@ def _of_mode(
     yield Memory()
     yield Files(script, loaded, concerns)
     yield Decisions()
-    yield Training()
+    yield Marking() if observation.request.marked else Training()
     if mode != "profile":
         yield Loaders(hashed=mode == "record")
     if mode == "record":

@@ -34,6 +34,8 @@ class Request:
     """Every pass over a loader ends after so many batches."""
     mode: str = "record"
     """`record` writes down everything; `turns` only times, and runs when it is told to; `profile` says what binds."""
+    marked: bool = False
+    """Whether the texts say where a step is over, and not optimizers; see `marking`."""
     rehearse: tuple[str, ...] = ()
     """What the runtime is made to do although it would not on this machine; see `rehearsal`."""
     jitter: float = 0.0

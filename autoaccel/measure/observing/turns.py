@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -51,6 +52,8 @@ class Turn:
     """Its type; an accelerator that the script does not use is none."""
     device_name: str = ""
     failure: Failure | None = None
+    settled: bool = True
+    """Whether the runtime has nothing more to try."""
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -157,6 +160,7 @@ class Turns:
             device,
             name,
             failure,
+            settled(),
         )
 
     def _say(self, turn: Turn) -> None:
@@ -207,6 +211,12 @@ def samples(batch: Any) -> int:
     return next((found for found in map(samples, parts) if found), 0)
 
 
+def settled() -> bool:
+    """Whether the runtime, where the script uses it, has decided everything that it decides by trying."""
+    modules = (sys.modules.get(f"autoaccel.runtime.{name}") for name in ("amp", "compiling"))
+    return all(ask() for ask in (getattr(module, "settled", None) for module in modules) if ask is not None)
+
+
 def synchronize() -> None:
     """Wait for the accelerator, if the script uses one; do not wake up one that it leaves alone."""
     import torch
@@ -243,7 +253,6 @@ def host_memory() -> int:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
     except (OSError, StopIteration):
         import resource
-        import sys
 
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
