@@ -107,9 +107,7 @@ class Observed:
             self._run.kill()
 
     def start(self) -> Turn:
-        self._run = self._start(
-            self._request, python=self._python, environment=self._environment, folder=self._folder
-        )
+        self._run = self._start(self._request, python=self._python, environment=self._environment, folder=self._folder)
         turn = self._turn(self._run)
         # Its own clock begins when Python runs and torch is imported.
         return dataclasses.replace(turn, seconds=time.monotonic() - self._run.began)
