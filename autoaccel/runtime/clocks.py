@@ -1,0 +1,70 @@
+"""Clocks for laps of a training loop: the host's, and a device's that never makes the host wait.
+
+A device works behind the host's back: the host's clock tells when work was handed over, not when it was done. So the
+moments of a device are events in its queue, and the time between two of them is known only once the device has come
+past both. Nothing here ever waits for that (https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+import torch
+
+
+class Clock(Protocol):
+    """Takes moments, and tells the time between two of them."""
+
+    def mark(self) -> Any | None:
+        """This moment; None where no moment can be taken: the lap before it and the lap after it are then unknown."""
+
+    def seconds(self, start: Any, end: Any) -> float | None:
+        """The seconds from one mark to a later one; None as long as that is not known yet."""
+
+
+class HostClock:
+    """Wall time: right for work that is done when its call returns."""
+
+    def mark(self) -> float:
+        """Now."""
+        return time.perf_counter()
+
+    def seconds(self, start: float, end: float) -> float:
+        """Known at once."""
+        return end - start
+
+
+class DeviceClock:
+    """Events on the current stream of a device: `module` is `torch.cuda` or one that is made like it."""
+
+    def __init__(self, module: Any, device: torch.device) -> None:
+        self._module = module
+        self._device = device
+
+    def mark(self) -> Any | None:
+        """An event behind all work handed to the current stream so far; None while a graph is being captured."""
+        if getattr(self._module, "is_current_stream_capturing", _never)():
+            return None  # an event in a graph has no time, and asking for any event would spoil the capture
+        event = self._module.Event(enable_timing=True)
+        event.record(self._module.current_stream(self._device))
+        return event
+
+    def seconds(self, start: Any, end: Any) -> float | None:
+        """Known once both events have come to pass."""
+        if not (end.query() and start.query()):
+            return None
+        return float(start.elapsed_time(end)) / 1000
+
+
+def _never() -> bool:
+    return False
+
+
+def clock_of(device: torch.device) -> Clock:
+    """The clock for work on a device: the host's for a CPU and for what records no events with times."""
+    if device.type not in ("cuda", "xpu"):
+        return HostClock()
+    module = torch.get_device_module(device)
+    complete = hasattr(module, "Event") and hasattr(module, "current_stream")
+    return DeviceClock(module, device) if complete else HostClock()
