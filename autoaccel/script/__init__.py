@@ -16,6 +16,7 @@ Data:
     loader_calls    `DataLoader(…)`: arguments, who iterates it and how often
     mappings        keys and values behind `**kwargs`
     datasets        what a dataset does when a worker indexes it
+    in_memory       loops on the CPU over samples that lie in memory
     batches         where moves of batch data go, whether the host changes it meanwhile
     batch_reads     which parts of a batch the host reads
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,13 @@ from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
+
+_ACCELERATOR = re.compile(r"cuda|accelerator|device|xpu|gpu", re.IGNORECASE)
+
+
+def is_used(script: Script) -> bool:
+    """Whether the project mentions any device at all; if not, it never leaves the CPU."""
+    return any(_ACCELERATOR.search(each.text) for each in script.project.related(script))
 
 
 def visible(script: Script, place: ast.stmt) -> str | None:

@@ -28,12 +28,11 @@ After:
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from autoaccel.rewriting.finding import AddArguments, Code, Edit, Finding, Replace, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Script, datasets
+from autoaccel.script import Script, datasets, devices
 from autoaccel.script.evaluation import forward_calls
 from autoaccel.script.loader_calls import (
     Iteration,
@@ -60,7 +59,6 @@ RULE = Rule(
     addresses=("loader", "transfer"),
 )
 _TUNED = ("timeout", "multiprocessing_context", "prefetch_factor")
-_ACCELERATOR = re.compile(r"cuda|accelerator|device|xpu|gpu", re.IGNORECASE)
 
 
 @RULE.check
@@ -229,8 +227,7 @@ def _unsafe(script: Script, source: Value) -> str | None:
 
 def _has_accelerator(script: Script, uses: tuple[Iteration, ...]) -> bool:
     """Whether the project uses a device at all; on the CPU, pinning costs time and a device context for nothing."""
-    files = dict.fromkeys((*script.project.related(script), *(use.script for use in uses)))
-    if any(_ACCELERATOR.search(each.text) for each in files):
+    if any(devices.is_used(each) for each in dict.fromkeys((script, *(use.script for use in uses)))):
         return True
     return not uses and ".backward(" not in script.text
 

@@ -2,7 +2,12 @@
 
 Without it each step begins by waiting for its own batch: to be fetched from the loader, then to be copied. The
 prefetcher starts both for the next batch on a side stream as soon as a step begins. The copies in the loop stay, and
-find the data already in place; where there is no accelerator, the loader is iterated as before.
+find the data already in place.
+
+Samples that lie in memory (`TensorDataset`, MNIST, CIFAR) are looked up a batch at a time instead of one by one, on
+the device where they fit, and on the CPU as well: same order, same batches, bit for bit. That is why loops of scripts
+that never leave the CPU are wrapped too, as `accel.prefetch(loader, "cpu")`, where such samples are in sight. For all
+other data without an accelerator the loader is iterated as before.
 
 Only what the loop itself moves is moved ahead. Left alone:
 - parts of the batch that the host reads or changes as well (lengths for packing, labels for NumPy);
@@ -25,7 +30,7 @@ from dataclasses import replace
 
 from autoaccel.rewriting.finding import Code, Finding, Replace, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Script
+from autoaccel.script import Script, in_memory
 from autoaccel.script.batch_reads import BatchReads, moves_whole_part
 from autoaccel.script.batches import Target, device_of, own_to_method
 from autoaccel.script.flow import STAR, Definition
@@ -36,7 +41,7 @@ RULE = Rule(
     code="AA202",
     name="prefetch",
     tier=Tier.EXACT,
-    needles=(b".to(", b".cuda(", b".type("),
+    needles=(b".to(", b".cuda(", b".type(", b"DataLoader"),
     references=("https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",),
     addresses=("transfer", "loader"),
 )
@@ -47,7 +52,11 @@ Part = int | str
 def check(script: Script) -> Iterator[Finding | Skipped]:
     for loop in script.loader_loops:
         transfers = [each for each in script.transfers_of(loop) if device_of(script, each).accelerates]
-        if loop.prefetched or not transfers:
+        if loop.prefetched:
+            continue
+        if not transfers:
+            if in_memory.is_indexed_on_cpu(script, loop) and _unfit(script, loop) is None:
+                yield _on_cpu(script, loop)
             continue
         batch = BatchReads(script, loop)
         moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in transfers))
@@ -63,6 +72,12 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         code = Code(f"{script.accel}.prefetch({{0}}{arguments.replace('{', '{{').replace('}', '}}')})", (loop.loader,))
         message = "the step waits for its batch to be fetched and copied"
         yield RULE.finding(loop.node, message, Replace(loop.loader, code), *device.naming, *script.import_runtime)
+
+
+def _on_cpu(script: Script, loop: LoaderLoop) -> Finding:
+    code = Code(f"{script.accel}.prefetch({{0}}, {script.quote}cpu{script.quote})", (loop.loader,))
+    message = "batches are put together sample by sample"
+    return RULE.finding(loop.node, message, Replace(loop.loader, code), *script.import_runtime)
 
 
 def _kept(batch: BatchReads) -> str:
