@@ -101,8 +101,10 @@ class Trial:
     def lap(self) -> bool:
         """Close the lap before, begin the next one, and say whether it goes the other way."""
         self.laps += 1
-        if self.state is not State.UNDECIDED:
-            return self.state is State.ADOPTED
+        other = not self.decided and self._next()
+        return other or self.state is State.ADOPTED
+
+    def _next(self) -> bool:
         mark = self._clock.mark()
         before, self._running = self._running, None
         if mark is None:
@@ -111,8 +113,8 @@ class Trial:
             before.end = mark
             self._late.append(before)
         self._catch_up()
-        if self.state is not State.UNDECIDED:
-            return self.state is State.ADOPTED
+        if self.decided:
+            return False
         other = self._goes_other(before)
         after_other = before is not None and before.other
         self._sunk += other
@@ -134,9 +136,14 @@ class Trial:
             self._running.counts = False
 
     @property
+    def decided(self) -> bool:
+        """Whether nothing is tried any more."""
+        return self.state is not State.UNDECIDED
+
+    @property
     def ratio(self) -> float | None:
         """How many times faster the other way is, as far as it is known; None before it was measured."""
-        return math.exp(_quantile(self._gains, 0.5)) if self._gains else None
+        return math.exp(_middle(self._gains)) if self._gains else None
 
     @property
     def measured(self) -> int:
@@ -146,7 +153,7 @@ class Trial:
     # ------------------------------------------------------------ durations that have become known
 
     def _catch_up(self) -> None:
-        while self._late and self.state is State.UNDECIDED:
+        while self._late and not self.decided:
             lap = self._late[0]
             seconds = self._clock.seconds(lap.start, lap.end)
             if seconds is None:
@@ -178,14 +185,14 @@ class Trial:
 
     def _typical(self, *kinds: Hashable) -> float | None:
         """The middle of the last usual laps of these kinds; None if there were none."""
-        known = [seconds for kind in kinds for seconds in self._usual.get(kind, ())]
-        return _quantile(known, 0.5) if known else None
+        known = [math.log(seconds) for kind in kinds for seconds in self._usual.get(kind, ())]
+        return math.exp(_middle(known)) if known else None
 
     # ------------------------------------------------------------ decisions
 
     def _judge(self) -> None:
         least, most = self._terms.counted
-        count, middle, margin = len(self._gains), _quantile(self._gains, 0.5), self._margin()
+        count, middle, margin = len(self._gains), _middle(self._gains), self._margin()
         wanted = math.log(self._terms.gain)
         if count >= least and middle >= wanted and middle > margin:
             self._decide(State.ADOPTED, "faster")
@@ -244,7 +251,14 @@ class Trial:
         if not 0 < len(self._gains) < self._terms.counted[0]:
             return False
         likely = self._spread() / math.sqrt(len(self._gains))
-        return _quantile(self._gains, 0.5) > max(likely, math.log(self._terms.gain))
+        return _middle(self._gains) > max(likely, math.log(self._terms.gain))
+
+
+def _middle(values: Collection[float]) -> float:
+    """The mean of the middle half: a median that does not jump where laps are long and short by turns."""
+    outer = len(values) // 4
+    inner = sorted(values)[outer : len(values) - outer]
+    return sum(inner) / len(inner)
 
 
 def _quantile(values: Collection[float], share: float) -> float:
