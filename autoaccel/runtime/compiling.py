@@ -33,7 +33,7 @@ _BACKENDS: Final = ("eager", "aot_eager", "inductor")
 _OFF: Final = ("off", "none")
 
 
-def compile(target: _Target) -> _Target:  # noqa: A001 - scripts say accel.compile
+def compile(target: _Target, steps: Any = None) -> _Target:  # noqa: A001, ARG001 - scripts say accel.compile
     """Compile a module in place, or return a compiled version of a function; also usable as a decorator.
 
     Nothing happens until the first call, which decides by where the parameters (or the arguments) are. Where
