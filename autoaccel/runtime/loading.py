@@ -17,6 +17,7 @@ from torch.utils.data import get_worker_info
 
 from . import devices
 from .environment import Decision, disabled, note, whole_number
+from .workers import Machine
 
 MOST_WORKERS: Final = 4
 # Workers hand batches over through shared memory; containers often have 64 MB of it, and a full one kills workers
@@ -62,6 +63,12 @@ def worker_decision() -> Decision:
     return Decision(max(0, min(MOST_WORKERS, math.floor(cpus) - 1)), f"{cpus:g} usable CPUs per training process")
 
 
+def machine() -> Machine:
+    """What workers of one training process may use."""
+    processes = _processes_here()
+    return Machine(usable_cpus() / processes, _free_memory() / processes, _free_shared_memory() / processes)
+
+
 def pin_decision() -> Decision:
     """Whether to pin, and why."""
     if disabled("pin"):
@@ -89,18 +96,24 @@ def usable_cpus() -> float:
 
 def cgroup_quotas(root: Path, membership: Path) -> Iterator[float]:
     """The quotas, in CPUs, that control groups (version 2 or 1) set for this process, on every level above it."""
+    for directory, version2 in _groups(root, membership, "cpu"):
+        yield from _quota(directory, version2)
+
+
+def _groups(root: Path, membership: Path, controller: str) -> Iterator[tuple[Path, bool]]:
+    """The folders of a process's control groups, up to the root, and whether they are of version 2."""
     with contextlib.suppress(OSError):
         for line in membership.read_text().splitlines():
             _, controllers, group = line.split(":", 2)
             version2 = not controllers
-            if not version2 and "cpu" not in controllers.split(","):
+            if not version2 and controller not in controllers.split(","):
                 continue
-            base = root if version2 else root / "cpu"
+            base = root if version2 else root / controller
             group_path = base / group.lstrip("/")
             # in a container the listed path may lie outside what is mounted: its root then stands for the group
             for directory in [group_path, *group_path.parents]:
                 if directory.is_relative_to(base):
-                    yield from _quota(directory, version2)
+                    yield directory, version2
 
 
 def _quota(directory: Path, version2: bool) -> Iterator[float]:
@@ -117,8 +130,18 @@ def _quota(directory: Path, version2: bool) -> Iterator[float]:
 
 
 def _processes_here() -> int:
+    """Training processes that share this machine's CPUs: as the launcher says, else the batch system.
+
+    Under a batch system that gives each task CPUs of its own, these are what is counted, and nobody shares them.
+    """
     count = os.environ.get("LOCAL_WORLD_SIZE", "")
-    return max(1, int(count)) if count.isdecimal() else 1
+    if count.isdecimal():
+        return max(1, int(count))
+    if os.environ.get("SLURM_CPUS_PER_TASK", "").isdecimal():
+        return 1
+    tasks = os.environ.get("SLURM_NTASKS_PER_NODE", "")
+    in_step = os.environ.get("SLURM_PROCID", "").isdecimal()  # started by the batch system, not in its shell
+    return max(1, int(tasks)) if in_step and tasks.isdecimal() else 1
 
 
 def _shared_memory() -> float:
@@ -128,3 +151,41 @@ def _shared_memory() -> float:
     except (OSError, AttributeError):
         return math.inf
     return float(state.f_frsize * state.f_blocks)
+
+
+def _free_shared_memory() -> float:
+    try:
+        state = os.statvfs("/dev/shm")
+    except (OSError, AttributeError):
+        return math.inf
+    return float(state.f_frsize * state.f_bavail)
+
+
+def _free_memory() -> float:
+    """Bytes of memory that programs may still use here; infinite where nobody says."""
+    limits = [*memory_left(Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"))]
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                limits.append(float(line.split()[1]) * 1024)
+    return min(limits, default=math.inf)
+
+
+def memory_left(root: Path, membership: Path) -> Iterator[float]:
+    """The bytes that control groups (version 2 or 1) leave this process, on every level above it.
+
+    What the kernel keeps of files only in order to be fast counts as left.
+    """
+    for directory, version2 in _groups(root, membership, "memory"):
+        names = ("memory.max", "memory.current") if version2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        with contextlib.suppress(OSError, ValueError):  # "max" where there is no limit
+            limit, used = (float((directory / name).read_text()) for name in names)
+            yield max(0.0, limit - used + _cached(directory))
+
+
+def _cached(directory: Path) -> float:
+    with contextlib.suppress(OSError, ValueError):
+        for line in (directory / "memory.stat").read_text().splitlines():
+            if line.startswith(("inactive_file ", "total_inactive_file ")):
+                return float(line.split()[1])
+    return 0.0

@@ -20,7 +20,6 @@ its own.
 from __future__ import annotations
 
 import sys
-import weakref
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,19 +31,13 @@ from torch.utils import data
 from . import devices
 from .batches import Move, rebuild
 from .environment import Decision, disabled, note, whole_number
-from .loading import WorkerCount
+from .iterators import at_hand, is_torchs
+from .keeping import begin_epoch as begin_epoch  # verify puts its own in the place of this one
+from .keeping import keeps_chosen
+from .passes import foreseeable, managed, named
 from .streams import Event, Lane, lane
 
 SMALLEST_BATCH: Final = 2**20  # bytes; below, the events cost more time than the copy takes
-
-# Their iterators draw random numbers once, when an epoch begins, or from a generator that nothing else uses.
-_FORESEEABLE_SAMPLERS: Final = (
-    data.SequentialSampler,
-    data.RandomSampler,
-    data.SubsetRandomSampler,
-    data.WeightedRandomSampler,
-    data.DistributedSampler,
-)
 
 
 def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> Any:
@@ -57,9 +50,9 @@ def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> 
     The result has the loader's length and attributes. The loop keeps its own `.to(device)`, which finds the work done.
     """
     decision = lookahead(loader, devices.resolve(device))
-    note("prefetch", decision)
+    note(f"prefetch {named(loader)}", decision)
     ahead = decision.value
-    if ahead or _chosen_here(loader):
+    if ahead or managed(loader) or keeps_chosen(loader):
         place = devices.resolve(device) if ahead else None
         return Prefetched(loader, place, move if isinstance(move, str) else tuple(move), ahead)
     return loader
@@ -93,34 +86,15 @@ def pinned(loader: data.DataLoader[Any]) -> bool:
 
 def unsafe(loader: Any) -> str:
     """Why looking ahead on a loader could change what the loop sees, or would gain nothing; empty when neither."""
-    if not isinstance(loader, data.DataLoader) or type(loader).__iter__ is not data.DataLoader.__iter__:
+    if not is_torchs(loader):
         return f"a {type(loader).__name__} is not iterated by torch's DataLoader"
     if loader.num_workers == 0:
         return "the loader has no workers: fetching ahead would reorder the program's random numbers"
     if not pinned(loader):
         return "the loader does not pin its batches: copies would hold up the host"
-    if not _foreseeable(loader):
+    if not foreseeable(loader):
         return f"the sampler {type(loader.sampler).__name__} may draw random numbers between batches"
     return ""
-
-
-def _foreseeable(loader: data.DataLoader[Any]) -> bool:
-    batch_sampler = loader.batch_sampler
-    if isinstance(loader.dataset, data.IterableDataset):
-        return True  # its samplers are placeholders
-    if batch_sampler is not None and type(batch_sampler) is not data.BatchSampler:
-        return False
-    return type(loader.sampler) in _FORESEEABLE_SAMPLERS
-
-
-def _chosen_here(loader: Any) -> bool:
-    """Whether the runtime chose the workers of a loader that keeps them between epochs."""
-    return (
-        isinstance(loader, data.DataLoader)
-        and isinstance(loader.num_workers, WorkerCount)
-        and loader.num_workers > 0
-        and loader.persistent_workers
-    )
 
 
 class Prefetched:
@@ -154,61 +128,10 @@ class Prefetched:
         return f"prefetch({self._loader!r})"
 
 
-# The iteration under way over each loader with kept workers.
-_under_way: Final[weakref.WeakKeyDictionary[Any, weakref.ref[Any]]] = weakref.WeakKeyDictionary()
-
-
-def begin_epoch(loader: Any) -> Iterator[Any]:
-    """`iter(loader)`, with what workers kept between epochs would change put right.
-
-    A loader draws a seed for its workers whenever an iterator is made; kept workers skip the draw from the second
-    epoch on, and every later shuffle differs. And they serve one iteration at a time: a second one inside the first
-    (nested loops, `zip`) would cut it short, so it gets workers of its own. Only for workers that the runtime chose:
-    the script's own stay as they are.
-    """
-    if not _chosen_here(loader):
-        return iter(loader)
-    earlier = _under_way.get(loader)
-    if earlier is not None and (under_way := earlier()) is not None and under_way.active:
-        return _Watched(loader._get_iterator())  # noqa: SLF001
-    if loader._iterator is not None:  # noqa: SLF001
-        torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-    batches = _Watched(iter(loader))
-    _under_way[loader] = weakref.ref(batches)
-    return batches
-
-
-class _Watched:
-    """An iteration over kept workers; `active` until its batches have run out, or it is dropped."""
-
-    def __init__(self, batches: Iterator[Any]) -> None:
-        self.batches: Final = batches
-        self.active = True
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            return next(self.batches)
-        except StopIteration:
-            self.active = False
-            raise
-
-
 def arrived(batches: Iterator[Any]) -> bool:
     """Whether the next batch can be had without waiting for a worker; yes where that cannot be told."""
-    loading: Any = batches.batches if isinstance(batches, _Watched) else batches
-    try:
-        tasks, wanted, sent = loading._task_info, loading._rcvd_idx, loading._send_idx  # noqa: SLF001
-        ready = loading._data_queue  # noqa: SLF001
-        with ready.mutex:
-            indices = [entry[0] for entry in ready.queue]
-    except AttributeError:  # another kind of iterator, or a torch that names these otherwise
-        return True
-    if not getattr(loading, "_in_order", True):
-        return bool(indices)
-    return wanted >= sent or len(tasks.get(wanted, ())) == 2 or wanted in indices
+    own = getattr(batches, "arrived", None)
+    return bool(own()) if own is not None else at_hand(batches)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def test_every_decision_is_logged_once(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert err.splitlines() == [
         "autoaccel: pin_memory: off (AUTOACCEL_DISABLE)",
         "autoaccel: num_workers: 0 (AUTOACCEL_DISABLE)",
-        "autoaccel: prefetch: 0 (AUTOACCEL_DISABLE)",
+        "autoaccel: prefetch list: 0 (AUTOACCEL_DISABLE)",
         "autoaccel: compile: off (AUTOACCEL_DISABLE)",
         "autoaccel: amp on cpu: off (AUTOACCEL_DISABLE)",
     ]

@@ -22,7 +22,7 @@ from autoaccel.measure.observing import moving, precision, seeding
 from autoaccel.measure.observing.marks import BACKWARD_IN_AUTOCAST, STEP_IN_AUTOCAST
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS
-from autoaccel.runtime import compiling, prefetching
+from autoaccel.runtime import compiling, keeping, prefetching
 from autoaccel.runtime.amp import Scaler
 from autoaccel.runtime.environment import Decision, note
 
@@ -80,7 +80,7 @@ def _draw_missing_seeds() -> None:
 
     @functools.wraps(iterate)
     def iterated(loader: Any) -> Any:
-        is_again = prefetching._chosen_here(loader) and loader._iterator is not None  # noqa: SLF001
+        is_again = keeping.keeps_chosen(loader) and loader._iterator is not None  # noqa: SLF001
         if is_again and not any(each is loader for each in prefetched):
             torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
         return iterate(loader)

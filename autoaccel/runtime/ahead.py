@@ -1,0 +1,235 @@
+"""A thread of the host that fetches one batch while the loop waits for the device.
+
+Only the thread that asked may see what was fetched, exceptions arrive there as well, and the thread is gone when its
+owner is: after a `break`, an exception, garbage collection, at the end of the program. A process that forks meanwhile
+waits for the fetch to end first, so that the child finds no lock taken; it has no such thread, and fetches by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import os
+import queue
+import random
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import torch
+from torch.utils.data import _utils
+
+from .iterators import Order
+
+Fetch = Callable[[], Any]
+
+# A fetch that takes longer is left behind: nothing is waited for endlessly.
+_PATIENCE: Final = 5.0  # seconds
+
+
+class HostThread:
+    """Fetches what it is told to, one thing at a time."""
+
+    def __init__(self) -> None:
+        self.busy: Final = threading.RLock()
+        self._requests: Final[queue.SimpleQueue[Fetch | None]] = queue.SimpleQueue()
+        self._answers: Final[queue.SimpleQueue[tuple[Any, BaseException | None]]] = queue.SimpleQueue()
+        self._process: Final = os.getpid()
+        # what the thread refers to is not this object: dropping that ends it
+        arguments = (self._requests, self._answers, self.busy)
+        self._thread: Final = threading.Thread(target=_serve, args=arguments, name="autoaccel-fetch", daemon=True)
+        self._thread.start()
+        self._end: Final = weakref.finalize(self, _stop, self._requests, self._thread)
+        _watch_forks()
+        _threads.add(self)
+
+    @property
+    def here(self) -> bool:
+        """Whether the thread is in this process, and not in the one that this was forked from."""
+        return os.getpid() == self._process
+
+    def begin(self, fetch: Fetch) -> None:
+        """Start a fetch, under the modes that this thread of the program is in."""
+        inside = functools.partial(_under, torch.is_grad_enabled(), torch.is_inference_mode_enabled(), fetch)
+        self._requests.put(functools.partial(contextvars.copy_context().run, inside))
+
+    def take(self) -> Any:
+        """What was fetched, once it is there; an exception of the fetch is raised here."""
+        while True:
+            try:
+                fetched, failure = self._answers.get(timeout=_PATIENCE)
+            except queue.Empty:
+                if self._thread.is_alive():
+                    continue
+                raise RuntimeError("the thread that fetches batches has died") from None
+            if failure is None:
+                return fetched
+            try:
+                raise failure
+            finally:
+                del failure  # it refers to this frame
+
+    def close(self) -> None:
+        """End the thread, when it is through with what it does."""
+        self._end()
+
+
+def ordinary() -> bool:
+    """Whether this thread of the program is in no mode that another would not be in: autocast, a default device."""
+    try:
+        return not (
+            torch.is_autocast_enabled("cpu")
+            or torch._C._len_torch_function_stack()  # noqa: SLF001
+            or torch._C._len_torch_dispatch_stack()  # noqa: SLF001
+        )
+    except (AttributeError, TypeError):  # a torch that names these otherwise
+        return False
+
+
+class Draws:
+    """Whether fetching was ever seen to draw from a generator that the whole program shares."""
+
+    def __init__(self) -> None:
+        self.seen = False
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Look at what happens inside."""
+        if self.seen:
+            yield
+            return
+        before = _shared()
+        yield
+        after = _shared()
+        self.seen = not (torch.equal(before[0], after[0]) and before[1:] == after[1:])
+
+
+def _shared() -> tuple[Any, ...]:
+    """The states of the generators that a program shares."""
+    numpy = sys.modules.get("numpy.random")
+    if numpy is None:
+        return torch.get_rng_state(), random.getstate()
+    state = numpy.get_state(legacy=False)
+    return torch.get_rng_state(), random.getstate(), state["state"]["key"].tobytes(), state["state"]["pos"]
+
+
+class Fetcher:
+    """Stands before the fetcher of a single-process iterator: what the thread has fetched need not be fetched again."""
+
+    @classmethod
+    def of(cls, iterator: Any, draws: Draws) -> Fetcher:
+        """Put one into torch's own iterator."""
+        genuine = iterator._dataset_fetcher  # noqa: SLF001
+        pinned = getattr(iterator, "_pin_memory_device", None) if getattr(iterator, "_pin_memory", False) else None
+        iterator._dataset_fetcher = fetcher = cls(genuine, draws, pinned)  # noqa: SLF001
+        return fetcher
+
+    def __init__(self, genuine: Any, draws: Draws, pinned: str | None) -> None:
+        self._genuine: Final = genuine
+        self._draws: Final = draws
+        self._pinned: Final = pinned
+        self._thread: HostThread | None = None
+        self._under_way: Any = None  # indices
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._genuine, name)
+
+    @property
+    def possible(self) -> bool:
+        """Whether there may be a thread: not in a process that was forked while there was one."""
+        return self._thread is None or self._thread.here
+
+    @property
+    def pending(self) -> bool:
+        """Whether the thread fetches, or has fetched, the next batch."""
+        return self._under_way is not None and self.possible
+
+    def fetch(self, indices: Any) -> Any:
+        """A batch, from the thread where it has this one. Called by torch's iterator."""
+        pending, self._under_way = self.pending and self._under_way is indices, None
+        if pending and self._thread is not None:
+            return self._thread.take()
+        with self._draws.watched():
+            return self._genuine.fetch(indices)
+
+    def begin(self, order: Order) -> None:
+        """Let the thread fetch what comes next in an order, if anything does."""
+        try:
+            indices = order.peek()
+        except StopIteration:
+            return
+        if self._thread is None:
+            self._thread = HostThread()
+        self._under_way = indices
+        # without reference to this object, so that dropping it ends the thread
+        self._thread.begin(functools.partial(_fetch, self._genuine, indices, self._draws, self._pinned, _current()))
+
+    def close(self) -> None:
+        """End the thread. What it was fetching is fetched again if it is asked for."""
+        thread, self._thread, self._under_way = self._thread, None, None
+        if thread is not None:
+            thread.close()
+
+
+def _fetch(genuine: Any, indices: Any, draws: Draws, pinned: str | None, device: int | None) -> Any:
+    with draws.watched():
+        batch = genuine.fetch(indices)
+    if pinned is not None and device is not None:
+        torch.accelerator.set_device_index(device)  # each thread has its own
+        pin: Any = _utils.pin_memory.pin_memory
+        batch = pin(batch, pinned)
+    return batch
+
+
+def _current() -> int | None:
+    return torch.accelerator.current_device_index() if torch.accelerator.is_available() else None
+
+
+def _under(gradients: bool, inference: bool, fetch: Fetch) -> Any:
+    with torch.inference_mode(inference), torch.set_grad_enabled(gradients):
+        return fetch()
+
+
+def _serve(
+    requests: queue.SimpleQueue[Fetch | None],
+    answers: queue.SimpleQueue[tuple[Any, BaseException | None]],
+    busy: Any,
+) -> None:
+    while (fetch := requests.get()) is not None:
+        with busy:
+            try:
+                answer: tuple[Any, BaseException | None] = fetch(), None
+            except BaseException as failure:  # it is raised where it is taken
+                answer = None, failure
+        answers.put(answer)
+        del fetch, answer
+
+
+def _stop(requests: queue.SimpleQueue[Fetch | None], thread: threading.Thread) -> None:
+    requests.put(None)
+    if thread is not threading.current_thread():  # garbage may be collected anywhere
+        thread.join(_PATIENCE)
+
+
+# ---------------------------------------------------------------- forks
+
+_threads: Final[weakref.WeakSet[HostThread]] = weakref.WeakSet()
+_held: Final[list[Any]] = []
+
+
+@functools.cache
+def _watch_forks() -> None:
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_let_go)
+
+
+def _hold() -> None:
+    _held.extend(thread.busy for thread in list(_threads) if thread.busy.acquire(timeout=_PATIENCE))
+
+
+def _let_go() -> None:
+    while _held:
+        _held.pop().release()

@@ -1,0 +1,129 @@
+"""The one place that makes torch's own loader iterators in another way than `iter(loader)`, and knows their insides.
+
+`Order` is the order of one pass: the indices that the loader's sampler gives, each once. Whoever fetches takes them
+from it, the training process or workers, and what was taken but never arrived can be taken again: so a pass can change
+hands between two batches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+from torch.utils import data
+
+
+class Order:
+    """The indices of the batches of a pass that are still to be fetched; remembers those under way."""
+
+    def __init__(self, indices: Iterator[Any]) -> None:
+        self._indices: Final = indices
+        self._again: Final[deque[Any]] = deque()
+        self.under_way: Final[deque[Any]] = deque()
+        self.taken = 0
+
+    def __iter__(self) -> Order:
+        return self
+
+    def __next__(self) -> Any:
+        index = self.peek()
+        self._again.popleft()
+        self.under_way.append(index)
+        self.taken += 1
+        return index
+
+    def peek(self) -> Any:
+        """The indices that come next; they stay."""
+        if not self._again:
+            self._again.append(next(self._indices))
+        return self._again[0]
+
+    def arrived(self) -> None:
+        """The earliest of those under way has been fetched, or has failed for good."""
+        self.under_way.popleft()
+
+    def put_back(self) -> None:
+        """Nobody fetches what is under way any more: it comes next."""
+        self._again.extendleft(reversed(self.under_way))
+        self.taken -= len(self.under_way)
+        self.under_way.clear()
+
+
+def is_torchs(loader: Any) -> bool:
+    """Whether a loader is iterated as torch iterates it."""
+    return (
+        isinstance(loader, data.DataLoader)
+        and type(loader).__iter__ is data.DataLoader.__iter__
+        and type(loader)._get_iterator is data.DataLoader._get_iterator  # noqa: SLF001
+    )
+
+
+def single_process(loader: Any) -> Any:
+    """The iterator that a loader without workers has, whatever workers it has: it draws its seed, and no more."""
+    with _altered(loader, num_workers=0, prefetch_factor=None, persistent_workers=False, timeout=0):
+        return loader._get_iterator()  # noqa: SLF001
+
+
+def several_processes(loader: Any, workers: int, order: Order, seeds: torch.Generator, keep: bool) -> Any:
+    """New workers that fetch what is left of an order.
+
+    workers: of the type of the loader's own number.
+    seeds: the generator they get their base seed from.
+    keep: whether they are to serve later passes.
+    """
+    batched = loader.batch_sampler is not None
+    changes = {"batch_sampler" if batched else "sampler": order, "generator": seeds}
+    factor = loader.prefetch_factor or 2
+    with _altered(loader, num_workers=workers, prefetch_factor=factor, persistent_workers=keep, **changes):
+        iterator = loader._get_iterator()  # noqa: SLF001
+    iterator._index_sampler = loader._index_sampler  # noqa: SLF001 - for loops over the loader itself
+    return iterator
+
+
+def resume(loader: Any, iterator: Any, order: Order) -> None:
+    """Let workers that were kept serve another pass, in this order."""
+    iterator._index_sampler = order  # noqa: SLF001
+    try:
+        iterator._reset(loader)  # noqa: SLF001
+    finally:
+        iterator._index_sampler = loader._index_sampler  # noqa: SLF001
+
+
+def drain(iterator: Any) -> None:
+    """Give workers no further batches: the iterator ends with those under way."""
+    iterator._sampler_iter = iter(())  # noqa: SLF001
+
+
+def shut_down(iterator: Any) -> None:
+    """End workers now."""
+    with contextlib.suppress(Exception):  # some may be dead, which is why they are ended
+        iterator._shutdown_workers()  # noqa: SLF001
+
+
+def at_hand(iterator: Any) -> bool:
+    """Whether an iterator's next batch can be had without waiting for a worker; yes where that cannot be told."""
+    try:
+        tasks, wanted, sent = iterator._task_info, iterator._rcvd_idx, iterator._send_idx  # noqa: SLF001
+        ready = iterator._data_queue  # noqa: SLF001
+        with ready.mutex:
+            indices = [entry[0] for entry in ready.queue]
+    except AttributeError:  # another kind of iterator, or a torch that names these otherwise
+        return True
+    if not getattr(iterator, "_in_order", True):
+        return bool(indices)
+    return wanted >= sent or len(tasks.get(wanted, ())) == 2 or wanted in indices
+
+
+@contextlib.contextmanager
+def _altered(loader: Any, **changes: Any) -> Iterator[None]:
+    """The loader with other settings for the moment: a copy would be another loader to whoever watches it."""
+    settings = vars(loader)
+    before = {name: settings[name] for name in changes}
+    settings.update(changes)
+    try:
+        yield
+    finally:
+        settings.update(before)

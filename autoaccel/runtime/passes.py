@@ -1,0 +1,399 @@
+"""One pass over a loader whose workers the runtime chose: by whom its batches are fetched, decided while it runs.
+
+The loop always gets what the loader without workers would give it: the seed is drawn when the pass begins, the sampler
+is asked when the first batch is, batches come in the sampler's order. Only who fetches changes, between two batches:
+
+- the training process, for the first batches that the program ever takes from the loader, which tell what one costs;
+- workers, if that pays: they get the rest of the pass, and are kept for later ones where the loader keeps workers. They
+  go again if the loop does not wait less for them;
+- without workers, a thread of the training process, one batch ahead, if the datasets draws no random numbers and laps
+  of the loop are measurably shorter with it;
+- the training process again for what workers failed to do. A sample that cannot be had raises its own exception.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections import deque
+from collections.abc import Collection, Iterator
+from typing import Any, Final
+
+import torch
+from torch.utils import data
+
+from . import ahead, devices, loading, workers
+from .batches import rebuild
+from .clocks import Clock, HostClock, clock_of
+from .environment import Decision, disabled, note, whole_number
+from .iterators import Order, at_hand, drain, is_torchs, resume, several_processes, shut_down, single_process
+from .trials import State, Terms, Trial
+
+FIRST: Final = 3  # batches that the training process fetches before anything is decided
+_RECENT: Final = 9
+_JUDGED: Final = 8  # batches from workers after which they stay or go
+
+# Their iterators draw random numbers once, when a pass begins, or from a generator that nothing else uses.
+_FORESEEABLE_SAMPLERS: Final = (
+    data.SequentialSampler,
+    data.RandomSampler,
+    data.SubsetRandomSampler,
+    data.WeightedRandomSampler,
+    data.DistributedSampler,
+)
+# What is altered of a loader for a moment.
+_SETTINGS: Final = frozenset(
+    {"num_workers", "prefetch_factor", "persistent_workers", "timeout", "generator", "sampler", "batch_sampler"}
+)
+
+
+def chosen(loader: Any) -> bool:
+    """Whether the runtime chose the workers of a loader, which is to say: the rewriter found them safe there."""
+    return is_torchs(loader) and isinstance(loader.num_workers, loading.WorkerCount)
+
+
+def managed(loader: Any) -> bool:
+    """Whether the runtime decides, batch by batch, who fetches for a loader.
+
+    Not if the environment says how many workers there are, nor without an accelerator: there the CPUs train.
+    """
+    if not chosen(loader) or whole_number("NUM_WORKERS") is not None or disabled("workers"):
+        return False
+    hashed: Any = type(loader).__hash__
+    streams = isinstance(loader.dataset, data.IterableDataset | data.MapDataPipe)  # which cannot change hands
+    return (
+        not streams
+        and devices.accelerator() is not None
+        and data.get_worker_info() is None
+        and torch.get_default_device().type == "cpu"
+        and getattr(loader, "in_order", True)
+        and hashed is object.__hash__
+        and vars(loader).keys() >= _SETTINGS
+    )
+
+
+def foreseeable(loader: data.DataLoader[Any]) -> bool:
+    """Whether a loader's sampler may be asked for indices early: nobody else's random numbers change."""
+    batch_sampler = loader.batch_sampler
+    if isinstance(loader.dataset, data.IterableDataset):
+        return True  # its samplers are placeholders
+    if batch_sampler is not None and type(batch_sampler) is not data.BatchSampler:
+        return False
+    return type(loader.sampler) in _FORESEEABLE_SAMPLERS
+
+
+def named(loader: Any) -> str:
+    """A loader in one word, for the log: `CIFAR10[50000]`."""
+    if not isinstance(loader, data.DataLoader):
+        return type(loader).__name__
+    dataset: Any = loader.dataset
+    try:
+        length = f"[{len(dataset)}]" if not isinstance(dataset, data.IterableDataset) else ""
+    except (TypeError, NotImplementedError):
+        length = ""
+    return f"{type(dataset).__name__}{length}"
+
+
+class Record:
+    """What is known of a loader from all its passes so far."""
+
+    def __init__(self, loader: Any) -> None:
+        self.topic: Final = f"num_workers {named(loader)}"
+        self.waited = 0.0  # seconds spent fetching by the training process
+        self.batch: int | None = None  # bytes
+        self.refused = ""  # why there are no workers, whatever is measured
+        self.judged = False
+        self.draws = ahead.Draws()
+        self.serving: weakref.ref[Any] | None = None  # the pass that the kept workers serve
+        self.trial = Trial(HostClock(), Terms(gain=1.03))  # of the thread
+        self._fetches: deque[float] = deque(maxlen=_RECENT)
+        self._steps: deque[float] = deque(maxlen=_RECENT)
+        self._told = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether enough batches were fetched by the training process to decide anything."""
+        return len(self._fetches) >= FIRST and bool(self._steps)
+
+    @property
+    def fetch(self) -> float:
+        """Seconds that it takes to fetch a batch, in the training process."""
+        return _middle(self._fetches)
+
+    @property
+    def step(self) -> float:
+        """Seconds between two fetches; the first steps of a program take longer than those that follow."""
+        return min(self._steps) if len(self._steps) < _RECENT // 2 else _middle(self._steps)
+
+    def fetched(self, seconds: float, batch: Any) -> None:
+        """Account for a batch that the training process fetched."""
+        self._fetches.append(seconds)
+        self.waited += seconds
+        if self.batch is None:
+            self.batch = size(batch)
+
+    def stepped(self, seconds: float) -> None:
+        """Account for the time between two fetches."""
+        self._steps.append(seconds)
+
+    def refuse(self, reason: str) -> None:
+        """No workers for this loader any more."""
+        self.refused = reason
+        self.tell(0, reason)
+
+    def tell(self, workers: int | str, reason: str) -> None:
+        """Log a decision when it is another than before."""
+        if self._told != str(workers):
+            self._told = str(workers)
+            note(self.topic, Decision(workers, reason))
+
+
+_records: Final[weakref.WeakKeyDictionary[Any, Record]] = weakref.WeakKeyDictionary()
+
+
+class Pass:
+    """The batches of one pass over a managed loader."""
+
+    def __init__(self, loader: Any) -> None:
+        if loader not in _records:
+            _records[loader] = Record(loader)
+        self._record: Final = _records[loader]
+        self._loader: Final = loader
+        source = loader.generator or torch.default_generator
+        self._seeds: Final = torch.Generator(source.device)
+        self._seeds.set_state(source.get_state())  # workers get the seed that is drawn now
+        self._single: Final = single_process(loader)
+        self._order: Final = Order(self._single._sampler_iter)  # noqa: SLF001
+        self._single._sampler_iter = self._order  # noqa: SLF001
+        self._fetcher: Final = ahead.Fetcher.of(self._single, self._record.draws)
+        self._steps: Final = _Steps()
+        self._workers: Any = None
+        self._waits: list[float] = []
+        self._begun = False
+        self._record.trial.drop()  # the lap in progress began in another pass
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        self._begin()
+        batch = self._by_workers() if self._workers is not None else self._here()
+        if self._workers is None:
+            self._decide()
+        if self._workers is None:
+            self._look_ahead()
+            self._steps.begin()
+        return batch
+
+    def arrived(self) -> bool:
+        """Whether the next batch can be had at once; never, where the training process has to fetch it."""
+        return self._workers is not None and at_hand(self._workers)
+
+    # ------------------------------------------------------------ the training process
+
+    def _here(self) -> Any:
+        for seconds in self._steps.end():
+            self._record.stepped(seconds)
+        began = time.perf_counter()
+        try:
+            by_thread = self._fetcher.pending
+            batch = next(self._single)
+        finally:
+            if self._order.under_way:
+                self._order.arrived()
+            else:
+                self._end()
+        if not by_thread:
+            self._record.fetched(time.perf_counter() - began, batch)
+        return batch
+
+    def _end(self) -> None:
+        self._fetcher.close()
+        self._record.trial.drop()
+        serving = self._record.serving
+        if serving is not None and serving() is self:
+            self._record.serving = None
+
+    def _look_ahead(self) -> None:
+        record = self._record
+        if record.trial.state is State.REJECTED or not (self._fetcher.possible and self._may_look_ahead()):
+            return
+        if record.trial.lap() and ahead.ordinary():
+            self._fetcher.begin(self._order)
+        if record.trial.state is not State.UNDECIDED:
+            ratio = f"{record.trial.ratio:.2f}x" if record.trial.ratio else "not"
+            adopted = record.trial.state is State.ADOPTED
+            record.tell("thread" if adopted else 0, f"a thread that fetches ahead: {ratio} as fast, {record.trial.why}")
+
+    def _may_look_ahead(self) -> bool:
+        record = self._record
+        if not record.known or record.draws.seen or disabled("prefetch"):
+            return False
+        worth = record.fetch >= max(workers.CHEAP, workers.FAR_BELOW * record.step)
+        return worth and foreseeable(self._loader) and _quiet(self._loader.sampler)
+
+    # ------------------------------------------------------------ workers
+
+    def _begin(self) -> None:
+        """Before the first batch: workers, if there are some or if it is known already that they pay."""
+        if self._begun:
+            return
+        self._begun = True
+        kept, serving = self._loader._iterator, self._record.serving  # noqa: SLF001
+        if kept is not None and (serving is None or serving() is None):
+            self._record.serving = weakref.ref(self)
+            resume(self._loader, kept, self._order)
+            self._workers = kept
+        elif kept is None or self._record.judged:
+            self._decide()
+
+    def _decide(self) -> None:
+        loader, record = self._loader, self._record
+        if record.refused or not record.known or loader.num_workers == 0:
+            return
+        keep = loader.persistent_workers and loader._iterator is None  # noqa: SLF001
+        factor = loader.prefetch_factor or 2
+        found = workers.plan(
+            workers.Measured(
+                record.fetch, record.step, record.batch or 0, factor, self._left(), record.waited, bool(keep)
+            ),
+            loading.machine(),
+        )
+        if found.workers:
+            self._start(found, keep)
+        elif not found.yet:
+            record.refuse(found.reason)
+        else:
+            record.tell(0, found.reason)
+
+    def _left(self) -> int | None:
+        try:
+            return len(self._loader) - self._order.taken
+        except (TypeError, NotImplementedError):
+            return None
+
+    def _start(self, found: workers.Plan, keep: bool) -> None:
+        self._fetcher.close()
+        try:
+            started = several_processes(
+                self._loader, loading.WorkerCount(found.workers), self._order, self._seeds, keep
+            )
+        except Exception as failure:  # whatever it is, batches can be had without
+            self._order.put_back()
+            self._record.refuse(f"workers could not be started: {type(failure).__name__}: {failure}")
+            return
+        self._workers = started
+        if keep:
+            vars(self._loader)["_iterator"] = started
+            self._record.serving = weakref.ref(self)
+        self._record.tell(found.workers, found.reason)
+
+    def _by_workers(self) -> Any:
+        began = time.perf_counter()
+        failure: Exception | None = None
+        try:
+            batch = next(self._workers)
+        except StopIteration:
+            if not self._order.under_way:
+                return self._after_workers()
+        except Exception as raised:  # the training process tries itself
+            failure = raised.with_traceback(None)
+        else:
+            self._order.arrived()
+            self._judge(time.perf_counter() - began)
+            return batch
+        return self._instead_of_workers(failure)
+
+    def _after_workers(self) -> Any:
+        """They have fetched all they were given: the pass is over, unless they were given no more."""
+        if self._record.refused:
+            self._dismiss()
+        self._workers = None
+        return self._here()
+
+    def _instead_of_workers(self, failure: Exception | None) -> Any:
+        """A sample is bad, and fetching it here raises as without workers. Or it is the workers that do not work."""
+        self._dismiss()
+        self._order.put_back()
+        batch = self._here()
+        self._record.refuse(f"workers failed: {type(failure).__name__}: {str(failure).strip().splitlines()[-1:]}")
+        return batch
+
+    def _dismiss(self) -> None:
+        if self._loader._iterator is self._workers:  # noqa: SLF001
+            vars(self._loader)["_iterator"] = None
+        shut_down(self._workers)
+        self._workers = None
+
+    def _judge(self, wait: float) -> None:
+        record = self._record
+        if record.judged:
+            return
+        self._waits.append(wait)
+        first = 2 * len(self._workers._workers)  # noqa: SLF001 - while they start
+        if len(self._waits) < first + _JUDGED:
+            return
+        record.judged = True
+        wait = _middle(self._waits[first:])
+        if not workers.helps(record.fetch, wait):
+            drain(self._workers)
+            record.refuse(
+                f"with workers the loop waited {wait * 1e3:.3g} ms for a batch, without {record.fetch * 1e3:.3g} ms"
+            )
+
+
+class _Steps:
+    """The time between two fetches: on the host, and on the device, which works later and may take longer."""
+
+    def __init__(self) -> None:
+        self._device: Final = _clock()
+        self._began: float | None = None
+        self._mark: Any = None
+        self._late: deque[tuple[float, Any, Any]] = deque(maxlen=_RECENT)
+
+    def begin(self) -> None:
+        self._began, self._mark = time.perf_counter(), self._device.mark()
+
+    def end(self) -> Iterator[float]:
+        """The step in progress is over; those whose time is known now."""
+        if self._began is not None:
+            self._late.append((time.perf_counter() - self._began, self._mark, self._device.mark()))
+            self._began = None
+        while self._late:
+            host, start, stop = self._late[0]
+            seconds = None if start is None or stop is None else self._device.seconds(start, stop)
+            if seconds is None and start is not None and stop is not None:
+                return
+            self._late.popleft()
+            yield max(host, seconds or 0.0)
+
+
+def _clock() -> Clock:
+    place = devices.accelerator()
+    try:
+        clock = clock_of(place or torch.device("cpu"))
+        clock.mark()
+    except (RuntimeError, AssertionError):  # no device after all
+        return HostClock()
+    return clock
+
+
+def _middle(values: Collection[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def size(batch: Any) -> int:
+    """Bytes of all the tensors in a batch."""
+    seen: dict[int, int] = {}
+
+    def count(tensor: torch.Tensor) -> torch.Tensor:
+        seen[id(tensor)] = tensor.nbytes if tensor.layout is torch.strided else 0
+        return tensor
+
+    rebuild(batch, count)
+    return sum(seen.values())
+
+
+def _quiet(sampler: Any) -> bool:
+    """Whether a sampler draws when its iteration begins, and not from a generator of the program's while it lasts."""
+    return not (isinstance(sampler, data.RandomSampler) and sampler.replacement and sampler.generator is not None)

@@ -1,0 +1,97 @@
+"""How many workers a loader gets, from what its first batches cost and what the machine has. Pure arithmetic."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+MOST: Final = 16
+CHEAP: Final = 0.3e-3  # seconds: handing a batch over between processes takes as long
+FAR_BELOW: Final = 0.03  # of a step: what is hidden then is not worth processes
+SPARE: Final = 1.25  # batches take unequally long
+START: Final = 0.06  # seconds to fork a training process once, and to end the child
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What one training process may use: CPUs, bytes of memory, bytes of shared memory."""
+
+    cpus: float
+    memory: float
+    shared: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What is known of a loader so far.
+
+    fetch: seconds the training process takes to fetch a batch.  step: seconds between two fetches.
+    batch: bytes of a batch.  ahead: batches that each worker fetches ahead.
+    left: batches left in this pass; None if unknown.  waited: seconds spent fetching in all passes so far.
+    kept: whether later passes find the same workers.
+    """
+
+    fetch: float
+    step: float
+    batch: int
+    ahead: int
+    left: int | None
+    waited: float
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many workers, and why. `yet` is whether more batches could change it."""
+
+    workers: int
+    reason: str
+    yet: bool = False
+
+
+def plan(measured: Measured, machine: Machine) -> Plan:
+    """The number of workers that hides the fetch behind the step; 0 where they would not pay."""
+    fetch, step = measured.fetch, max(measured.step, 1e-6)
+    times = f"a batch takes {_spelled(fetch)} to fetch, a step {_spelled(step)}"
+    if fetch < CHEAP:
+        return Plan(0, f"{times}: cheaper than handing it over", yet=True)
+    if fetch < FAR_BELOW * step:
+        return Plan(0, f"{times}: nothing to hide", yet=True)
+    most, limit = _most(measured, machine)
+    if most < 1:
+        return Plan(0, f"{times}, but {limit}")
+    wanted = max(1, math.ceil(SPARE * fetch / step))
+    count = min(wanted, most)
+    reason = times if wanted <= most else f"{times}; {wanted} would hide it, but {limit}"
+    cost = START * count
+    saved = fetch + step - max(step, fetch / count)
+    if saved * (measured.left or 0) >= 1.5 * cost:
+        return Plan(count, reason)
+    if measured.kept and measured.waited >= cost:  # the run has shown that it lasts
+        return Plan(count, reason)
+    return Plan(0, f"{times}: too few batches to pay for starting {count}", yet=True)
+
+
+def _most(measured: Measured, machine: Machine) -> tuple[int, str]:
+    """The most workers that the machine has room for, and what sets the limit."""
+    each = max(1, measured.ahead * measured.batch)
+    limits = [
+        (MOST, f"{MOST} are the most"),
+        (math.floor(machine.cpus) - 1, f"there are {machine.cpus:g} CPUs, of which one trains"),
+    ]
+    for free, share, what in ((machine.shared, 2, "/dev/shm"), (machine.memory, 4, "memory")):
+        if math.isfinite(free):
+            mib = f"{free / 2**20:.0f} MiB free in {what} for batches of {measured.batch / 2**20:.1f} MiB"
+            limits.append((int(free / share) // each, f"there are {mib}"))
+    most, limit = min(limits, key=lambda entry: entry[0])
+    return max(0, most), limit
+
+
+def helps(fetch: float, wait: float) -> bool:
+    """Whether workers are worth keeping: the loop waits clearly less for them than it took to fetch by itself."""
+    return wait < 0.9 * fetch
+
+
+def _spelled(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms"
