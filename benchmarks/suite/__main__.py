@@ -1,0 +1,173 @@
+"""`python -m benchmarks.suite [--device cuda]`; see the README beside this file."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from benchmarks.suite import drawing, measuring, reporting, running
+from benchmarks.suite.candidates import Setting
+from benchmarks.suite.catalogue import AGAIN, COLUMNS, ORIGINAL, SUITE, WORKERS, chosen, shard
+from benchmarks.suite.results import Run, joined
+
+PROJECT = Path(__file__).resolve().parents[2]
+RESULTS = PROJECT / "benchmarks" / "results"
+_SECONDS = 560.0  # of the ten minutes: what comes before and after takes some
+
+
+class Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic in newer versions
+    """`1/3`."""
+
+    name = "shard"
+
+    def convert(self, value: object, _: click.Parameter | None, __: click.Context | None) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        number, _slash, count = str(value).partition("/")
+        if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+            self.fail(f"{value} is not like 1/3")
+        return int(number), int(count)
+
+
+@click.command()
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--size", type=click.Choice(["small", "full"]), help="Default: small on a CPU, full on a GPU.")
+@click.option("--only", default="", metavar="A,B", help="These scripts.")
+@click.option("--columns", default="", metavar="A,B", help=f"Of {', '.join(COLUMNS)}.")
+@click.option("--shard", "part", type=Shard(), default="1/1", metavar="1/3", help="A part of the scripts.")
+@click.option("--seconds", default=_SECONDS, show_default=True, help="What the run may take.")
+@click.option("--replicates", default=2, show_default=True, help="Processes of each rewritten column, at least.")
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Keep generated files there.")
+@click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Keep compiled code there.")
+@click.option("--output", type=click.Path(path_type=Path, file_okay=False), default=RESULTS, help="For the results.")
+@click.option("--merge", "merged", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="FILE",
+              help="Measure nothing: make one result of these.")  # fmt: skip
+def main(
+    device: str,
+    size: str | None,
+    only: str,
+    columns: str,
+    part: tuple[int, int],
+    seconds: float,
+    replicates: int,
+    data: Path | None,
+    cache: Path | None,
+    output: Path,
+    merged: tuple[Path, ...],
+) -> None:
+    """Measure the suite, and write `suite_DEVICE.json`, `.md` and `.svg`."""
+    order = [each.id for each in SUITE]
+    if merged:
+        runs = [Run.from_json(path.read_text(encoding="utf-8")) for path in merged]
+        try:
+            write(joined(runs, order), output)
+        except ValueError as error:
+            raise click.ClickException(str(error)) from error
+        return
+    begun = time.monotonic()
+    size = size or ("full" if device == "cuda" else "small")
+    try:
+        scripts = shard(chosen(_names(only)), *part)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    wanted_columns = _names(columns) or [name for name in COLUMNS if device == "cuda" or name != WORKERS]
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(_folder(data, running.data_folder(size)))
+        compiled = stack.enter_context(
+            _folder(cache, Path(tempfile.gettempdir()) / f"autoaccel-suite-code-{os.getpid()}")
+        )
+        environment = surroundings(device, compiled)
+        _prepare(size, folder, environment)
+        wanted = running.Wanted(
+            scripts,
+            [ORIGINAL, AGAIN, *wanted_columns] if not columns else wanted_columns,
+            Setting(size, device, folder),
+            measuring.FULL if device == "cuda" else measuring.SMALL,
+            seconds - (time.monotonic() - begun),
+            replicates,
+        )
+        found = running.run(wanted, environment, _say)
+    facts = {"commit": _commit(), "date": time.strftime("%Y-%m-%d")}
+    machine = {**found.machine, **{name: value for name, value in facts.items() if value}}
+    used = time.monotonic() - begun
+    found = dataclasses.replace(found, machine=machine, planned_seconds=seconds, used_seconds=used)
+    number, count = part
+    write(found, output, suffix=f"_{number}of{count}" if count > 1 else "")
+
+
+def write(run: Run, output: Path, suffix: str = "") -> None:
+    """All three files, and the short table."""
+    output.mkdir(parents=True, exist_ok=True)
+    name = f"suite_{run.device}{suffix}"
+    (output / f"{name}.json").write_text(run.to_json(), encoding="utf-8")
+    (output / f"{name}.svg").write_text(drawing.draw(run), encoding="utf-8")
+    (output / f"{name}.md").write_text(reporting.page(run, picture=f"{name}.svg"), encoding="utf-8")
+    print(reporting.short(run), end="")
+
+
+def surroundings(device: str, compiled: Path) -> dict[str, str]:
+    """The environment of all scripts: nothing of this machine's user decides."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("AUTOACCEL_", "TORCHINDUCTOR_"))}
+    kept |= {"TORCHINDUCTOR_CACHE_DIR": str(compiled), "AUTOACCEL_CACHE_DIR": str(compiled)}
+    if device == "cpu":
+        kept["CUDA_VISIBLE_DEVICES"] = ""
+    if importlib.util.find_spec("torchvision") is None:
+        standins = str(PROJECT / "tests" / "standins")
+        kept["PYTHONPATH"] = os.pathsep.join([standins, *filter(None, [kept.get("PYTHONPATH")])])
+    return kept
+
+
+def _prepare(size: str, folder: Path, environment: dict[str, str]) -> None:
+    """Files that scripts read."""
+    if importlib.util.find_spec("benchmarks.suite.data") is None:
+        return
+    command = [sys.executable, "-m", "benchmarks.suite.data", "--size", size, str(folder)]
+    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise click.ClickException(f"data could not be generated: {(done.stderr.strip().splitlines() or [''])[-1]}")
+
+
+@contextlib.contextmanager
+def _folder(given: Path | None, own: Path) -> Iterator[Path]:
+    """A folder of the user's stays; one of our own does not."""
+    folder = (given or own).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    finally:
+        if given is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _commit() -> str:
+    """What was measured; with a plus where files differ from it."""
+    git = ["git", "-C", str(PROJECT)]
+    try:
+        commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return commit.stdout.strip() + ("+" if changed.stdout.strip() else "")
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

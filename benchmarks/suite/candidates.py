@@ -1,0 +1,86 @@
+"""What is run for each column of a script: which file, with which changes, in which environment."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoaccel import sources
+from autoaccel.config import Plan
+from autoaccel.config.settings import Settings
+from autoaccel.measure import changes
+from autoaccel.measure.changes import Changes
+from autoaccel.measure.observing.marking import marked
+from autoaccel.measure.observing.request import Request
+from autoaccel.rewriting.finding import Tier
+from benchmarks.suite.catalogue import DEFAULT, EXACT, SCRIPTS, Script
+
+ENDLESS = 1_000_000_000
+"""Steps of a run that is ended when enough is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One column, ready to run."""
+
+    column: str
+    request: Request
+    environment: dict[str, str]
+    changes: int = 0
+    """How many findings are applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all runs of a suite have in common."""
+
+    size: str
+    device: str
+    data: Path
+    folder: Path = SCRIPTS
+    """The scripts."""
+
+    def environment(self, script: Script, column: str) -> dict[str, str]:
+        """What the runtime is told: nothing on a GPU. On a CPU models are compiled where that was chosen, since a
+        compiler takes longer there than all else."""
+        said = {"AUTOACCEL_REMEMBER": "off"}
+        if self.device == "cpu" and column in (EXACT, DEFAULT):
+            compiles = script.compiled and column == DEFAULT
+            said |= {"AUTOACCEL_COMPILE_MODE": "default"} if compiles else {"AUTOACCEL_DISABLE": "compile"}
+        return said
+
+
+def candidates(script: Script, wanted: Collection[str], setting: Setting, *, seed: int) -> list[Candidate]:
+    """Those that there are. Raises `ValueError` where a script does not keep to what the suite asks of it."""
+    return [_candidate(script, column, setting, seed) for column in script.columns(wanted, setting.folder)]
+
+
+def _candidate(script: Script, column: str, setting: Setting, seed: int) -> Candidate:
+    path = script.file(column, setting.folder).resolve()
+    text, count = sources.read(path).text, 0
+    if column in (EXACT, DEFAULT):
+        found = _found(path)
+        exact = [each for each in found if each.tier is Tier.EXACT]
+        applied = found.closed(exact if column == EXACT else found.all)
+        text, count = found.texts(applied).get(str(path), text), len(applied)
+    try:
+        text = marked(text, loss=script.loss)
+    except ValueError as error:
+        raise ValueError(f"{script.id}/{path.name}: {error}") from error
+    arguments = ("--steps", str(script.whole or ENDLESS), "--seed", str(seed), "--size", setting.size)
+    request = Request(
+        str(path),
+        (*arguments, *(("--data", str(setting.data)) if "--data" in text else ())),
+        root=str(path.parent),
+        texts={str(path): text},
+        mode="turns",
+        marked=True,
+    )
+    return Candidate(column, request, setting.environment(script, column), count)
+
+
+@functools.lru_cache(maxsize=64)
+def _found(path: Path) -> Changes:
+    return changes.find([path], Plan(Settings()))

@@ -1,0 +1,92 @@
+"""The scripts of the suite, and the columns that each is measured in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parent / "scripts"
+
+ORIGINAL, AGAIN, EXACT, DEFAULT = "original", "again", "exact", "default"
+EXPERT, FABRIC, ACCELERATE, LIMIT, WORKERS = "expert", "fabric", "accelerate", "limit", "workers"
+
+COLUMNS = {
+    ORIGINAL: "the plain script",
+    AGAIN: "the plain script once more: the noise",
+    EXACT: "rewritten, exact tier only",
+    DEFAULT: "rewritten with default settings",
+    EXPERT: "written by hand by an expert, frozen before tuning",
+    FABRIC: "moved to Lightning Fabric by hand",
+    ACCELERATE: "moved to Accelerate by hand",
+    LIMIT: "a batch that already is on the device, nothing but the step",
+    WORKERS: "the plain script with workers and pinned memory",
+}
+PAIRED = (ORIGINAL, AGAIN, EXACT, DEFAULT)
+"""Columns that something is promised of: measured with several processes. One process says enough of the others."""
+WRITTEN = (EXPERT, FABRIC, ACCELERATE, LIMIT, WORKERS)
+"""Columns that are files of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One of them; `id` is the name of its folder."""
+
+    id: str
+    title: str
+    binds: str
+    """What the plain script spends its time on, on a GPU."""
+    control: bool = False
+    """Whether there is nothing to gain: it must not lose."""
+    batch: tuple[int, int] | None = None
+    """Samples of a step, small and full, where no DataLoader hands them out."""
+    loss: str = ""
+    """The variable with a step's loss, where nothing goes backward."""
+    whole: int | None = None
+    """A run of so many steps is timed from its start to its end."""
+    compiled: bool = False
+    """Whether the default column compiles in the CPU run: it takes too long to do so everywhere."""
+    goals: tuple[float, float] | None = None
+    """On an H200: default settings, moonshot."""
+
+    def file(self, column: str, folder: Path = SCRIPTS) -> Path:
+        return folder / self.id / f"{column if column in WRITTEN else ORIGINAL}.py"
+
+    def columns(self, wanted: Collection[str], folder: Path = SCRIPTS) -> tuple[str, ...]:
+        """Those that there are, in their order; the original is never left out."""
+        return tuple(
+            each for each in COLUMNS if (each in wanted or each == ORIGINAL) and self.file(each, folder).is_file()
+        )
+
+
+SUITE = (
+    Script("mnist", "MNIST CNN of the articles", "loader, launch", goals=(5, 25)),
+    Script("cifar", "ResNet-18, crop and flip", "loader, convolutions", goals=(5, 8)),
+    Script("imagenet", "ResNet-50 on JPEG files", "decoding", goals=(4, 10)),
+    Script("lstm", "word language model", "RNN, logits", batch=(20, 20), goals=(1.3, 2)),
+    Script("gpt", "GPT, 6 layers", "matrix products", goals=(4, 7)),
+    Script("dcgan", "DCGAN, two optimizers", "loader, convolutions", goals=(6, 15)),
+    Script("unet", "U-Net segmentation", "bytes of convolutions", goals=(2.5, 4)),
+    Script("vae", "MLP VAE", "loader, launch", goals=(6, 50)),
+    Script("tabular", "MLP on a table", "indexing", goals=(4, 40)),
+    Script("rl", "DQN on a simulator", "launch, waiting", goals=(1.5, 5)),
+    Script("evaluate", "ResNet-50 evaluation", "forward, memory", loss="loss", goals=(4, 9)),
+    Script("seq2seq", "GRU with attention", "launch, shapes", goals=(1.0, 4)),
+    Script("tuned", "cifar, already tuned", "nothing to gain", control=True),
+    Script("short", "30 steps", "start", control=True, whole=30),
+    Script("waiting", "a dataset that sleeps", "loader", control=True),
+    Script("mutating", "a dataset changed in the loop", "nothing to gain", control=True),
+)
+
+
+def chosen(only: Collection[str], suite: tuple[Script, ...] = SUITE) -> tuple[Script, ...]:
+    """Raises `ValueError` for a name that there is not."""
+    known = {each.id for each in suite}
+    if unknown := [name for name in only if name not in known]:
+        raise ValueError(f"no script {', '.join(unknown)}; there are {', '.join(each.id for each in suite)}")
+    return tuple(each for each in suite if not only or each.id in only)
+
+
+def shard(scripts: tuple[Script, ...], number: int, count: int) -> tuple[Script, ...]:
+    """Every `count`-th script, so that heavy neighbours part."""
+    return scripts[number - 1 :: count]

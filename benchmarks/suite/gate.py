@@ -1,0 +1,83 @@
+"""Whether a rewritten script has the losses of the original: bit for bit where that is promised, else within what the
+seed alone makes of them.
+
+Losses of single steps jump; means over a window do not. Of each window the difference to the original under the same
+seed is compared to the differences among originals under other seeds. One percent is always allowed, and where there is
+but one seed, two.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+from benchmarks.suite.results import Gate
+
+_ALWAYS = 0.01
+_WITHOUT_SPREAD = 0.02
+_WINDOWS = 4
+_FEWEST = 8  # losses
+
+Losses = Mapping[int, Sequence[float]]
+"""By seed."""
+
+
+def exact(column: str, original: Losses, again: Losses, found: Losses) -> Gate:
+    """All losses of the steps that were made in common are the same numbers."""
+    for seed in sorted(original.keys() & found.keys()):
+        before, after = original[seed], found[seed]
+        count = min(len(before), len(after))
+        if not count:
+            continue
+        differs = next((step for step in range(count) if not _same(before[step], after[step])), None)
+        if differs is None:
+            continue
+        once_more = again.get(seed, ())
+        if any(not _same(one, other) for one, other in zip(before[: differs + 1], once_more, strict=False)):
+            return Gate(column, True, f"loss {differs + 1} differs, as it does between two runs of the original")
+        return Gate(column, False, f"loss {differs + 1} is {after[differs]!r}, not {before[differs]!r}")
+    counts = [min(len(original[seed]), len(found[seed])) for seed in original.keys() & found.keys()]
+    if not sum(counts):
+        return Gate(column, False, "no losses to compare")
+    return Gate(column, True, f"{sum(counts)} losses are the same, bit for bit")
+
+
+def close(column: str, original: Losses, found: Losses) -> Gate:
+    """Mean losses of windows differ from the original's by no more than those of other seeds do."""
+    seeds = sorted(original.keys() & found.keys())
+    count = min((min(len(original[seed]), len(found[seed])) for seed in seeds), default=0)
+    if count < _FEWEST:
+        return Gate(column, False, f"{count} losses are too few to compare")
+    before = {seed: windows(original[seed][:count]) for seed in seeds}
+    after = {seed: windows(found[seed][:count]) for seed in seeds}
+    if not all(math.isfinite(value) for each in after.values() for value in each):
+        return Gate(column, False, "a loss is no number")
+    level = statistics.fmean(abs(value) for each in before.values() for value in each)
+    own = _furthest([(before[one], before[other]) for one, other in itertools.combinations(seeds, 2)])
+    allowed = max(own, _ALWAYS * level) if len(seeds) > 1 else _WITHOUT_SPREAD * level
+    differs = _furthest([(before[seed], after[seed]) for seed in seeds])
+    said = (
+        f"over {count} losses of {len(seeds)} seed{'s' * (len(seeds) > 1)} means differ by at most {differs:.2g} at a "
+        f"level of {level:.3g}; allowed {allowed:.2g}{', the spread of seeds' if allowed == own else ''}"
+    )
+    return Gate(column, differs <= allowed, said)
+
+
+def windows(losses: Sequence[float]) -> list[float]:
+    """Means of so many parts of equal length."""
+    size = max(1, len(losses) // _WINDOWS)
+    return [
+        statistics.fmean(losses[at : at + size]) for at in range(0, size * _WINDOWS, size) if losses[at : at + size]
+    ]
+
+
+def _furthest(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:
+    return max(
+        (abs(one - other) for before, after in pairs for one, other in zip(before, after, strict=True)), default=0.0
+    )
+
+
+def _same(one: float, other: float) -> bool:
+    return one == other or (math.isnan(one) and math.isnan(other))

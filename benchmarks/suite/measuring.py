@@ -1,0 +1,221 @@
+"""One script in all its columns: a process of each, in turns, for as long as there is time.
+
+Every process warms up for itself, until the runtime has nothing more to try. Then come rounds: each process has one
+block of steps of about the same length in seconds, one after the other, and the order rotates. What disturbs the
+machine for longer than a block disturbs all of them.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
+from autoaccel.measure.observing.turns import Turn
+from benchmarks.suite.candidates import ENDLESS, Candidate
+from benchmarks.suite.catalogue import AGAIN, DEFAULT, EXACT, ORIGINAL
+
+Clock = Callable[[], float]
+Tell = Callable[[str], None]
+
+
+class Contender(Protocol):
+    """A process that runs when it is told to."""
+
+    def start(self) -> Turn: ...
+    def run(self, steps: int) -> Turn: ...
+    def end(self) -> Record | None: ...
+
+
+Open = Callable[[Candidate], AbstractContextManager[Contender]]
+"""A contender for a candidate, which is gone when its context is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long things take, in seconds."""
+
+    block: float = 0.2
+    warm: float = 0.4
+    """Of a process's own time before anything counts."""
+    settling: float = 6.0
+    """That the runtime may try for, at most."""
+    rounds: int = 7
+    fewest: int = 3
+    """Rounds, whatever the time."""
+    repetitions: int = 4
+    """Of runs that are timed whole."""
+
+
+SMALL = Pace()
+FULL = Pace(block=0.4, warm=1.0, settling=60.0, rounds=6)
+
+
+@dataclass(slots=True)
+class Series:
+    """What one process did."""
+
+    candidate: Candidate
+    first: float = 0.0
+    """Seconds from the fork to the end of the first step."""
+    times: list[float] = field(default_factory=list)
+    """Seconds of all steps but the first."""
+    block: int = 1
+    """Steps of a block."""
+    blocks: list[float] = field(default_factory=list)
+    """Seconds per step; for runs that are timed whole, seconds of a run."""
+    samples: int = 0
+    """Handed out by loaders in the steps of `blocks`."""
+    counted: int = 0
+    """Those steps."""
+    losses: list[float] = field(default_factory=list)
+    host_memory: int = 0
+    device_memory: int = 0
+    device_name: str = ""
+    settled: bool = True
+    decisions: tuple[tuple[str, str, str], ...] = ()
+    failure: Failure | None = None
+    finished: bool = False
+
+    @property
+    def column(self) -> str:
+        return self.candidate.column
+
+    @property
+    def over(self) -> bool:
+        return self.finished or self.failure is not None
+
+    def add(self, turn: Turn) -> None:
+        self.times += turn.times
+        self.losses += [loss for _, loss in turn.losses]
+        self.host_memory = max(self.host_memory, turn.host_memory)
+        self.device_memory = max(self.device_memory, turn.device_memory)
+        self.device_name = turn.device_name or self.device_name
+        self.settled = turn.settled
+        self.finished = turn.state == FINISHED
+        self.failure = turn.failure or Failure("died", "it is gone") if turn.state == FAILED else None
+
+
+def side_by_side(
+    candidates: Sequence[Candidate],
+    open_: Open,
+    *,
+    pace: Pace,
+    seconds: float,
+    tell: Tell,
+    clock: Clock = time.monotonic,
+) -> list[Series]:
+    """One process of each candidate, the original first; all is over after about `seconds`, or when the original is."""
+    until = clock() + seconds
+    with ExitStack() as stack:
+        running = [(Series(each), stack.enter_context(open_(each))) for each in candidates]
+        for series, contender in running:
+            tell(f"{series.column}: start")
+            _started(series, contender)
+            _warm_up(series, contender, pace)
+            if series is running[0][0] and series.over:
+                break
+        for number in range(pace.rounds):
+            original = running[0][0]
+            if original.over or (number >= pace.fewest and clock() > until):
+                break
+            tell(f"round {number + 1}")
+            _round(running, number)
+        for series, contender in running:
+            _end(series, contender)
+    return [series for series, _ in running]
+
+
+def whole_runs(candidates: Sequence[Candidate], open_: Open, *, pace: Pace, tell: Tell) -> list[Series]:
+    """Runs from their start to their end, one after the other: a block is a run."""
+    found = [Series(each) for each in candidates]
+    for number in range(pace.repetitions):
+        tell(f"run {number + 1}")
+        for place in range(len(found)):
+            series = found[(place + number) % len(found)]
+            if series.failure is None:
+                _whole_run(series, open_, first=number == 0)
+    return found
+
+
+def _whole_run(series: Series, open_: Open, *, first: bool) -> None:
+    run = Series(series.candidate)
+    with open_(series.candidate) as contender:
+        _started(run, contender)
+        rest = 0.0
+        if not run.over:
+            turn = contender.run(ENDLESS)
+            run.add(turn)
+            rest = turn.seconds
+        if run.failure is None:
+            series.blocks.append(run.first + rest)
+        _end(run, contender)
+    series.failure = run.failure
+    if first:
+        series.first, series.times, series.losses, series.decisions = run.first, run.times, run.losses, run.decisions
+        series.device_name = run.device_name
+    series.host_memory = max(series.host_memory, run.host_memory)
+    series.device_memory = max(series.device_memory, run.device_memory)
+
+
+def _started(series: Series, contender: Contender) -> None:
+    turn = contender.start()
+    series.first = turn.seconds
+    series.add(turn)
+    series.times.clear()  # the first step is part of the start
+
+
+def _warm_up(series: Series, contender: Contender, pace: Pace) -> None:
+    """Until a block is as long as it should be, everything is warm, and the runtime has decided."""
+    spent, steps = 0.0, 1
+    while not series.over:
+        turn = contender.run(steps)
+        series.add(turn)
+        spent += turn.seconds
+        series.block = max(1, round(steps * pace.block / max(turn.seconds, 1e-6)))
+        found = turn.seconds >= pace.block / 2 or steps >= series.block
+        if found and spent >= pace.warm and (series.settled or spent >= pace.settling):
+            return
+        steps = min(series.block, steps * 8)
+
+
+def _round(running: Sequence[tuple[Series, Contender]], number: int) -> None:
+    for place in range(len(running)):
+        series, contender = running[(place + number) % len(running)]
+        if series.over:
+            continue
+        turn = contender.run(series.block)
+        series.add(turn)
+        # A round without a block of the original, or of a contender, counts for no ratio.
+        series.blocks.append(sum(turn.times) / len(turn.times) if len(turn.times) == series.block else math.nan)
+        series.samples += turn.samples
+        series.counted += len(turn.times)
+
+
+def _end(series: Series, contender: Contender) -> None:
+    record = contender.end() if series.failure is None else None
+    if record is not None:
+        series.decisions = tuple((each.topic, each.value, each.reason) for each in record.decisions)
+
+
+def ratios(original: Series, other: Series) -> tuple[float, ...]:
+    """How many times faster, round by round."""
+    pairs = zip(original.blocks, other.blocks, strict=False)
+    return tuple(one / another for one, another in pairs if one > 0 and another > 0)
+
+
+def steady(series: Sequence[Series]) -> float:
+    """Seconds per step: the median over processes of medians over blocks; NaN where none was measured."""
+    medians = [statistics.median(found) for each in series if (found := [block for block in each.blocks if block > 0])]
+    return statistics.median(medians) if medians else math.nan
+
+
+def sequence(columns: Sequence[str]) -> list[str]:
+    """The order in which processes start: what is compared closest stands closest."""
+    first = [each for each in (ORIGINAL, AGAIN, DEFAULT, EXACT) if each in columns]
+    return first + [each for each in columns if each not in first]

@@ -1,0 +1,299 @@
+"""A run of the suite: units of work one after the other, and what they found."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from autoaccel.measure.benching import machine
+from autoaccel.measure.benching.contenders import Observed
+from autoaccel.measure.benching.report import Interval
+from autoaccel.measure.observing.record import Record
+from benchmarks.suite import estimates, gate, measuring, schedule
+from benchmarks.suite.candidates import Candidate, Setting, candidates
+from benchmarks.suite.catalogue import ACCELERATE, AGAIN, DEFAULT, EXACT, FABRIC, ORIGINAL, PAIRED, Script
+from benchmarks.suite.forking import Server
+from benchmarks.suite.measuring import Pace, Series
+from benchmarks.suite.results import FAILED, MEASURED, SKIPPED, Column, Gate, Result, Run, Until
+from benchmarks.suite.schedule import Unit
+
+_TIMEOUT = 240.0  # s without a step: compiling takes long
+_MOST_PROCESSES = 5
+_REMEMBERED = 2000  # losses of a column that are kept
+
+Say = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to measure, and for how long."""
+
+    scripts: tuple[Script, ...]
+    columns: Collection[str]
+    setting: Setting
+    pace: Pace
+    seconds: float
+    replicates: int = 2
+    """Processes of each column that something is promised of, at least."""
+
+
+def run(wanted: Wanted, environment: Mapping[str, str], say: Say) -> Run:
+    """Measure. Whatever fails is in the result as failed."""
+    return _Suite(wanted, environment, say).run()
+
+
+class _Suite:
+    def __init__(self, wanted: Wanted, environment: Mapping[str, str], say: Say) -> None:
+        self.wanted, self.environment, self.say = wanted, environment, say
+        self.began = time.monotonic()
+        self.scripts = {each.id: each for each in wanted.scripts}
+        self.found: dict[str, list[list[Series]]] = {each.id: [] for each in wanted.scripts}
+        self.problems: dict[str, str] = {}
+        self.spent: dict[str, list[float]] = {each.id: [] for each in wanted.scripts}
+        self.servers: list[Server] = []
+        self.record: Record | None = None
+
+    @property
+    def left(self) -> float:
+        return self.wanted.seconds - (time.monotonic() - self.began)
+
+    def run(self) -> Run:
+        columns = {
+            each.id: each.columns(self.wanted.columns, self.wanted.setting.folder) for each in self.wanted.scripts
+        }
+        units = schedule.planned(columns, PAIRED, self.wanted.replicates)
+        with ExitStack() as stack:
+            for _ in range(self.wanted.replicates):
+                self.servers.append(stack.enter_context(Server(self.environment)))
+            for server in self.servers:
+                server.wait()
+            while units:
+                self._unit(units[0], schedule.allowance(units, self.left))
+                units = units[1:]
+            self._again(columns)
+        return self._run()
+
+    def _again(self, columns: Mapping[str, tuple[str, ...]]) -> None:
+        """More processes of what is in doubt, while there is time."""
+        while True:
+            ratios = {script: ratio for script in self.scripts if (ratio := self._ratio(script)) is not None}
+            counts = {script: len(found) for script, found in self.found.items()}
+            needy = schedule.needy(ratios, counts, _MOST_PROCESSES)
+            affordable = [each for each in needy if self._expected(each) < self.left]
+            if not affordable:
+                return
+            script = affordable[0]
+            kept = tuple(each for each in columns[script] if each in (ORIGINAL, AGAIN, DEFAULT))
+            self._unit(Unit(script, kept, counts[script]), self._expected(script))
+
+    def _expected(self, script: str) -> float:
+        return self.spent[script][-1] if self.spent[script] else math.inf
+
+    def _ratio(self, script: str) -> Interval | None:
+        pairs = self._pairs(script, DEFAULT)
+        return estimates.estimate(pairs) if any(pairs) else None
+
+    def _unit(self, unit: Unit, seconds: float) -> None:
+        script = self.scripts[unit.script]
+        began = time.monotonic()
+        name = f"{script.id}, process {len(self.found[script.id]) + 1}"
+        late = self.spent[script.id] and self._expected(script.id) > max(self.left, seconds)
+        if script.id in self.problems or late:
+            self.say(f"{name}: left out")
+            return
+        try:
+            ready = candidates(script, unit.columns, self.wanted.setting, seed=unit.seed)
+        except (ValueError, OSError) as error:
+            self.problems[script.id] = str(error)
+            self.say(f"{name}: {error}")
+            return
+        order = measuring.sequence([each.column for each in ready])
+        ready.sort(key=lambda each: order.index(each.column))
+        opener = self._opener(self.servers[unit.seed % len(self.servers)])
+        if script.whole is None:
+            found = measuring.side_by_side(ready, opener, pace=self.wanted.pace, seconds=seconds, tell=_nothing)
+        else:
+            found = measuring.whole_runs(ready, opener, pace=self.wanted.pace, tell=_nothing)
+        self.found[script.id].append(found)
+        self.spent[script.id].append(time.monotonic() - began)
+        self.say(f"{name}: {self._line(found)}; {self.spent[script.id][-1]:.0f} of {seconds:.0f} s")
+
+    def _opener(self, server: Server) -> measuring.Open:
+        folder = self.wanted.setting.data
+
+        @contextmanager
+        def opened(candidate: Candidate) -> Iterator[measuring.Contender]:
+            observed = Observed(
+                candidate.column,
+                candidate.request,
+                python="",
+                environment=candidate.environment,
+                folder=folder,
+                timeout=_TIMEOUT,
+                start=server.start,
+            )
+            with observed:
+                yield _Remembering(observed, self)
+
+        return opened
+
+    def _line(self, found: Sequence[Series]) -> str:
+        said = []
+        for series in found:
+            if series.failure is not None:
+                said.append(f"{series.column} failed ({series.failure.kind})")
+            elif ratios := measuring.ratios(found[0], series):
+                said.append(f"{series.column} {statistics.median(ratios):.2f}")
+        return " · ".join(said) or "nothing was measured"
+
+    # -- afterwards
+
+    def _run(self) -> Run:
+        start = statistics.median(server.ready for server in self.servers)
+        results = tuple(self._result(each, start) for each in self.wanted.scripts)
+        name = next(
+            (s.device_name for found in self.found.values() for each in found for s in each if s.device_name), ""
+        )
+        return Run(
+            device=self.wanted.setting.device,
+            size=self.wanted.setting.size,
+            machine=machine.facts(self.record, name) if self.record is not None else {},
+            results=results,
+            planned_seconds=self.wanted.seconds,
+            used_seconds=time.monotonic() - self.began,
+            start_seconds=start,
+        )
+
+    def _result(self, script: Script, start: float) -> Result:
+        found = self.found[script.id]
+        names = script.columns(self.wanted.columns, self.wanted.setting.folder)
+        problem = self.problems.get(script.id, "")
+        columns = tuple(self._column(script, name, start, problem) for name in names)
+        return Result(
+            script.id,
+            script.title,
+            script.control,
+            columns,
+            gates=tuple(self._gates(script, {each.name for each in columns if each.is_measured})),
+            goals=script.goals,
+            processes=len(found),
+            seconds=sum(self.spent[script.id]),
+        )
+
+    def _of(self, script: str, column: str) -> list[Series]:
+        """By process; those that failed are not among them."""
+        return [
+            each for found in self.found[script] for each in found if each.column == column and each.failure is None
+        ]
+
+    def _pairs(self, script: str, column: str) -> list[tuple[float, ...]]:
+        """Ratios to the original, by pair of processes."""
+        start = 0.0 if self.scripts[script].whole is None else statistics.median(s.ready for s in self.servers)
+        pairs = []
+        for found in self.found[script]:
+            for series in found:
+                if series.column == column and series.failure is None:
+                    pairs.append(measuring.ratios(_later(found[0], start), _later(series, start)))
+        return [each for each in pairs if each]
+
+    def _column(self, script: Script, name: str, start: float, problem: str) -> Column:
+        series = self._of(script.id, name)
+        pairs = self._pairs(script.id, name)
+        failed = [each for found in self.found[script.id] for each in found if each.column == name and each.failure]
+        if not pairs or failed:
+            return self._lost(name, failed, problem)
+        seconds = measuring.steady(series)
+        if script.whole is not None:
+            seconds = (seconds + start) / script.whole
+        return Column(
+            name,
+            MEASURED,
+            ratio=Interval(1.0, 1.0, 1.0) if name == ORIGINAL else estimates.estimate(pairs),
+            pairs=tuple(pairs),
+            step_seconds=seconds,
+            samples_per_second=self._samples(script) / seconds if self._samples(script) else None,
+            first_step_seconds=start + statistics.median(each.first for each in series),
+            to_100=_until(series, 100, start, seconds, script),
+            to_1000=_until(series, 1000, start, seconds, script),
+            host_memory=int(statistics.median(each.host_memory for each in series)),
+            device_memory=int(statistics.median(each.device_memory for each in series)),
+            changes=series[0].candidate.changes,
+            decisions=series[0].decisions,
+            settled=all(each.settled for each in series),
+            compiled="AUTOACCEL_COMPILE_MODE" in series[0].candidate.environment,
+            losses=tuple(series[0].losses[:_REMEMBERED]),
+        )
+
+    def _lost(self, name: str, failed: Sequence[Series], problem: str) -> Column:
+        failure = failed[0].failure if failed else None
+        if failure is None:
+            return Column(name, FAILED, problem or "the original failed")
+        missing = failure.kind == "ModuleNotFoundError" and name in (FABRIC, ACCELERATE)
+        return Column(name, SKIPPED if missing else FAILED, f"{failure.kind}: {failure.message}".strip(": "))
+
+    def _samples(self, script: Script) -> float:
+        """Of a step."""
+        original = self._of(script.id, ORIGINAL)
+        counted = sum(each.counted for each in original)
+        handed_out = sum(each.samples for each in original)
+        if counted and handed_out:
+            return handed_out / counted
+        return float(script.batch[self.wanted.setting.size == "full"]) if script.batch else 0.0
+
+    def _gates(self, script: Script, measured: Collection[str]) -> Iterator[Gate]:
+        losses = {
+            name: {
+                seed: s.losses for seed, found in enumerate(self.found[script.id]) for s in found if s.column == name
+            }
+            for name in (ORIGINAL, AGAIN, EXACT, DEFAULT)
+        }
+        if EXACT in measured:
+            yield gate.exact(EXACT, losses[ORIGINAL], losses[AGAIN], losses[EXACT])
+        if DEFAULT in measured:
+            yield gate.close(DEFAULT, losses[ORIGINAL], losses[DEFAULT])
+
+
+class _Remembering:
+    """A contender whose record says what the suite runs with."""
+
+    def __init__(self, observed: Observed, suite: _Suite) -> None:
+        self._observed, self._suite = observed, suite
+        self.start, self.run = observed.start, observed.run
+
+    def end(self) -> Record | None:
+        record = self._observed.end()
+        self._suite.record = record or self._suite.record
+        return record
+
+
+def _later(series: Series, seconds: float) -> Series:
+    """With blocks that take so much longer: what every run begins with."""
+    return dataclasses.replace(series, blocks=[block + seconds for block in series.blocks]) if seconds else series
+
+
+def _until(series: Sequence[Series], steps: int, start: float, step: float, script: Script) -> Until | None:
+    """The median over processes of the time to a step."""
+    if script.whole is not None and script.whole < steps:
+        return None
+    measured = all(1 + len(each.times) >= steps for each in series)
+    found = []
+    for each in series:
+        rest = each.times[: steps - 1]
+        found.append(start + each.first + sum(rest) + (steps - 1 - len(rest)) * step)
+    return Until(statistics.median(found), measured)
+
+
+def _nothing(_: str) -> None:
+    pass
+
+
+def data_folder(size: str) -> Path:
+    """Where generated files lie: in memory where that is possible."""
+    memory = Path("/dev/shm")
+    name = f"autoaccel-suite-{size}"
+    return memory / name if memory.is_dir() else Path.home() / ".cache" / name
