@@ -46,6 +46,7 @@ Models and evaluation:
     sampling        forwards amid training that are only looked at
     unit_tests      places that belong to tests and benchmarks
     repetition      places that run a single time
+    duration        how many optimizer steps a run makes
     imports         dotted names that a file imports
 """
 

@@ -28,7 +28,7 @@ def visible(script: Script, place: ast.stmt) -> str | None:
     for expression in _mentioned(script):
         at = script.function(expression) or script.tree
         text = script.source(expression)
-        if at is home and _precedes(script, script.statement(expression), place):
+        if at is home and precedes(script, script.statement(expression), place):
             near.append((expression.lineno, text))
         elif _bound_everywhere(script, expression, home):
             far.append(text)
@@ -63,7 +63,7 @@ def _on_host(script: Script, expression: ast.expr) -> bool:
     )
 
 
-def _precedes(script: Script, earlier: ast.stmt, later: ast.stmt) -> bool:
+def precedes(script: Script, earlier: ast.stmt, later: ast.stmt) -> bool:
     """Whether control that reaches `later` has passed `earlier`, or both are one statement."""
     block = script.block(earlier)
     current: ast.AST | None = later

@@ -270,7 +270,7 @@ def _last_training(script: Script, scope: ast.AST) -> Iterator[ast.stmt]:
     body = scope.body if isinstance(scope, ast.Module | ast.FunctionDef) else []
     blocks = [body]
     for statement in body:
-        if isinstance(statement, ast.If) and script.tree is scope and _is_main_guard(statement):
+        if isinstance(statement, ast.If) and script.tree is scope and is_main_guard(statement):
             blocks.append(statement.body)
     for block in blocks:
         loops = [each for each in block if isinstance(each, ast.For | ast.While)]
@@ -282,7 +282,7 @@ def _last_training(script: Script, scope: ast.AST) -> Iterator[ast.stmt]:
                 break
 
 
-def _is_main_guard(statement: ast.If) -> bool:
+def is_main_guard(statement: ast.If) -> bool:
     return any(isinstance(part, ast.Name) and part.id == "__name__" for part in breadth_first(statement.test))
 
 

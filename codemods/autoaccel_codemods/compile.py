@@ -2,7 +2,8 @@
 
 `torch.compile` fuses the small kernels of a forward and backward pass, which saves launches and memory traffic.
 Compiled in place a model stays the same object: its type, its `state_dict` keys, its copies and checkpoints are what
-they were. Whether compiling is possible and pays is decided when the script runs.
+they were. Whether compiling is possible and pays is decided when the script runs, by what a step takes and how many
+there are: where the code shows that number, it is handed over as `steps=`.
 
 Left alone:
 - models whose gradients are differentiated again (gradient penalties, forces, meta-learning), models with hooks;
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.rewriting.finding import AddDecorator, Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
+from autoaccel.script.duration import steps_of_run
 from autoaccel.script.models import TrainedModel, differentiated_twice, settled, trained_models, unfit
 from autoaccel.script.pure import pure_functions
 
@@ -98,11 +100,12 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
 def _finding(script: Script, model: TrainedModel, models: list[TrainedModel]) -> Finding:
     name = script.source(model.target)
-    code = Code(f"{script.accel}.compile({name})")
-    if model.wrapped is None:
-        edit: Edit = InsertAfter(settled(script, model, models), code)
-    else:
-        edit = InsertBefore(model.wrapped, code)
+    at = settled(script, model, models) if model.wrapped is None else model.wrapped
+    steps = steps_of_run(script, model, at)
+    code = Code(
+        f"{script.accel}.compile({name})" if steps is None else f"{script.accel}.compile({name}, steps={steps})"
+    )
+    edit: Edit = InsertAfter(at, code) if model.wrapped is None else InsertBefore(at, code)
     return RULE.finding(model.made, f"`{name}` runs kernel by kernel", edit, *script.import_runtime)
 
 
