@@ -292,7 +292,8 @@ def _has_length(script: Script, loader: ast.Name) -> bool:
     nodes = {value.node for value in script.values(loader)}
     if not nodes or nodes != {each.call for _, each in made}:
         return False
-    return _is_asked(script, nodes) or all(_counts_samples(home, each) for home, each in made)
+    streams = any(datasets.is_iterable(home, source) for home, each in made for source in _sources(home, each))
+    return not streams and (_is_asked(script, nodes) or all(_counts_samples(home, each) for home, each in made))
 
 
 def _is_asked(script: Script, loaders: set[ast.AST | None]) -> bool:
@@ -307,13 +308,15 @@ def _is_asked(script: Script, loaders: set[ast.AST | None]) -> bool:
 def _counts_samples(script: Script, made: LoaderCall) -> bool:
     if {"sampler", "batch_sampler"} & (made.settings.keys() | made.possible) or made.problem is not None:
         return False
-    sources = tuple(datasets.origins(script, made.settings["dataset"])) if "dataset" in made.settings else ()
-    return bool(sources) and all(_has_simple_length(script, source) for source in sources)
+    sources = _sources(script, made)
+    return bool(sources) and all(_has_simple_length(source) for source in sources)
 
 
-def _has_simple_length(script: Script, source: Value) -> bool:
-    if datasets.is_iterable(script, source):
-        return False
+def _sources(script: Script, made: LoaderCall) -> tuple[Value, ...]:
+    return tuple(datasets.origins(script, made.settings["dataset"])) if "dataset" in made.settings else ()
+
+
+def _has_simple_length(source: Value) -> bool:
     if source.cls is None:
         return (source.name or "").startswith(("torchvision.datasets.", "torch.utils.data.TensorDataset"))
     lengths = [
