@@ -20,6 +20,7 @@ from autoaccel.script.project import bind_argument
 from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
+    from autoaccel.script.flow import Scope
     from autoaccel.script.models import TrainedModel
     from autoaccel.script.script import Script
     from autoaccel.script.training import TrainingStep
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _DEEPEST = 3  # calls that lead from where the model is made to its step
 _EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit", "builtins.exit", "builtins.quit"})
+_Loop = ast.For | ast.While | ast.AsyncFor
 _CONDITIONS = (ast.If, ast.Try, ast.Match, ast.IfExp, ast.BoolOp)
 
 
@@ -109,11 +111,11 @@ def _turns(script: Script, node: ast.AST, scope: Function | None, depth: int = _
     """The loops around a place, as far as a scope that calls it, the outermost first; None if one cannot be told."""
     function = script.function(node)
     loops = script.loops(node)
-    outer: ast.AST = script.tree if function is None else function
-    unconditional = loops[-1] if function is scope and loops else outer
-    if any(isinstance(each, _CONDITIONS) for each in _between(script, node, unconditional)):
+    outermost = loops[-1] if loops else node
+    around = _between(script, node, outermost if function is scope or function is None else function)
+    if any(isinstance(each, _CONDITIONS) for each in around):
         return None
-    limit = _limit(script, loops)
+    limit, is_of_run = _limit(script, loops)
     if limit is not None:
         factors = [limit]
     else:
@@ -128,20 +130,22 @@ def _turns(script: Script, node: ast.AST, scope: Function | None, depth: int = _
         return None
     call = callers[0][1]
     handed = [_handed(script, function, call, each) for each in factors]
-    outside = _turns(script, call, scope, depth - 1)
+    outside = [] if is_of_run else _turns(script, call, scope, depth - 1)
     if outside is None or any(each is None for each in handed):
         return None
     return [*outside, *(each for each in handed if each is not None)]
 
 
 def _between(script: Script, node: ast.AST, outer: ast.AST) -> Iterator[ast.AST]:
+    if node is outer:
+        return
     for each in script.ancestors(node):
         if each is outer:
             return
         yield each
 
 
-def _count(script: Script, loop: ast.For | ast.While | ast.AsyncFor) -> _Factor | None:
+def _count(script: Script, loop: _Loop) -> _Factor | None:
     """How often a loop turns."""
     if not isinstance(loop, ast.For):
         return None
@@ -191,16 +195,18 @@ def _factor(expression: ast.expr) -> _Factor | None:
             return None
 
 
-def _limit(script: Script, loops: list[ast.For | ast.While | ast.AsyncFor]) -> _Factor | None:
-    """The end of a count of the steps: `step += 1` beside the step, and `while step < n` or `if step == n: break`."""
-    counted = {
-        each.target.id
+def _limit(script: Script, loops: list[_Loop]) -> tuple[_Factor | None, bool]:
+    """The end of a count of the steps, and whether the count goes on from call to call of the function that counts:
+    `step += 1` beside the step, and `while step < n` or `if step == n: break`."""
+    counts = [
+        each.target
         for loop in loops[:1]
         for each in loop.body
         if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name) and isinstance(each.op, ast.Add)
         if isinstance(each.value, ast.Constant) and each.value.value == 1
         if not _restarts(script, each.target, loops)
-    }
+    ]
+    counted = {each.id for each in counts}
     ends: set[_Factor | None] = set()
     for loop in loops:
         if isinstance(loop, ast.While):
@@ -210,14 +216,24 @@ def _limit(script: Script, loops: list[ast.For | ast.While | ast.AsyncFor]) -> _
                 ends.add(_end(choice.test, counted, ast.Eq, ast.GtE))
     ends.discard(None)
     texts = {each.text for each in ends if each is not None}
-    return next(iter(ends)) if len(texts) == 1 else None
+    is_of_run = all(_home_of(script, each) is script.module_scope for each in counts)
+    return (next(iter(ends)), is_of_run) if len(texts) == 1 else (None, False)
 
 
-def _restarts(script: Script, count: ast.Name, loops: list[ast.For | ast.While | ast.AsyncFor]) -> bool:
-    """Whether a count begins again in a loop, or outlives the function that counts."""
-    home = script.flow.scopes[script.function(count) or script.tree]
+def _restarts(script: Script, count: ast.Name, loops: list[_Loop]) -> bool:
+    """Whether a count begins again in a loop."""
+    home = _home_of(script, count)
     definitions = [each for each in home.definitions.get(count.id, ()) if not isinstance(each.node, ast.AugAssign)]
-    return not definitions or any(script.inside(each.node, loop) for each in definitions for loop in loops)
+    begins = [each.node for each in definitions if each.how == "assign"]
+    in_turns = any(script.inside(each, loop) for each in begins for loop in loops)
+    return not begins or in_turns or (home is script.module_scope and any(script.loops(each) for each in begins))
+
+
+def _home_of(script: Script, name: ast.Name) -> Scope:
+    """The scope that a name which is added to belongs to."""
+    function = script.function(name)
+    declared = function is not None and any(name.id in each.names for each in script.in_scope(function, ast.Global))
+    return script.module_scope if function is None or declared else script.flow.scopes[function]
 
 
 def _end(test: ast.expr, counted: set[str], *comparisons: type[ast.cmpop]) -> _Factor | None:

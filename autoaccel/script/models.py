@@ -204,6 +204,8 @@ def _made_at(script: Script, expression: ast.expr, seen: set[object]) -> Iterato
                         seen.add(value)
                         statement = each.script.statement(value)
                         yield from _assigned(each.script, statement, value, expression.attr, seen)
+    elif isinstance(expression, ast.Call) and (receiver := _passed_on(script, expression)) is not None:
+        yield from _made_at(script, receiver, seen)
 
 
 def _part(definition: Definition) -> ast.expr | None:
@@ -226,11 +228,9 @@ def _assigned(
         return
     if isinstance(value, ast.Call) and script.qualname(value.func) == "torch.load":  # what was there before, read back
         return
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _RETURNS_MODEL:
-        receiver = value.func.value
-        if isinstance(receiver, ast.Name | ast.Attribute) and script.qualname(receiver) is None:
-            yield from _made_at(script, receiver, seen)
-            return
+    if isinstance(value, ast.Call) and (receiver := _passed_on(script, value)) is not None:
+        yield from _made_at(script, receiver, seen)
+        return
     if isinstance(value, ast.Call) and script.qualname(value.func) in (*_WRAPPERS, _DDP, _SYNC) and value.args:
         if isinstance(value.args[0], ast.Name | ast.Attribute):
             yield from _made_at(script, value.args[0], seen)
@@ -244,6 +244,15 @@ def _assigned(
         )
         if spelled == name and not _in_model(script, script.function(statement) or statement):
             yield script, statement, target
+
+
+def _passed_on(script: Script, call: ast.Call) -> ast.Name | ast.Attribute | None:
+    """The model that a method of its own returns: `model.to(device)`."""
+    match call.func:
+        case ast.Attribute(value=ast.Name() | ast.Attribute() as receiver, attr=attr) if attr in _RETURNS_MODEL:
+            return receiver if script.qualname(receiver) is None else None
+        case _:
+            return None
 
 
 def _handed_back(script: Script, call: ast.Call) -> ast.Name | ast.Attribute | None:

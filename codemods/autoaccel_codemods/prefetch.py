@@ -94,9 +94,10 @@ def _unfit(script: Script, loop: LoaderLoop) -> str | None:
             return "itertools.cycle keeps every batch, which would fill the device"
         if ancestor is loop.node:
             break
-    for outer in script.loops(loop.node):
-        if isinstance(outer, ast.While) and isinstance(outer.test, ast.Constant) and outer.test.value:
-            return "it is an endless stream of batches"
+    if any(True for kind in (ast.Yield, ast.YieldFrom) for _ in script.in_scope(loop.node, kind)):
+        for outer in script.loops(loop.node):
+            if isinstance(outer, ast.While) and isinstance(outer.test, ast.Constant) and outer.test.value:
+                return "it is an endless stream of batches"
     return None
 
 
