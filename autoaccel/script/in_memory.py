@@ -14,16 +14,20 @@ from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
+    from autoaccel.script.values import ClassRef
 
 _LOADER = "torch.utils.data.DataLoader"
 _OWN_WAY = frozenset({"collate_fn", "multiprocessing_context", "prefetch_factor"})
+_SEVERAL = "torch.utils.data.ConcatDataset"
 _VISION = frozenset(
-    f"torchvision.datasets.{name}" for name in "MNIST FashionMNIST KMNIST EMNIST QMNIST CIFAR10 CIFAR100".split()
+    f"torchvision.datasets.{name}" for name in "MNIST FashionMNIST KMNIST EMNIST USPS CIFAR10 CIFAR100 SVHN".split()
 )
 _TRANSFORM = 2  # position among the arguments of these datasets
 _COMPOSE = "torchvision.transforms.Compose"
 _TRANSFORMS = frozenset(
-    f"torchvision.transforms.{name}" for name in "ToTensor Normalize RandomCrop RandomHorizontalFlip".split()
+    f"torchvision.transforms.{name}"
+    for name in """ToTensor PILToTensor ConvertImageDtype Normalize RandomHorizontalFlip RandomVerticalFlip RandomCrop
+    Pad CenterCrop""".split()
 )
 
 
@@ -67,16 +71,33 @@ def _collates(made: LoaderCall) -> bool:
 
 def _in_memory(script: Script, made: LoaderCall) -> bool:
     dataset = made.settings.get("dataset")
-    sources = tuple(datasets.origins(script, dataset)) if dataset is not None else ()
+    if dataset is None or any(value.name == _SEVERAL for value in script.values(dataset)):
+        return False
+    sources = tuple(datasets.origins(script, dataset))
     return bool(sources) and all(_lies_in_memory(script, source) for source in sources)
 
 
 def _lies_in_memory(script: Script, source: Value) -> bool:
     if source.cls is not None:
-        return False
+        return _looks_up(source.cls.script, source, source.cls)
     if source.name in _VISION:
         return isinstance(source.node, ast.Call) and _is_known(source.script or script, source.node)
     return datasets.only_indexes(script, source)
+
+
+def _looks_up(script: Script, source: Value, cls: ClassRef) -> bool:
+    """Whether a dataset of the project only indexes tensors and arrays that it holds."""
+    if datasets.is_iterable(script, source) or not datasets.only_indexes(script, source):
+        return False
+    if datasets.changes_itself(script, cls) or datasets.keeps_generator(script, cls):
+        return False
+    owners = [
+        (home, item.value)
+        for home, method in datasets.item_methods(script, cls)
+        for item in home.within(method, ast.Subscript)
+        if isinstance(item.value, ast.Attribute)
+    ]
+    return bool(owners) and all(home.kind(owner) in (Kind.TENSOR, Kind.ARRAY) for home, owner in owners)
 
 
 def _is_known(script: Script, call: ast.Call) -> bool:

@@ -4,10 +4,10 @@ Without it each step begins by waiting for its own batch: to be fetched from the
 prefetcher starts both for the next batch on a side stream as soon as a step begins. The copies in the loop stay, and
 find the data already in place.
 
-Samples that lie in memory (`TensorDataset`, MNIST, CIFAR) are looked up a batch at a time instead of one by one, on
-the device where they fit, and on the CPU as well: same order, same batches, bit for bit. That is why loops of scripts
-that never leave the CPU are wrapped too, as `accel.prefetch(loader, "cpu")`, where such samples are in sight. For all
-other data without an accelerator the loader is iterated as before.
+Samples that lie in memory (`TensorDataset`, MNIST, CIFAR, a class whose `__getitem__` only indexes) are looked up a
+batch at a time instead of one by one, on the device where they fit, and on the CPU as well: same order, same batches,
+bit for bit. That is why loops of scripts that never leave the CPU are wrapped too, as `accel.prefetch(loader, "cpu")`,
+where such samples are in sight. For all other data without an accelerator the loader is iterated as before.
 
 Only what the loop itself moves is moved ahead. Left alone:
 - parts of the batch that the host reads or changes as well (lengths for packing, labels for NumPy);
