@@ -17,12 +17,13 @@ from pathlib import Path
 import click
 
 from benchmarks.suite import drawing, measuring, reporting, running
-from benchmarks.suite.candidates import Setting
+from benchmarks.suite.candidates import STANDINS, Setting
 from benchmarks.suite.catalogue import AGAIN, COLUMNS, ORIGINAL, SUITE, WORKERS, chosen, shard
 from benchmarks.suite.results import Run, joined
 
 PROJECT = Path(__file__).resolve().parents[2]
 RESULTS = PROJECT / "benchmarks" / "results"
+_SAMPLES = {"small": (2_000, 500), "full": (50_000, 10_000)}  # of stand-ins for data sets: to train, to test
 _SECONDS = 560.0  # of the ten minutes: what comes before and after takes some
 
 
@@ -87,7 +88,7 @@ def main(
         compiled = stack.enter_context(
             _folder(cache, Path(tempfile.gettempdir()) / f"autoaccel-suite-code-{os.getpid()}")
         )
-        environment = surroundings(device, compiled)
+        environment = surroundings(device, size, compiled)
         _prepare(size, folder, environment)
         wanted = running.Wanted(
             scripts,
@@ -116,16 +117,16 @@ def write(run: Run, output: Path, suffix: str = "") -> None:
     print(reporting.short(run), end="")
 
 
-def surroundings(device: str, compiled: Path) -> dict[str, str]:
+def surroundings(device: str, size: str, compiled: Path) -> dict[str, str]:
     """The environment of all scripts: nothing of this machine's user decides."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("AUTOACCEL_", "TORCHINDUCTOR_"))}
     kept |= {"TORCHINDUCTOR_CACHE_DIR": str(compiled), "AUTOACCEL_CACHE_DIR": str(compiled)}
     if device == "cpu":
         kept["CUDA_VISIBLE_DEVICES"] = ""
     if importlib.util.find_spec("torchvision") is None:
-        standins = str(PROJECT / "tests" / "standins")
-        kept["PYTHONPATH"] = os.pathsep.join([standins, *filter(None, [kept.get("PYTHONPATH")])])
-    return kept
+        kept["PYTHONPATH"] = os.pathsep.join([str(STANDINS), *filter(None, [kept.get("PYTHONPATH")])])
+    samples, tests = _SAMPLES[size]
+    return kept | {"STANDIN_SAMPLES": str(samples), "STANDIN_TEST_SAMPLES": str(tests)}
 
 
 def _prepare(size: str, folder: Path, environment: dict[str, str]) -> None:

@@ -24,8 +24,10 @@ from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.request import Request
 
 PROJECT = Path(__file__).resolve().parents[2]
+_EVERYWHERE = ("torch", "numpy", "torch._dynamo")
+"""What every training script imports: torch's optimizers do the last."""
 _PRELOADED = (
-    "torch", "numpy", "autoaccel.measure.observing.starting", "autoaccel.measure.observing.loaders",
+    "autoaccel.measure.observing.starting", "autoaccel.measure.observing.loaders",
     "autoaccel.measure.observing.marking", "autoaccel.measure.observing.memory", "autoaccel.measure.observing.files",
     "autoaccel.measure.observing.decisions", "autoaccel.measure.observing.randomness",
     "autoaccel.measure.observing.turns",
@@ -172,10 +174,10 @@ def serve(channel: socket.socket) -> None:
     age = age_before(now)
     import importlib
 
-    importlib.import_module(_PRELOADED[0])
-    importlib.import_module(_PRELOADED[1])
+    for name in _EVERYWHERE:
+        importlib.import_module(name)
     channel.send(json.dumps({"ready": age + time.monotonic() - now}).encode())
-    for name in _PRELOADED[2:]:
+    for name in _PRELOADED:
         importlib.import_module(name)
     while True:
         data, pipes, _, _ = socket.recv_fds(channel, _MOST, 2)
@@ -208,6 +210,7 @@ def _become(exchange: Exchange, folder: str, environment: Mapping[str, str], pip
     os.setpgid(0, 0)
     os.chdir(folder)
     os.environ.update(environment)
+    sys.path[1:1] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     for path, descriptor in ((exchange.stdout, 1), (exchange.stderr, 2)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), descriptor)
     faulthandler.register(signal.SIGUSR2, all_threads=False)
