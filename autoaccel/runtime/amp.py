@@ -2,7 +2,9 @@
 
 bfloat16 where the hardware computes in it (CUDA compute capability 8.0 and up, XPU, CPUs with AVX512-BF16 or AMX),
 float16 with a scaler on CUDA 7.x, nothing elsewhere: older CUDA devices have no units for either and emulate bfloat16
-slowly, although `torch.cuda.is_bf16_supported()` says yes there.
+slowly, although `torch.cuda.is_bf16_supported()` says yes there. bfloat16 is only a candidate, tried against float32
+over the script's own steps (`gating`); float16, with its scaler, is not tried, and a precision that
+`AUTOACCEL_AMP_DTYPE` asks for is taken at once.
 
 `AUTOACCEL_GRAD_SCALER=on` makes the scaler scale whatever the precision is. Its factors are powers of two, so float32
 gradients come out bit-equal: with `AUTOACCEL_AMP_DTYPE=float32` a script shows on any machine whether it scales,
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -22,6 +25,7 @@ from torch.amp.grad_scaler import OptState
 
 from . import devices
 from .environment import Decision, disabled, note, setting, warn_once
+from .gating import Gate
 
 _DTYPES: Final[Mapping[str, torch.dtype | None]] = {
     "bf16": torch.bfloat16,
@@ -44,27 +48,83 @@ def autocast(device: devices.Device = None, *, fp16: bool = True) -> contextlib.
     script opened itself stays in force.
     """
     place = devices.resolve(device)
-    dtype = _dtype(place)
+    if torch.compiler.is_compiling():
+        dtype = _dtype(place)
+    else:
+        candidate = precision(place)
+        tried = candidate.value is torch.bfloat16 and not setting("AMP_DTYPE")
+        dtype = _gate(place, candidate).dtype(sys._getframe(1)) if tried else _noted(place, candidate)  # noqa: SLF001
     if dtype is None or (dtype is torch.float16 and not fp16):
         return contextlib.nullcontext()
+    if dtype is torch.float32:
+        return _Lifted(place.type)
     return torch.autocast(place.type, dtype=dtype)  # the type alone: with an index torch skips its own checks
 
 
-def _dtype(device: torch.device) -> torch.dtype | None:
-    decision = precision(device)
+def settled() -> bool:
+    """Whether no low precision is being tried: regions stay as they are, as far as can be told now."""
+    return all(gate.settled() for gate in _gates.values())
+
+
+def _noted(device: torch.device, decision: Decision) -> torch.dtype | None:
     note(f"amp on {device.type}", decision)
     dtype: torch.dtype | None = decision.value
     return dtype
 
 
+def _dtype(device: torch.device) -> torch.dtype | None:
+    return _noted(device, precision(device))
+
+
 # torch.compile evaluates a function marked so while it traces and keeps the result: an autocast region inside
-# compiled code then costs no graph break. (torch.compiler.assume_constant_result sets the same mark, but importing it
-# takes seconds.)
+# compiled code then costs no graph break, and is not tried. (torch.compiler.assume_constant_result sets the same mark,
+# but importing it takes seconds.)
 _dtype._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001
 
 
+_gates: Final[dict[str, Gate]] = {}
+
+
+def _gate(device: torch.device, candidate: Decision) -> Gate:
+    gate = _gates.get(device.type)
+    if gate is None:
+        gate = _gates[device.type] = Gate(device, candidate)
+    return gate
+
+
+class _Lifted:
+    """A region that lifts what is low to float32: autocast with float32 as its low precision.
+
+    `torch.autocast` itself refuses this precision on a CPU. A region that is open already stays in force.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._before: torch.dtype | None = None
+
+    def __enter__(self) -> None:
+        if torch.is_autocast_enabled(self._kind):
+            return
+        self._before = torch.get_autocast_dtype(self._kind)
+        torch.set_autocast_enabled(self._kind, True)
+        torch.set_autocast_dtype(self._kind, torch.float32)
+        torch.autocast_increment_nesting()
+
+    def __exit__(self, *exception: object) -> None:
+        if self._before is None:
+            return
+        if torch.autocast_decrement_nesting() == 0:
+            torch.clear_autocast_cache()
+        torch.set_autocast_enabled(self._kind, False)
+        torch.set_autocast_dtype(self._kind, self._before)
+        self._before = None
+
+
 def precision(device: torch.device) -> Decision:
-    """The low precision for a device: a `torch.dtype`, or None for float32."""
+    """The low precision that may be worth it on a device: a `torch.dtype`, or None for float32.
+
+    bfloat16 is tried against float32 when a script trains (`gating`), unless AUTOACCEL_AMP_DTYPE asks for it.
+    """
     if disabled("amp"):
         return Decision(None, "AUTOACCEL_DISABLE")
     wish = setting("AMP_DTYPE").lower()
@@ -167,6 +227,9 @@ class Scaler(torch.amp.GradScaler):
 
     def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
         """Step the optimizer, unless its gradients overflowed."""
+        if not torch.compiler.is_compiling():
+            for gate in _gates.values():
+                gate.stepped()
         if not self._enabled or self._scale is None or not _has_gradients(optimizer):
             result: float | None = optimizer.step(*args, **kwargs)
             return result

@@ -48,7 +48,8 @@ class Terms:
     seconds, laps: what has to be spent the usual way before anything is tried: `laps` laps within `5 * seconds`, or
     `fewest` that took longer than that.  sunk: how many of the first laps that go the other way cost what they cost,
     since that was agreed to before (compiling).  counted: laps of the other way needed at least, and at most.
-    burst: laps of the other way in a row; the first of them is never counted.
+    burst: laps of the other way in a row; the first of them is never counted.  most: laps after which it is given up,
+    if they took more than `60 * seconds`.
     """
 
     gain: float = 1.05
@@ -59,6 +60,7 @@ class Terms:
     sunk: int = 0
     counted: tuple[int, int] = (5, 40)
     burst: int = 3
+    most: int = 2000
 
 
 @dataclass(slots=True)
@@ -68,7 +70,7 @@ class _Lap:
     tried: bool  # what it takes beyond the usual is the trial's doing
     start: Any
     end: Any = None
-    kind: Hashable = 0
+    kind: frozenset[Hashable] = frozenset()
 
 
 class Trial:
@@ -86,7 +88,7 @@ class Trial:
         self._terms = terms or Terms()
         self._running: _Lap | None = None
         self._late: deque[_Lap] = deque()  # over, their durations still to come
-        self._usual: dict[Hashable, deque[float]] = {}  # seconds of the last counted laps of each kind
+        self._usual: dict[frozenset[Hashable], deque[float]] = {}  # seconds of the last counted laps of each kind
         self._differ: deque[float] = deque(maxlen=_KNOWN)  # logarithms of usual laps over those before them
         self._seen = 0  # usual laps counted so far
         self._spent = 0.0
@@ -96,6 +98,7 @@ class Trial:
         self._left = 0  # laps of this burst still to come
         self._wait = 0  # usual laps to come before the next burst
         self._sunk = 0
+        self._since: tuple[int, float] | None = None  # laps and seconds when the first lap went the other way
         self._order = random.Random(0)  # own, so that no lap of a rhythm in the script is always met
 
     def lap(self) -> bool:
@@ -113,6 +116,7 @@ class Trial:
             before.end = mark
             self._late.append(before)
         self._catch_up()
+        self._tire()
         if self.decided:
             return False
         other = self._goes_other(before)
@@ -128,7 +132,7 @@ class Trial:
         Every fifth step of a GAN steps the generator too, every hundredth is followed by an evaluation.
         """
         if self._running is not None:
-            self._running.kind = hash((self._running.kind, what))
+            self._running.kind |= {what}
 
     def drop(self) -> None:
         """Do not count the lap in progress: something else than usual happens in it."""
@@ -183,7 +187,7 @@ class Trial:
         self._seen += 1
         self._longest = max(self._longest, seconds)
 
-    def _typical(self, *kinds: Hashable) -> float | None:
+    def _typical(self, *kinds: frozenset[Hashable]) -> float | None:
         """The middle of the last usual laps of these kinds; None if there were none."""
         known = [math.log(seconds) for kind in kinds for seconds in self._usual.get(kind, ())]
         return math.exp(_middle(known)) if known else None
@@ -200,6 +204,12 @@ class Trial:
             self._decide(State.REJECTED, "slower" if middle < 0 else "hardly faster")
         elif count >= most:
             self._decide(State.REJECTED, "not clearly faster")
+
+    def _tire(self) -> None:
+        if self._since is not None and not self.decided:
+            laps, spent = self._since
+            if self.laps - laps > self._terms.most and self._spent - spent > 60 * self._terms.seconds:
+                self._decide(State.REJECTED, "not clearly faster")
 
     def _margin(self) -> float:
         """How far the middle of the gains may be off: wide for few laps, and as laps differ by themselves."""
@@ -226,6 +236,8 @@ class Trial:
             return False
         if not self._begun() or any(lap.other for lap in self._late) or not self._affordable():
             return False
+        if self._since is None:
+            self._since = self.laps, self._spent
         self._left = self._terms.burst - 1
         self._pause()
         return True

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from autoaccel.runtime import devices, environment, prefetching
+from autoaccel.runtime import amp, devices, environment, prefetching
 from autoaccel.runtime.streams import Event
 
 
@@ -28,6 +28,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("AUTOACCEL_") or name in ("LOCAL_WORLD_SIZE", "SLURM_CPUS_PER_TASK"):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
+    monkeypatch.setattr(amp, "_gates", {})
     for cache in (environment._switched_off, environment.warn_once, environment._log):
         cache.cache_clear()
 

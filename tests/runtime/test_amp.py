@@ -49,8 +49,10 @@ def test_precision_by_compute_capability(capability: tuple[int, int], dtype: tor
 @pytest.mark.parametrize("computes", [True, False])
 def test_the_cpu_needs_the_units(monkeypatch: pytest.MonkeyPatch, computes: bool) -> None:
     monkeypatch.setattr(amp, "_cpu_computes_bfloat16", lambda: computes)
+    assert amp.precision(torch.device("cpu")).value is (torch.bfloat16 if computes else None)
     with accel.autocast("cpu"):
-        assert torch.is_autocast_enabled("cpu") is computes
+        assert not torch.is_autocast_enabled("cpu")  # bfloat16 is not tried before some steps were done without
+    assert amp.settled() is not computes
 
 
 @pytest.mark.parametrize("device", ["mps", "meta", "cuda", torch.device("cuda", 1)])

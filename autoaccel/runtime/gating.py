@@ -1,0 +1,267 @@
+"""Whether low precision is worth it here: decided by a trial over the script's own steps.
+
+What the hardware can do is not what pays: bfloat16 makes small nets slower, on a CPU and on a GPU that waits for its
+launches. So steps are done in float32 first, then some in low precision, and what is faster stays.
+
+A lap is a step of the script. It begins where the script opens its first region for training after an optimizer has
+stepped; without a scaler, or in a program that only evaluates, at each call of that one region. Every other region
+follows what is in force, so a step is in one precision from its first region to its backward pass, whatever it does
+in between (a recomputation, a second network, an evaluation).
+
+Steps hand over state: a hidden state, a bank of features. That of a step in low precision must not meet float32
+weights, where torch refuses to multiply the two. So after the first step in low precision, float32 regions are regions
+that lift their operands to float32: torch's own mechanism, with float32 as the low precision. They change no float32.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from . import remembering
+from .environment import Decision, note
+from .trials import State, Terms, Trial, clock_of
+
+_PATIENCE: Final = 60.0  # seconds without a lap, or four of the longest laps: nobody has to wait for a trial any more
+_LONGEST: Final = 600.0  # seconds that anybody has to wait at all
+_GONE: Final = 8  # steps without the region that laps begin at, after which they begin elsewhere
+_UNSEEN: Final = 200  # the same in calls, where no scaler tells of steps
+_LOOK: Final = 20.0  # seconds of a run that pay for a look at all living tensors
+
+_Site = tuple[int, int]
+
+
+class _Phase:
+    """A stretch of the script whose laps begin at one region, and what is known of low precision in it."""
+
+    def __init__(self, site: _Site, where: str, training: bool, trial: Trial) -> None:
+        self.site = site
+        self.where = where
+        self.training = training
+        self.trial = trial
+        self.verdict: bool | None = None  # whether low precision is worth it; None as long as it is tried
+        self.stepping = False  # laps are told by steps of a scaler
+        self.expired = False  # somebody stopped waiting: to be given up at the next lap
+        self.at_step = 0
+        self.contained: set[object] = set()
+        self.began = self.last = time.monotonic()
+        self.longest = 0.0
+
+
+class Gate:
+    """The precision of the regions on one kind of device: `dtype(frame)` at every region, `stepped()` at every step."""
+
+    def __init__(
+        self, place: torch.device, candidate: Decision, make_trial: Callable[[torch.device], Trial] | None = None
+    ) -> None:
+        self._place = place
+        self._candidate = candidate
+        self._make_trial = functools.partial(make_trial or new_trial, place)
+        self._owner = threading.main_thread().ident if place.type != "cpu" else threading.get_ident()
+        self._phases: dict[_Site, _Phase] = {}
+        self._phase: _Phase | None = None
+        self._dtype: torch.dtype | None = None  # in force
+        self._steps = 0
+        self._fresh = False  # a step was made since the lap began
+        self._away = 0  # regions for training since the phase's own was seen
+        self._tainted = False  # a region was in low precision, so its results may be about
+        self._looked = time.monotonic()
+
+    def settled(self) -> bool:
+        """Whether nothing is tried any more: who asks may rely on it, and is never kept waiting for ever."""
+        phase = self._phase
+        if phase is None or phase.verdict is not None or phase.expired:
+            return True
+        now = time.monotonic()
+        phase.expired = now - phase.last > max(_PATIENCE, 4 * phase.longest) or now - phase.began > _LONGEST
+        return phase.expired
+
+    def stepped(self) -> None:
+        """An optimizer has stepped."""
+        self._steps += 1
+        self._fresh = True
+
+    def dtype(self, frame: types.FrameType) -> torch.dtype | None:
+        """The precision of the region that this frame opens: low, float32 for one that lifts, or None for none."""
+        if threading.get_ident() != self._owner:
+            return self._dtype if self._phase is not None else self._elsewhere()
+        training = torch.is_grad_enabled()
+        phase = self._phase
+        if phase is None or (training and not phase.training):
+            phase = self._enter(frame, training)
+        elif training is not phase.training:  # an evaluation between the steps
+            self._contains(phase, frame)
+            return self._dtype
+        elif (id(frame.f_code), frame.f_lasti) != phase.site:
+            if not self._left(phase):
+                self._contains(phase, frame)
+                return self._dtype
+            phase = self._enter(frame, training)
+        self._away = 0
+        if phase.verdict is None:
+            self._try(phase, frame)
+        elif self._dtype is torch.float32:
+            self._clear()
+        phase.at_step = self._steps
+        return self._dtype
+
+    def _elsewhere(self) -> torch.dtype | None:
+        """Only other threads than the main one opened regions so far: replicas of a `DataParallel`, as a rule."""
+        dtype: torch.dtype = self._candidate.value
+        return dtype
+
+    # ------------------------------------------------------------ phases
+
+    def _left(self, phase: _Phase) -> bool:
+        """Whether the script has gone on to other regions for good."""
+        self._away += 1
+        return self._steps - phase.at_step > _GONE or (self._steps == phase.at_step and self._away > _UNSEEN)
+
+    def _enter(self, frame: types.FrameType, training: bool) -> _Phase:
+        site = id(frame.f_code), frame.f_lasti
+        phase = self._phases.get(site)
+        if phase is None or phase.training is not training:  # new, or evaluated before it trains
+            where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+            phase = self._phases[site] = _Phase(site, where, training, self._make_trial())
+            self._remember(phase)
+        self._phase, self._fresh, phase.at_step = phase, False, self._steps
+        if phase.verdict is None:
+            self._go(low=False)
+            self._note(phase, "trying", f"{self._low} against float32: {self._candidate.reason}")
+        else:
+            self._go(low=phase.verdict)
+        return phase
+
+    def _contains(self, phase: _Phase, frame: types.FrameType) -> None:
+        if phase.verdict is None and (what := (id(frame.f_code), frame.f_lasti)) not in phase.contained:
+            phase.contained.add(what)
+            phase.trial.contains(what)
+
+    # ------------------------------------------------------------ laps
+
+    def _try(self, phase: _Phase, frame: types.FrameType) -> None:
+        fresh, self._fresh = self._fresh, False
+        if fresh and not phase.stepping:
+            phase.stepping = True
+            if not phase.trial.measured:
+                phase.trial = self._make_trial()  # what were laps before were parts of one
+        if (phase.stepping and not fresh) or _in_backward():
+            return
+        now = time.monotonic()
+        phase.longest, phase.last = max(phase.longest, now - phase.last), now
+        if phase.expired:
+            self._decide(phase, False, "not tried to the end, steps take too long")
+            return
+        if reason := _together():
+            self._decide(phase, True, f"{self._candidate.reason}; {reason}")
+            return
+        self._go(low=phase.trial.lap())
+        phase.contained.clear()
+        if (caller := frame.f_back) is not None:  # a helper that several steps share
+            phase.trial.contains((id(caller.f_code), caller.f_lasti))
+        if phase.trial.decided:
+            self._conclude(phase)
+
+    def _conclude(self, phase: _Phase) -> None:
+        trial = phase.trial
+        worth = trial.state is State.ADOPTED
+        self._decide(phase, worth, _spelled(trial.ratio, trial.measured) or trial.why)
+        if trial.ratio is not None:
+            decision = {"low": worth, "ratio": round(trial.ratio, 3), "steps": trial.measured}
+            remembering.keep("amp", decision, *self._facts(phase))
+
+    def _decide(self, phase: _Phase, worth: bool, reason: str) -> None:
+        phase.verdict = worth
+        self._looked = time.monotonic()
+        self._go(low=worth)
+        self._note(phase, self._candidate.value if worth else None, f"{self._low} {reason}")
+
+    def _remember(self, phase: _Phase) -> None:
+        known = remembering.recall("amp", *self._facts(phase))
+        match known:
+            case {"low": bool() as low, "ratio": int() | float() as ratio, "steps": int() as steps}:
+                phase.verdict = low
+                value = self._candidate.value if low else None
+                self._note(phase, value, f"{self._low} {_spelled(ratio, steps)} of an earlier run")
+
+    def _facts(self, phase: _Phase) -> tuple[object, ...]:
+        return phase.where, phase.training, self._candidate.value, _name(self._place)
+
+    def _note(self, phase: _Phase, value: object, reason: str) -> None:
+        note(f"autocast {phase.where}", Decision(value, reason))
+
+    @property
+    def _low(self) -> str:
+        return str(self._candidate.value).removeprefix("torch.")
+
+    # ------------------------------------------------------------ what is in force
+
+    def _go(self, *, low: bool) -> None:
+        if low:
+            self._tainted = True
+            self._dtype = self._candidate.value
+        else:
+            self._dtype = torch.float32 if self._tainted else None
+
+    def _clear(self) -> None:
+        """Go back to no regions, some time after low precision was given up, if none of its results is left."""
+        now = time.monotonic()
+        if now - self._looked > _LOOK:
+            self._looked = now
+            if not _alive(self._candidate.value):
+                self._tainted = False
+                self._dtype = None
+
+
+def new_trial(place: torch.device) -> Trial:
+    """A trial of low precision on a device."""
+    return Trial(clock_of(place), Terms())
+
+
+def _spelled(ratio: float | None, steps: int) -> str:
+    return "" if ratio is None else f"{ratio:.2f}x as fast as float32 over {steps} steps"
+
+
+def _name(place: torch.device) -> str:
+    if place.type == "cpu":
+        return str(torch.backends.cpu.get_cpu_capability())
+    return str(torch.get_device_module(place).get_device_name(place))
+
+
+def _in_backward() -> bool:
+    """Whether autograd is at work: this region is a recomputation, and has to be as it was in the forward pass."""
+    task: Callable[[], int] | None = getattr(torch._C, "_current_graph_task_id", None)  # noqa: SLF001
+    return task is not None and task() != -1
+
+
+def _together() -> str:
+    """Why there is no choice: processes that train together must agree, and compiled code would be compiled again."""
+    if os.environ.get("WORLD_SIZE", "1").strip() not in ("", "1"):
+        return "all processes of a distributed run do the same"
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return "all processes of a distributed run do the same"
+    counters: Any = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+    if counters and counters["frames"]["ok"]:
+        return "compiled code is not compiled again to try"
+    return ""
+
+
+def _alive(dtype: torch.dtype) -> bool:
+    """Whether Python holds any tensor of this type."""
+    kinds: set[Any] = {torch.Tensor}
+    todo = [torch.Tensor]
+    while todo:
+        found: set[Any] = set(type.__subclasses__(todo.pop())) - kinds
+        kinds |= found
+        todo.extend(found)
+    return any(thing.dtype is dtype for thing in gc.get_objects() if type(thing) in kinds)
