@@ -52,6 +52,8 @@ class Script:
     """On an H200: default settings, moonshot."""
 
     def file(self, column: str, folder: Path = SCRIPTS) -> Path:
+        if column == ACCELERATE:
+            return folder / self.id / "with_accelerate.py"  # beside a file of its name the package is not found
         return folder / self.id / f"{column if column in WRITTEN else ORIGINAL}.py"
 
     def columns(self, wanted: Collection[str], folder: Path = SCRIPTS) -> tuple[str, ...]:
