@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from . import devices
+from . import devices, remembering
 from .amp import precision, scaling
 from .compiling import verdict
 from .environment import Decision, disabled, setting, whole_number
@@ -12,19 +12,33 @@ from .loading import pin_decision, worker_decision
 
 
 def decisions() -> dict[str, tuple[bool | int | str, str]]:
-    """Every decision by name, as (what, why); only strings, numbers and truth values, so it can be written as JSON."""
+    """Every decision by name, as (what, why); only strings, numbers and truth values, so it can be written as JSON.
+
+    What is measured while a script runs is named as what it may become, and the reason says on what that depends.
+    """
     place = devices.resolve()
-    dtype = precision(place)
     found = {
         "device": Decision(place.type, "the current accelerator" if place.type != "cpu" else "no accelerator"),
-        "amp": Decision(str(dtype.value).removeprefix("torch.") if dtype.value else False, dtype.reason),
+        "amp": _amp(place),
         "grad_scaler": scaling(place),
         "compile": _compile(place),
+        "cuda_graphs": _cuda_graphs(place),
         "prefetch": _prefetch(place),
-        "num_workers": worker_decision(),
+        "resident": _resident(place),
+        "num_workers": _workers(),
         "pin_memory": pin_decision(),
+        "remember": _remember(),
     }
     return {name: (decision.value, decision.reason) for name, decision in found.items()}
+
+
+def _amp(place: torch.device) -> Decision:
+    found = precision(place)
+    if found.value is None:
+        return Decision(False, found.reason)
+    tried = found.value is torch.bfloat16 and not setting("AMP_DTYPE")
+    reason = f"where it is measured to be faster; {found.reason}" if tried else found.reason
+    return Decision(str(found.value).removeprefix("torch."), reason)
 
 
 def _compile(place: torch.device) -> Decision:
@@ -41,3 +55,39 @@ def _prefetch(place: torch.device) -> Decision:
         return Decision(0, f"copies to {place.type} cannot overlap with the computation")
     depth = whole_number("PREFETCH_DEPTH")
     return Decision(1 if depth is None else depth, "loaders with workers and pinned memory")
+
+
+def _resident(place: torch.device) -> Decision:
+    for feature in ("prefetch", "resident"):
+        if disabled(feature):
+            return Decision(False, "AUTOACCEL_DISABLE")
+    where = "by the batch" if place.type == "cpu" else f"on {place.type} where it fits, else by the batch"
+    return Decision(True, f"data in memory is indexed {where}")
+
+
+def _workers() -> Decision:
+    found = worker_decision()
+    measured = found.value > 0 and whole_number("NUM_WORKERS") is None
+    return (
+        Decision(found.value, f"at first; changed by what batches and steps take; {found.reason}")
+        if measured
+        else found
+    )
+
+
+def _cuda_graphs(place: torch.device) -> Decision:
+    if disabled("compile"):
+        return Decision(False, "AUTOACCEL_DISABLE")
+    asked = setting("CUDA_GRAPHS").lower() == "on"
+    if place.type != "cuda":
+        return Decision(False, f"there are none on {place.type}")
+    return Decision(asked, "AUTOACCEL_CUDA_GRAPHS" if asked else "only with AUTOACCEL_CUDA_GRAPHS=on")
+
+
+def _remember() -> Decision:
+    if not remembering.on():
+        return Decision(False, "AUTOACCEL_REMEMBER")
+    try:
+        return Decision(str(remembering.folder()), "what was measured holds for later runs of the same command")
+    except (OSError, RuntimeError):
+        return Decision(False, "there is no home")

@@ -16,7 +16,7 @@ from torch import nn
 
 import autoaccel.runtime
 from autoaccel import runtime as accel
-from autoaccel.runtime import environment
+from autoaccel.runtime import deciding, environment
 
 ROOT = Path(__file__).parents[2]
 
@@ -126,13 +126,31 @@ def test_with_everything_disabled_the_script_is_the_original(monkeypatch: pytest
 def test_decisions_can_be_written_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     found = accel.decisions()
     assert json.loads(json.dumps(found)) == {name: list(pair) for name, pair in found.items()}
-    assert set(found) == {"device", "amp", "grad_scaler", "compile", "prefetch", "num_workers", "pin_memory"}
+    assert found.keys() == {
+        *("device", "amp", "grad_scaler", "compile", "cuda_graphs", "prefetch", "resident"),
+        *("num_workers", "pin_memory", "remember"),
+    }
     monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "fp16")
     assert accel.decisions()["amp"] == ("float16", "AUTOACCEL_AMP_DTYPE")
     assert accel.decisions()["grad_scaler"][0] is True
     monkeypatch.setenv("AUTOACCEL_DISABLE", "all")
-    off = {name: value for name, (value, reason) in accel.decisions().items() if name != "device"}
+    off = {name: value for name, (value, reason) in accel.decisions().items() if name not in ("device", "remember")}
     assert not any(off.values())
+
+
+def test_what_is_measured_is_named_as_what_it_may_become(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(deciding, "precision", lambda place: environment.Decision(torch.bfloat16, "it has units"))
+    assert accel.decisions()["amp"] == ("bfloat16", "where it is measured to be faster; it has units")
+    monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "bf16")
+    assert accel.decisions()["amp"] == ("bfloat16", "it has units")
+    monkeypatch.setenv("AUTOACCEL_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("AUTOACCEL_REMEMBER", "on")
+    assert str(accel.decisions()["remember"][0]).startswith(str(tmp_path))
+    monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
+    assert accel.decisions()["remember"] == (False, "AUTOACCEL_REMEMBER")
+    assert accel.decisions()["resident"][0] is True
+    monkeypatch.setenv("AUTOACCEL_DISABLE", "resident")
+    assert accel.decisions()["resident"] == (False, "AUTOACCEL_DISABLE")
 
 
 def test_importing_costs_next_to_nothing_beyond_torch() -> None:
