@@ -22,6 +22,7 @@ from autoaccel.rewriting.rule import Rule
 
 ORIGINAL, AGAIN, REWRITTEN = "original", "again", "rewritten"
 
+_FEWEST_BATCHES = 4  # of a script that only evaluates
 _FIRST_LOOK = 2  # steps: enough to see which files are imported, and whether the script trains at all
 
 
@@ -103,11 +104,16 @@ class _Bench:
         if record.failure is not None:
             raise BenchError(self._line(record.failure), record.failure)
         if told := failures.without_training(record, script=self.task.request.script):
-            raise BenchError(told)
+            if sum(len(each.batches) for each in record.passes) < _FEWEST_BATCHES:
+                raise BenchError(told)
+            self.task = dataclasses.replace(self.task, request=dataclasses.replace(self.task.request, batches=True))
+            self.notes.append(notes.EVALUATES)
         self._part_where_written(record)
         return record
 
     def _diagnosis(self, found: Collection[str]) -> Diagnosis | None:
+        if self.task.request.batches:
+            return None
         self.tell("what binds the original", None)
         record = self.runs.observe(dataclasses.replace(self.task.request, mode="profile"))
         if record.ending == FAILED:

@@ -20,6 +20,7 @@ One run, from its start to its end:
 What training does:
     training        backwards and steps
     marking         steps where the script's text has a mark
+    evaluating      steps that are batches, where nothing is trained
     losses          what goes backward
     loaders         passes over loaders, and their batches
     drawing         datasets that draw random numbers themselves

@@ -47,6 +47,7 @@ def _of_mode(
     observation: Observation, script: Path, loaded: Collection[str], concerns: Concerns, pipes: tuple[int, ...]
 ) -> Iterator[Part]:
     from autoaccel.measure.observing.decisions import Decisions
+    from autoaccel.measure.observing.evaluating import Evaluating
     from autoaccel.measure.observing.files import Files
     from autoaccel.measure.observing.loaders import Loaders
     from autoaccel.measure.observing.marking import Marking
@@ -62,7 +63,7 @@ def _of_mode(
     yield Memory()
     yield Files(script, loaded, concerns)
     yield Decisions()
-    yield Marking() if observation.request.marked else Training()
+    yield Marking() if observation.request.marked else Evaluating() if observation.request.batches else Training()
     if mode != "profile":
         yield Loaders(hashed=mode == "record")
     if mode == "record":

@@ -34,6 +34,8 @@ class Request:
     """Every pass over a loader ends after so many batches."""
     mode: str = "record"
     """`record` writes down everything; `turns` only times, and runs when it is told to; `profile` says what binds."""
+    batches: bool = False
+    """Whether a step is what is done with one batch: for scripts that train nothing."""
     marked: bool = False
     """Whether the texts say where a step is over, and not optimizers; see `marking`."""
     rehearse: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from autoaccel.measure.benching.procedure import bench
 from autoaccel.measure.benching.report import Report
 from autoaccel.measure.benching.task import BenchError, Task
 from autoaccel.measure.changes import Changes
-from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, Failure, Pass, Record
 from autoaccel.measure.observing.request import Request
 from tests.measure.benching.scripts import Played, steady
 
@@ -104,6 +104,15 @@ def test_all_are_left_behind_in_order(found: Changes) -> None:
     stage = Stage()
     stage.bench(found)
     assert sorted(stage.left) == ["again", "original", "rewritten"]
+
+
+def test_a_script_that_only_evaluates_is_measured_by_its_batches(found: Changes) -> None:
+    passed = Pass(loader=0, length=10, batches=("a", "b", "c", "d"), complete=True, workers=0)
+    stage = Stage(first=Record("finished", passes=(passed,), files=(str(SCRIPT),)))
+    report = stage.bench(found)
+    assert [(each.mode, each.batches) for each in stage.asked] == [("record", False), *[("record", True)] * 3]
+    assert report.diagnosis is None
+    assert "nothing is trained: a step is what the script does with one batch" in report.notes
 
 
 def test_nothing_to_rewrite() -> None:

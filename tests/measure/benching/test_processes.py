@@ -85,7 +85,7 @@ def test_figures_are_there(report: Any) -> None:
         assert each["samples_per_second"]["median"] > 0
         assert each["host_memory"] > 10**7
     assert report["columns"][2]["changes"] > 0
-    assert {each["topic"] for each in report["columns"][2]["decisions"]} >= {"prefetch"}
+    assert {each["topic"] for each in report["columns"][2]["decisions"]} >= {"prefetch TensorDataset[64]"}
     assert report["machine"]["torch"]
 
 

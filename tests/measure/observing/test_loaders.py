@@ -126,3 +126,9 @@ def test_folders_of_workers_are_not_left_behind(observe: Observe) -> None:
     worker, own = map(Path, record.printed)
     assert worker == own
     assert not worker.exists()
+
+
+def test_batches_may_be_the_steps(observe: Observe) -> None:
+    text = LOADERS + "for _ in range(2):\n    for batch in DataLoader(Numbers(), batch_size=4):\n        pass\n"
+    assert observe(text).steps == 0
+    assert observe(text, batches=True).steps == 5  # the last one is over when the script is
