@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-ROOMS = ("autoaccel/runtime", "autoaccel/measure/observing")
+ROOMS = ("autoaccel/runtime", "autoaccel/runtime/resident", "autoaccel/measure/observing")
 # `sys.monitoring` is used where there is one.
 NEWER = {"autoaccel/measure/observing/lines.py": "sys.monitoring"}
 

@@ -10,9 +10,10 @@ import pytest
 
 from autoaccel import measure, script
 from autoaccel.measure import benching, observing, verifying
+from autoaccel.runtime import resident
 
 
-@pytest.mark.parametrize("room", [script, measure, observing, verifying, benching])
+@pytest.mark.parametrize("room", [script, measure, observing, verifying, benching, resident])
 def test_the_map_names_every_module(room: ModuleType) -> None:
     folder = Path(room.__file__ or "").parent
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}

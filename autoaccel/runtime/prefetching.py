@@ -28,7 +28,7 @@ from typing import Any, Final
 import torch
 from torch.utils import data
 
-from . import devices
+from . import devices, resident
 from .batches import Move, rebuild
 from .environment import Decision, disabled, note, whole_number
 from .iterators import at_hand, is_torchs
@@ -49,12 +49,13 @@ def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> 
 
     The result has the loader's length and attributes. The loop keeps its own `.to(device)`, which finds the work done.
     """
-    decision = lookahead(loader, devices.resolve(device))
+    home = devices.resolve(device)
+    decision = lookahead(loader, home)
     note(f"prefetch {named(loader)}", decision)
     ahead = decision.value
-    if ahead or managed(loader) or keeps_chosen(loader):
-        place = devices.resolve(device) if ahead else None
-        return Prefetched(loader, place, move if isinstance(move, str) else tuple(move), ahead)
+    named_parts = move if isinstance(move, str) else tuple(move)
+    if ahead or managed(loader) or keeps_chosen(loader) or resident.fits(loader, home, named_parts):
+        return Prefetched(loader, home if ahead else None, named_parts, ahead, home)
     return loader
 
 
@@ -100,18 +101,26 @@ def unsafe(loader: Any) -> str:
 class Prefetched:
     """A loader as the loop sees it: iteration looks ahead, everything else is the loader's own."""
 
-    __slots__ = ("_ahead", "_device", "_loader", "_move")
+    __slots__ = ("_ahead", "_device", "_home", "_loader", "_move")
     _loader: Any
 
-    def __init__(self, loader: Any, device: torch.device | None, move: Move, ahead: int) -> None:
-        for name, value in (("_loader", loader), ("_device", device), ("_move", move), ("_ahead", ahead)):
+    def __init__(
+        self, loader: Any, device: torch.device | None, move: Move, ahead: int, home: torch.device | None = None
+    ) -> None:
+        """device: where copies go by a lane, None without; home: where the loop moves its batches, the same if None."""
+        home = home or device or torch.device("cpu")
+        given = {"_loader": loader, "_device": device, "_move": move, "_ahead": ahead, "_home": home}
+        for name, value in given.items():
             object.__setattr__(self, name, value)
 
     def __iter__(self) -> Iterator[Any]:
-        batches = begin_epoch(self._loader)
-        if self._device is None:
-            return batches
-        return Epoch(batches, lane(self._device), self._move, self._ahead)
+        ahead = self._ahead
+        batches = resident.begin(self._loader, self._home, self._move)
+        if batches is None:
+            batches = begin_epoch(self._loader)
+        else:
+            ahead = 0  # there is nothing to wait for, and random crops would be drawn before the loop's own numbers
+        return batches if self._device is None else Epoch(batches, lane(self._device), self._move, ahead)
 
     def __len__(self) -> int:
         return len(self._loader)

@@ -353,7 +353,8 @@ def _loaders() -> dict[str, tuple[Callable[[], Any], str]]:
 
 
 @pytest.mark.parametrize("case", _loaders())
-def test_hands_back_what_it_cannot_look_ahead_on(cuda_lane: Any, case: str) -> None:
+def test_hands_back_what_it_cannot_look_ahead_on(cuda_lane: Any, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOACCEL_DISABLE", "resident")
     make, reason = _loaders()[case]
     loader = make()
     assert accel.prefetch(loader, "cuda") is loader

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch.utils.data import _utils
 
+from autoaccel.runtime.resident.fetching import Batches
+
 Fetch = Callable[[Any, Any], Any]
 
 
@@ -23,6 +25,7 @@ def install() -> None:
     for kind in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         fetcher = getattr(_utils.fetch, kind)
         fetcher.fetch = _watched(fetcher.fetch)
+    setattr(Batches, "fetch", _watched(Batches.fetch))  # noqa: B010 - mypy does not let methods be assigned
 
 
 def drawn(batches: object) -> tuple[str, ...]:

@@ -210,10 +210,10 @@ def install() -> None:
 
 
 def moved_at_least(loader: Any, device: devices.Device = None, move: Move = "all") -> Any:
-    """`accel.prefetch`, which would hand back a loader without workers as it is."""
+    """`accel.prefetch`, which would not move the batches of a loader without workers."""
     watched, place = prefetching.prefetch(loader, device, move), devices.resolve(device)
     is_torchs = isinstance(loader, data.DataLoader) and type(loader).__iter__ is data.DataLoader.__iter__
-    if watched is not loader or place.type != "cpu" or not is_torchs:
+    if getattr(watched, "_device", None) is not None or place.type != "cpu" or not is_torchs:
         return watched
     return prefetching.Prefetched(loader, place, move if isinstance(move, str) else tuple(move), 0)
 

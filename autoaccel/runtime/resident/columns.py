@@ -1,0 +1,164 @@
+"""Where the values of one part of a sample come from: tensors, arrays and lists, read anew for every batch.
+
+A column holds the script's own object, never a copy of it: what the script changes between two batches is in the
+second. (Copies on a device are `placing`'s, and the stacked tensors of a list are checked entry by entry.)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, TypeAlias
+
+import torch
+
+from ..streams import plain
+from .rows import Rows, Unfit, picked, whole_numbers
+
+View: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+
+MOST_STACKED: Final = 2**28  # bytes that the copy of a list of tensors may take on the host
+
+
+class Column(Protocol):
+    """Looks up one part of a sample for a whole batch."""
+
+    def host(self, rows: Rows) -> torch.Tensor:
+        """The values of a batch in memory of their own, on the host; the first dimension is the batch's."""
+        ...
+
+    def kept(self) -> torch.Tensor | None:
+        """The tensor that a device could keep in the place of this column; None where changes would go unnoticed."""
+        ...
+
+
+class Tensors:
+    """A tensor, indexed along its first dimension, or an array of numpy, through a tensor on the same memory.
+
+    views: how to look at the tensor, as other tensors on its memory, before it is indexed.
+    """
+
+    __slots__ = ("source", "views")
+
+    def __init__(self, source: Any, views: Sequence[View] = ()) -> None:
+        self.source = source
+        self.views = tuple(views)
+
+    def host(self, rows: Rows) -> torch.Tensor:
+        return self.seen().index_select(0, rows.tensor)
+
+    def seen(self) -> torch.Tensor:
+        """The tensor that is indexed, on the script's memory."""
+        tensor = self.source if isinstance(self.source, torch.Tensor) else torch.from_numpy(self.source)
+        for view in self.views:
+            tensor = view(tensor)
+        return tensor
+
+    def kept(self) -> torch.Tensor | None:
+        # memory that came from elsewhere (numpy, a file) can be changed by others: no version would tell
+        is_torchs = isinstance(self.source, torch.Tensor) and self.source.untyped_storage().resizable()
+        return self.source if is_torchs else None
+
+
+class Numbers:
+    """A list of Python's numbers, all of one type in every batch."""
+
+    __slots__ = ("numbers",)
+
+    def __init__(self, numbers: Sequence[Any]) -> None:
+        self.numbers = numbers
+
+    def host(self, rows: Rows) -> torch.Tensor:
+        values = picked(self.numbers, rows.listed())
+        kinds = set(map(type, values))
+        if kinds == {int}:
+            return whole_numbers(values).clone()  # memory that torch allocated
+        if kinds == {float}:
+            return torch.tensor(values, dtype=torch.float64)
+        raise Unfit
+
+    def kept(self) -> torch.Tensor | None:
+        return None
+
+
+class Indices:
+    """The indices themselves."""
+
+    def host(self, rows: Rows) -> torch.Tensor:
+        return rows.tensor.clone()
+
+    def kept(self) -> torch.Tensor | None:
+        return None
+
+
+class Constant:
+    """The same number in every sample."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def host(self, rows: Rows) -> torch.Tensor:
+        dtype = torch.int64 if isinstance(self.number, int) else torch.float64
+        return torch.full((len(rows),), self.number, dtype=dtype)
+
+    def kept(self) -> torch.Tensor | None:
+        return None
+
+
+class Listed:
+    """A list of tensors of one shape, or of tuples that have one (or a number) at some place, stacked beforehand.
+
+    Each entry is compared with what it was when it is asked for: a tensor by its version, a tuple cannot change.
+    """
+
+    __slots__ = ("_known", "_place", "_stacked", "_tensors", "_versions", "entries")
+
+    def __init__(self, entries: Sequence[Any], place: int | None) -> None:
+        self.entries = entries
+        self._known = list(entries)
+        self._place = place
+        parts = self._known if place is None else [entry[place] for entry in self._known]
+        self._tensors: list[torch.Tensor] = []
+        if set(map(type, parts)) in ({int}, {float}):
+            self._stacked = torch.tensor(parts, dtype=torch.int64 if type(parts[0]) is int else torch.float64)
+            return
+        if not all(map(plain, parts)) or parts[0].nbytes * len(parts) > MOST_STACKED:
+            raise Unfit
+        self._tensors = parts
+        self._versions = [tensor._version for tensor in parts]  # noqa: SLF001
+        self._stacked = torch.stack(parts)
+
+    def host(self, rows: Rows) -> torch.Tensor:
+        entries, known, tensors = self.entries, self._known, self._tensors
+        for index in rows.listed():
+            if entries[index] is not known[index] or (
+                tensors and tensors[index]._version != self._versions[index]  # noqa: SLF001
+            ):
+                raise Unfit
+        return self._stacked.index_select(0, rows.tensor)
+
+    def kept(self) -> torch.Tensor | None:
+        return None
+
+
+def column(source: Any) -> Column | None:
+    """The column over an attribute of a dataset; None for what is not understood."""
+    if isinstance(source, torch.Tensor):
+        return Tensors(source) if plain(source) and source.dim() and not source.is_inference() else None
+    if type(source) in (list, tuple):
+        return Numbers(source) if source and set(map(type, source)) in ({int}, {float}) else None
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and type(source) is numpy.ndarray and _numeric(source):
+        return Tensors(source)
+    return None
+
+
+def _numeric(array: Any) -> bool:
+    """Whether a tensor can be laid on an array's memory, without a warning and for good."""
+    right = array.dtype.kind in "biuf" and array.dtype.isnative and array.ndim and array.flags.writeable
+    try:
+        return bool(right) and torch.from_numpy(array) is not None
+    except (TypeError, ValueError):  # a dtype or strides that torch has not
+        return False

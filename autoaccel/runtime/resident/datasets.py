@@ -1,0 +1,76 @@
+"""Which datasets are understood: those whose samples are elements of tensors, arrays and lists, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils import data
+
+from . import values, vision, written
+from .columns import column
+from .rows import Rows
+from .samples import Named, Part, Route, Sample, Several
+from .watching import NotUnderstood, Watched, is_librarys
+
+
+def understand(dataset: Any, watched: Watched) -> Sample:
+    """What the dataset's samples are made of. NotUnderstood says why a dataset is left to torch."""
+    kind = type(dataset)
+    if isinstance(dataset, data.IterableDataset):
+        raise NotUnderstood("an IterableDataset has no indices")
+    if isinstance(dataset, data.Subset):
+        return _of_subset(dataset, watched)
+    if _whole_batches(dataset):
+        raise NotUnderstood(f"{kind.__name__} has a __getitems__ of its own")
+    if isinstance(dataset, data.TensorDataset) and _is_torchs(dataset, "TensorDataset"):
+        tensors = watched.attribute(dataset, "tensors")
+        if type(tensors) not in (list, tuple):
+            raise NotUnderstood("TensorDataset.tensors is not a tuple")
+        return Several([_part(tensor, kind.__name__) for tensor in watched.contents(tensors)])
+    if kind in (list, tuple):
+        return _of_list(dataset)
+    return vision.understand(dataset, watched) or written.understand(dataset, watched)
+
+
+def _is_torchs(dataset: Any, name: str) -> bool:
+    return is_librarys(type(dataset).__getitem__, "torch", f"{name}.__getitem__")
+
+
+def _whole_batches(dataset: Any) -> bool:
+    return getattr(dataset, "__getitems__", None) is not None
+
+
+def _part(source: Any, name: str) -> Part:
+    found = column(source)
+    if found is None:
+        raise NotUnderstood(f"a part of {name} is not plain numbers in memory")
+    return Part(found)
+
+
+def _of_subset(dataset: Any, watched: Watched) -> Sample:
+    whole = getattr(type(dataset), "__getitems__", None)  # torch's fetcher asks for these
+    if not _is_torchs(dataset, "Subset") or not (whole is None or is_librarys(whole, "torch", "Subset.__getitems__")):
+        raise NotUnderstood(f"{type(dataset).__name__} is not torch's own Subset")
+    indices = watched.attribute(dataset, "indices")
+    inner = understand(watched.attribute(dataset, "dataset"), watched)
+    return _routed(inner, lambda rows: rows.through(indices))
+
+
+def _routed(sample: Sample, route: Route) -> Sample:
+    """The same sample at other indices."""
+    if isinstance(sample, Part):
+        then = sample.route
+
+        def both(rows: Rows) -> Rows:
+            return route(rows) if then is None else then(route(rows))
+
+        return Part(sample.column, both, sample.steps, sample.scalar)
+    if isinstance(sample, Several):
+        return Several([_routed(item, route) for item in sample.items])
+    return Named({key: _routed(item, route) for key, item in sample.items.items()})
+
+
+def _of_list(several: Any) -> Sample:
+    """A list of tensors, or of tuples of tensors and numbers."""
+    found = values.entries(several)
+    return Several([values.part(row) for row in found]) if isinstance(found, tuple) else values.part(found)

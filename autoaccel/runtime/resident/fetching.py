@@ -1,0 +1,122 @@
+"""The fetcher of a loader's iterator: torch's own, but for batches that can be looked up whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch.utils.data._utils.fetch import _MapDatasetFetcher
+
+from .pixels import Pipeline
+from .placing import Placing
+from .proving import Streams, difference
+from .rows import Rows, Unfit, rows
+from .samples import Part, Sample, settle, together
+from .watching import Watched
+
+# What looking up can meet in a dataset that is no longer what it was, or in indices outside it.
+_FAILURES: Final = (Unfit, RuntimeError, IndexError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
+
+
+class Plan:
+    """How one loader's batches are looked up, for as long as what was read from the dataset is still so."""
+
+    def __init__(self, sample: Sample, watched: Watched, placing: Placing) -> None:
+        self.sample = sample
+        self.placing = placing
+        self.proven = False
+        self._watched = watched
+        self._dtype = torch.get_default_dtype()
+        self.draws = any(_draws(part) for part in parts(sample))
+
+    def current(self) -> bool:
+        return self._watched.same() and torch.get_default_dtype() is self._dtype
+
+    def batch(self, indices: Any) -> Any:
+        return together(self.sample, rows(indices), self._look)
+
+    def _look(self, part: Part, at: Rows, path: tuple[Any, ...]) -> torch.Tensor:
+        found = self.placing.look(part, at, path)
+        if found.requires_grad:  # asked for since it was read
+            raise Unfit
+        return found
+
+
+def parts(sample: Sample) -> list[Part]:
+    """All parts of a sample."""
+    found: list[Part] = []
+
+    def add(part: Part, *_: Any) -> Any:
+        found.append(part)
+
+    together(sample, Rows(torch.zeros(0, dtype=torch.int64)), add)
+    return found
+
+
+def _draws(part: Part) -> bool:
+    return any(isinstance(step, Pipeline) and step.kinds for step in part.steps)
+
+
+class Batches(_MapDatasetFetcher):
+    """Looks batches up by a plan; what a plan cannot do now is done by torch, sample by sample.
+
+    plan: asked before each batch; None is torch's way.
+    give_up: told once why torch's way is taken for good.
+    """
+
+    def __init__(self, plain: Any, plan: Callable[[], Plan | None], give_up: Callable[[str], None]) -> None:
+        super().__init__(plain.dataset, plain.auto_collation, plain.collate_fn, plain.drop_last)
+        self._plain = plain
+        self._plan = plan
+        self._give_up = give_up
+
+    def fetch(self, possibly_batched_index: Any) -> Any:
+        plan = None if _intercepted() else self._plan()
+        if plan is None:
+            return self._plain.fetch(possibly_batched_index)
+        if not plan.proven:
+            return self._prove(plan, possibly_batched_index)
+        before = torch.get_rng_state() if plan.draws else None
+        try:
+            return plan.batch(possibly_batched_index)
+        except _FAILURES as failure:
+            if before is not None:
+                torch.set_rng_state(before)
+            batch = self._plain.fetch(possibly_batched_index)  # maybe it fails too, in the script's own way
+            self._give_up(f"a batch could not be looked up: {_phrase(failure)}")
+            return batch
+
+    def _prove(self, plan: Plan, indices: Any) -> Any:
+        """The first batch, both ways; the streams of random numbers go on as torch's way leaves them."""
+        before = Streams()
+        want = self._plain.fetch(indices)
+        after = Streams()
+        before.restore()
+        try:
+            settle(plan.sample, want)
+            got = plan.batch(indices)
+            differs = difference(want, got)
+            if not differs and not Streams().same(after):
+                differs = "other random numbers"
+        except _FAILURES as failure:
+            differs = _phrase(failure)
+        finally:
+            after.restore()
+        if differs:
+            self._give_up(f"the first batch, looked up whole, had {differs}")
+            return want
+        plan.proven = True
+        return got
+
+
+def _phrase(failure: BaseException) -> str:
+    return str(failure).partition("\n")[0] or type(failure).__name__
+
+
+def _intercepted() -> bool:
+    """Whether something stands between the program and torch's operations, which may want to see each of them."""
+    try:
+        return bool(torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack())  # noqa: SLF001
+    except AttributeError:  # a torch that names these otherwise
+        return True

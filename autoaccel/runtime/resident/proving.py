@@ -1,0 +1,74 @@
+"""Whether a batch that was looked up whole is the one that torch put together, down to the bit, draws included."""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any
+
+import torch
+
+
+class Streams:
+    """The states of the generators that a dataset could draw from, to be compared and put back."""
+
+    __slots__ = ("_numpy", "_python", "_torch")
+
+    def __init__(self) -> None:
+        self._torch = torch.get_rng_state()
+        self._python = random.getstate()
+        numpy = sys.modules.get("numpy")
+        self._numpy: Any = numpy.random.get_state() if numpy is not None and hasattr(numpy, "random") else None
+
+    def restore(self) -> None:
+        torch.set_rng_state(self._torch)
+        random.setstate(self._python)
+        if self._numpy is not None:
+            sys.modules["numpy"].random.set_state(self._numpy)
+
+    def same(self, other: Streams) -> bool:
+        return (
+            torch.equal(self._torch, other._torch)
+            and self._python == other._python
+            and _numpys(self._numpy) == _numpys(other._numpy)
+        )
+
+
+def _numpys(state: Any) -> Any:
+    return None if state is None else (state[0], state[1].tobytes(), *state[2:])
+
+
+def difference(want: Any, got: Any) -> str:
+    """What differs between two batches, in types, containers, dtypes, shapes, strides or a single bit; or nothing.
+
+    Tensors on a device are compared without their strides' host side meaning: values, dtype and shape count there.
+    """
+    if type(want) is not type(got):
+        return f"a {type(got).__name__} instead of a {type(want).__name__}"
+    if isinstance(want, torch.Tensor):
+        return _between_tensors(want, got)
+    if isinstance(want, dict):
+        if list(want) != list(got):
+            return "other keys"
+        return next((found for key in want if (found := difference(want[key], got[key]))), "")
+    if isinstance(want, (list, tuple)):
+        if len(want) != len(got):
+            return "another number of parts"
+        return next((found for one, other in zip(want, got, strict=True) if (found := difference(one, other))), "")
+    return "" if want == got else "other values"
+
+
+def _between_tensors(want: torch.Tensor, got: torch.Tensor) -> str:
+    for name in ("dtype", "shape", "requires_grad", "layout"):
+        if getattr(want, name) != getattr(got, name):
+            return f"{name} {getattr(got, name)} instead of {getattr(want, name)}"
+    if want.stride() != got.stride() or want.storage_offset() != got.storage_offset():
+        return f"strides {got.stride()} instead of {want.stride()}"
+    if got.device.type == "cpu" and want.untyped_storage().nbytes() != got.untyped_storage().nbytes():
+        return "memory of another size"
+    return "" if torch.equal(_bits(want), _bits(got.cpu())) else "other values"
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.contiguous().reshape(-1)
+    return flat if flat.dtype == torch.bool else flat.view(torch.uint8)
