@@ -1,8 +1,9 @@
 """Run forwards and losses in mixed precision, and scale gradients where that means float16.
 
 Matrix products and convolutions run several times faster in bfloat16 or float16 on hardware with units for them, and
-activations take half the memory. Parameters, gradients and the optimizer stay in float32. Which precision, if any, is
-decided when the script runs; the scaler acts for float16 only.
+activations take half the memory. Parameters, gradients and the optimizer stay in float32. Which precision the hardware
+suggests is found out when the script runs, and bfloat16 stays only where steps are measured to be faster with it; the
+scaler acts for float16 only.
 
 A training step is converted whole or not at all: every forward, loss, backward, clip and optimizer step that belong
 together. Binary cross-entropy of probabilities is computed in float32, outside the region.

@@ -2,7 +2,8 @@
 
 Without workers the training step waits while the main process reads and decodes every sample; with them the next
 batches are made meanwhile. From pinned memory the copy to the device runs at full speed and beside the computation.
-How many workers pay, and whether there is a device to pin for, is decided when the script runs.
+Whether there is a device to pin for is decided when the script runs, and so is how many workers pay, if any: from what
+its first batches and steps take.
 
 What the script sets itself stays. Workers persist where later epochs use them again and see the same dataset, but
 never where the script chose their number. The order of samples is kept (by persistent workers in the first epoch only);
