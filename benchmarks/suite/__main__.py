@@ -49,6 +49,7 @@ class Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic 
 @click.option("--shard", "part", type=Shard(), default="1/1", metavar="1/3", help="A part of the scripts.")
 @click.option("--seconds", default=_SECONDS, show_default=True, help="What the run may take.")
 @click.option("--replicates", default=2, show_default=True, help="Processes of each rewritten column, at least.")
+@click.option("--fresh", is_flag=True, help="Start every run as a program of its own: slower than to fork it.")
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Keep generated files there.")
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Keep compiled code there.")
 @click.option("--output", type=click.Path(path_type=Path, file_okay=False), default=RESULTS, help="For the results.")
@@ -62,6 +63,7 @@ def main(
     part: tuple[int, int],
     seconds: float,
     replicates: int,
+    fresh: bool,
     data: Path | None,
     cache: Path | None,
     output: Path,
@@ -72,7 +74,8 @@ def main(
     if merged:
         runs = [Run.from_json(path.read_text(encoding="utf-8")) for path in merged]
         try:
-            write(joined(runs, order), output)
+            whole = joined(runs, order)
+            write(whole, output, _name(whole.device, (1, 1)))
         except ValueError as error:
             raise click.ClickException(str(error)) from error
         return
@@ -97,20 +100,29 @@ def main(
             measuring.FULL if device == "cuda" else measuring.SMALL,
             seconds - (time.monotonic() - begun),
             replicates,
+            forks=not fresh,
         )
-        found = running.run(wanted, environment, _say)
-    facts = {"commit": _commit(), "date": time.strftime("%Y-%m-%d")}
-    machine = {**found.machine, **{name: value for name, value in facts.items() if value}}
-    used = time.monotonic() - begun
-    found = dataclasses.replace(found, machine=machine, planned_seconds=seconds, used_seconds=used)
-    number, count = part
-    write(found, output, suffix=f"_{number}of{count}" if count > 1 else "")
+
+        def named(run: Run) -> Run:
+            facts = {**run.machine, "commit": commit, "date": time.strftime("%Y-%m-%d")}
+            machine = {name: value for name, value in facts.items() if value}
+            return dataclasses.replace(
+                run, machine=machine, planned_seconds=seconds, used_seconds=time.monotonic() - begun
+            )
+
+        def keep(run: Run) -> None:
+            (output / f"{name}.json").write_text(named(run).to_json(), encoding="utf-8")
+
+        commit = _commit()
+        name = _name(device, part)
+        output.mkdir(parents=True, exist_ok=True)
+        found = named(running.run(wanted, environment, _say, keep))
+    write(found, output, name)
 
 
-def write(run: Run, output: Path, suffix: str = "") -> None:
+def write(run: Run, output: Path, name: str) -> None:
     """All three files, and the short table."""
     output.mkdir(parents=True, exist_ok=True)
-    name = f"suite_{run.device}{suffix}"
     (output / f"{name}.json").write_text(run.to_json(), encoding="utf-8")
     (output / f"{name}.svg").write_text(drawing.draw(run), encoding="utf-8")
     (output / f"{name}.md").write_text(reporting.page(run, picture=f"{name}.svg"), encoding="utf-8")
@@ -149,6 +161,11 @@ def _folder(given: Path | None, own: Path) -> Iterator[Path]:
     finally:
         if given is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _name(device: str, part: tuple[int, int]) -> str:
+    number, count = part
+    return f"suite_{device}" + (f"_{number}of{count}" if count > 1 else "")
 
 
 def _names(text: str) -> list[str]:

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,6 +53,7 @@ class Server:
     def __init__(self, environment: Mapping[str, str]) -> None:
         """`environment` is that of all its runs."""
         self._environment = environment
+        self._asking = threading.Lock()
         self.ready = 0.0
         """Seconds from its start to the end of the import of torch: what every script begins with."""
 
@@ -96,13 +98,15 @@ class Server:
         return Forked(self, request, python=python, environment=environment, folder=folder)
 
     def fork(self, message: Mapping[str, object], pipes: list[int]) -> int:
-        socket.send_fds(self._socket, [json.dumps(message).encode()], pipes)
-        return self._answer() or 0
+        with self._asking:
+            socket.send_fds(self._socket, [json.dumps(message).encode()], pipes)
+            return self._answer() or 0
 
     def status(self, process: int, *, options: int = os.WNOHANG) -> int | None:
         """The exit status of a fork, None while it lives."""
-        self._socket.send(json.dumps({"status": process, "options": options}).encode())
-        return self._answer()
+        with self._asking:
+            self._socket.send(json.dumps({"status": process, "options": options}).encode())
+            return self._answer()
 
     def _answer(self) -> int | None:
         data = self._socket.recv(_MOST)
@@ -174,6 +178,8 @@ def serve(channel: socket.socket) -> None:
     age = age_before(now)
     import importlib
 
+    # Asks the driver's library and not the driver: what was initialised before a fork is of no use after it.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     for name in _EVERYWHERE:
         importlib.import_module(name)
     channel.send(json.dumps({"ready": age + time.monotonic() - now}).encode())

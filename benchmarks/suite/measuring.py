@@ -11,6 +11,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -18,10 +19,9 @@ from typing import Protocol
 from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
 from autoaccel.measure.observing.turns import Turn
 from benchmarks.suite.candidates import ENDLESS, Candidate
-from benchmarks.suite.catalogue import AGAIN, DEFAULT, EXACT, ORIGINAL
+from benchmarks.suite.catalogue import AGAIN, DEFAULT, EXACT, ORIGINAL, WRITTEN
 
 Clock = Callable[[], float]
-Tell = Callable[[str], None]
 
 
 class Contender(Protocol):
@@ -50,10 +50,15 @@ class Pace:
     """Rounds, whatever the time."""
     repetitions: int = 4
     """Of runs that are timed whole."""
+    together: bool = False
+    """Whether columns that are files of their own start at the same time: what they compile takes long."""
 
 
 SMALL = Pace()
-FULL = Pace(block=0.4, warm=1.0, settling=60.0, rounds=6)
+FULL = Pace(block=0.4, warm=1.0, settling=60.0, rounds=6, together=True)
+
+LATE = "late"
+"""The kind of failure of what was not started any more."""
 
 
 @dataclass(slots=True)
@@ -87,6 +92,11 @@ class Series:
         return self.candidate.column
 
     @property
+    def steps(self) -> int:
+        """Made so far."""
+        return 1 + len(self.times) if self.first else 0
+
+    @property
     def over(self) -> bool:
         return self.finished or self.failure is not None
 
@@ -107,35 +117,41 @@ def side_by_side(
     *,
     pace: Pace,
     seconds: float,
-    tell: Tell,
+    latest: float = math.inf,
     clock: Clock = time.monotonic,
 ) -> list[Series]:
-    """One process of each candidate, the original first; all is over after about `seconds`, or when the original is."""
+    """One process of each candidate, the original first; all is over after about `seconds`, or when the original is.
+
+    After `latest`, by the clock, nothing but the original is started.
+    """
     until = clock() + seconds
     with ExitStack() as stack:
         running = [(Series(each), stack.enter_context(open_(each))) for each in candidates]
+        if pace.together:
+            _start_together([each for each in running if each[0].column in WRITTEN])
+        original = running[0][0]
         for series, contender in running:
-            tell(f"{series.column}: start")
-            _started(series, contender)
+            if series is not original and clock() > latest:
+                series.failure = series.failure or Failure(LATE, "no time was left")
+                continue
+            if not series.steps:
+                _start(series, contender)
             _warm_up(series, contender, pace)
-            if series is running[0][0] and series.over:
+            if original.over:
                 break
         for number in range(pace.rounds):
-            original = running[0][0]
             if original.over or (number >= pace.fewest and clock() > until):
                 break
-            tell(f"round {number + 1}")
             _round(running, number)
         for series, contender in running:
             _end(series, contender)
     return [series for series, _ in running]
 
 
-def whole_runs(candidates: Sequence[Candidate], open_: Open, *, pace: Pace, tell: Tell) -> list[Series]:
+def whole_runs(candidates: Sequence[Candidate], open_: Open, *, pace: Pace) -> list[Series]:
     """Runs from their start to their end, one after the other: a block is a run."""
     found = [Series(each) for each in candidates]
     for number in range(pace.repetitions):
-        tell(f"run {number + 1}")
         for place in range(len(found)):
             series = found[(place + number) % len(found)]
             if series.failure is None:
@@ -146,7 +162,7 @@ def whole_runs(candidates: Sequence[Candidate], open_: Open, *, pace: Pace, tell
 def _whole_run(series: Series, open_: Open, *, first: bool) -> None:
     run = Series(series.candidate)
     with open_(series.candidate) as contender:
-        _started(run, contender)
+        _start(run, contender)
         rest = 0.0
         if not run.over:
             turn = contender.run(ENDLESS)
@@ -163,7 +179,13 @@ def _whole_run(series: Series, open_: Open, *, first: bool) -> None:
     series.device_memory = max(series.device_memory, run.device_memory)
 
 
-def _started(series: Series, contender: Contender) -> None:
+def _start_together(running: Sequence[tuple[Series, Contender]]) -> None:
+    if running:
+        with ThreadPoolExecutor(len(running)) as threads:
+            list(threads.map(lambda each: _start(*each), running))
+
+
+def _start(series: Series, contender: Contender) -> None:
     turn = contender.start()
     series.first = turn.seconds
     series.add(turn)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import statistics
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from autoaccel.measure import launching
 from autoaccel.measure.benching import machine
 from autoaccel.measure.benching.contenders import Observed
 from autoaccel.measure.benching.report import Interval
@@ -23,10 +24,11 @@ from benchmarks.suite.results import FAILED, MEASURED, SKIPPED, Column, Gate, Re
 from benchmarks.suite.schedule import Unit
 
 _TIMEOUT = 240.0  # s without a step: compiling takes long
-_MOST_PROCESSES = 5
 _REMEMBERED = 2000  # losses of a column that are kept
 
 Say = Callable[[str], None]
+Keep = Callable[[Run], None]
+"""Gets what is known so far, after every script."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,21 +42,26 @@ class Wanted:
     seconds: float
     replicates: int = 2
     """Processes of each column that something is promised of, at least."""
+    most: int = 5
+    """Processes, where there is time and the gain is in doubt."""
+    forks: bool = True
+    """Whether runs are forked from a process that has torch, or start as any program does."""
 
 
-def run(wanted: Wanted, environment: Mapping[str, str], say: Say) -> Run:
+def run(wanted: Wanted, environment: Mapping[str, str], say: Say, keep: Keep | None = None) -> Run:
     """Measure. Whatever fails is in the result as failed."""
-    return _Suite(wanted, environment, say).run()
+    return _Suite(wanted, environment, say, keep).run()
 
 
 class _Suite:
-    def __init__(self, wanted: Wanted, environment: Mapping[str, str], say: Say) -> None:
-        self.wanted, self.environment, self.say = wanted, environment, say
+    def __init__(self, wanted: Wanted, environment: Mapping[str, str], say: Say, keep: Keep | None) -> None:
+        self.wanted, self.environment, self.say, self.keep = wanted, environment, say, keep
         self.began = time.monotonic()
         self.scripts = {each.id: each for each in wanted.scripts}
         self.found: dict[str, list[list[Series]]] = {each.id: [] for each in wanted.scripts}
         self.problems: dict[str, str] = {}
         self.spent: dict[str, list[float]] = {each.id: [] for each in wanted.scripts}
+        """Seconds by column, process after process."""
         self.servers: list[Server] = []
         self.record: Record | None = None
 
@@ -62,14 +69,18 @@ class _Suite:
     def left(self) -> float:
         return self.wanted.seconds - (time.monotonic() - self.began)
 
+    @property
+    def start(self) -> float:
+        """Seconds that every process spends before it is forked."""
+        return statistics.median(server.ready for server in self.servers) if self.servers else 0.0
+
     def run(self) -> Run:
-        columns = {
-            each.id: each.columns(self.wanted.columns, self.wanted.setting.folder) for each in self.wanted.scripts
-        }
+        folder = self.wanted.setting.folder
+        columns = {each.id: each.columns(self.wanted.columns, folder) for each in self.wanted.scripts}
         units = schedule.planned(columns, PAIRED, self.wanted.replicates)
         with ExitStack() as stack:
-            for _ in range(self.wanted.replicates):
-                self.servers.append(stack.enter_context(Server(self.environment)))
+            if self.wanted.forks:
+                self.servers = [stack.enter_context(Server(self.environment)) for _ in range(self.wanted.replicates)]
             for server in self.servers:
                 server.wait()
             while units:
@@ -83,16 +94,23 @@ class _Suite:
         while True:
             ratios = {script: ratio for script in self.scripts if (ratio := self._ratio(script)) is not None}
             counts = {script: len(found) for script, found in self.found.items()}
-            needy = schedule.needy(ratios, counts, _MOST_PROCESSES)
-            affordable = [each for each in needy if self._expected(each) < self.left]
+            needy = schedule.needy(ratios, counts, self.wanted.most)
+            units = [
+                Unit(
+                    script,
+                    tuple(each for each in columns[script] if each in (ORIGINAL, AGAIN, DEFAULT)),
+                    counts[script],
+                )
+                for script in needy
+            ]
+            affordable = [unit for unit in units if self._expected(unit) < self.left]
             if not affordable:
                 return
-            script = affordable[0]
-            kept = tuple(each for each in columns[script] if each in (ORIGINAL, AGAIN, DEFAULT))
-            self._unit(Unit(script, kept, counts[script]), self._expected(script))
+            self._unit(affordable[0], self._expected(affordable[0]))
 
-    def _expected(self, script: str) -> float:
-        return self.spent[script][-1] if self.spent[script] else math.inf
+    def _expected(self, unit: Unit) -> float:
+        """Seconds, by what the last processes of the script took; none are known of the first."""
+        return self.spent[unit.script][-1] * len(unit.columns) if self.spent[unit.script] else 0.0
 
     def _ratio(self, script: str) -> Interval | None:
         pairs = self._pairs(script, DEFAULT)
@@ -100,42 +118,53 @@ class _Suite:
 
     def _unit(self, unit: Unit, seconds: float) -> None:
         script = self.scripts[unit.script]
-        began = time.monotonic()
         name = f"{script.id}, process {len(self.found[script.id]) + 1}"
-        late = self.spent[script.id] and self._expected(script.id) > max(self.left, seconds)
-        if script.id in self.problems or late:
-            self.say(f"{name}: left out")
+        if script.id not in self.problems and self._expected(unit) >= self.left:
+            if not self.found[script.id]:
+                self.problems[script.id] = "no time was left"
+            self.say(f"{name}: left out, no time is left")
             return
+        if script.id in self.problems:
+            return
+        began = time.monotonic()
         try:
-            ready = candidates(script, unit.columns, self.wanted.setting, seed=unit.seed)
+            found = self._measured(script, unit, seconds)
         except (ValueError, OSError) as error:
             self.problems[script.id] = str(error)
             self.say(f"{name}: {error}")
             return
+        self.found[script.id].append(found)
+        took = time.monotonic() - began
+        self.spent[script.id].append(took / len(unit.columns))
+        self.say(f"{name}: {self._line(found)}; {took:.0f} of {seconds:.0f} s")
+        if self.keep is not None:
+            self.keep(self._run())
+
+    def _measured(self, script: Script, unit: Unit, seconds: float) -> list[Series]:
+        """Raises `ValueError` for a script that does not keep to what the suite asks of it."""
+        ready = candidates(script, unit.columns, self.wanted.setting, seed=unit.seed)
         order = measuring.sequence([each.column for each in ready])
         ready.sort(key=lambda each: order.index(each.column))
-        opener = self._opener(self.servers[unit.seed % len(self.servers)])
-        if script.whole is None:
-            found = measuring.side_by_side(ready, opener, pace=self.wanted.pace, seconds=seconds, tell=_nothing)
-        else:
-            found = measuring.whole_runs(ready, opener, pace=self.wanted.pace, tell=_nothing)
-        self.found[script.id].append(found)
-        self.spent[script.id].append(time.monotonic() - began)
-        self.say(f"{name}: {self._line(found)}; {self.spent[script.id][-1]:.0f} of {seconds:.0f} s")
+        opener, pace = self._opener(unit.seed), self.wanted.pace
+        if script.whole is not None:
+            return measuring.whole_runs(ready, opener, pace=pace)
+        latest = self.began + self.wanted.seconds
+        return measuring.side_by_side(ready, opener, pace=pace, seconds=seconds, latest=latest)
 
-    def _opener(self, server: Server) -> measuring.Open:
-        folder = self.wanted.setting.data
+    def _opener(self, seed: int) -> measuring.Open:
+        start = self.servers[seed % len(self.servers)].start if self.servers else launching.start
 
         @contextmanager
         def opened(candidate: Candidate) -> Iterator[measuring.Contender]:
+            environment = candidate.environment if self.servers else {**self.environment, **candidate.environment}
             observed = Observed(
                 candidate.column,
                 candidate.request,
-                python="",
-                environment=candidate.environment,
-                folder=folder,
+                python=sys.executable,
+                environment=environment,
+                folder=self.wanted.setting.data,
                 timeout=_TIMEOUT,
-                start=server.start,
+                start=start,
             )
             with observed:
                 yield _Remembering(observed, self)
@@ -154,8 +183,7 @@ class _Suite:
     # -- afterwards
 
     def _run(self) -> Run:
-        start = statistics.median(server.ready for server in self.servers)
-        results = tuple(self._result(each, start) for each in self.wanted.scripts)
+        results = tuple(self._result(each, self.start) for each in self.wanted.scripts)
         name = next(
             (s.device_name for found in self.found.values() for each in found for s in each if s.device_name), ""
         )
@@ -166,7 +194,7 @@ class _Suite:
             results=results,
             planned_seconds=self.wanted.seconds,
             used_seconds=time.monotonic() - self.began,
-            start_seconds=start,
+            start_seconds=self.start,
         )
 
     def _result(self, script: Script, start: float) -> Result:
@@ -182,7 +210,7 @@ class _Suite:
             gates=tuple(self._gates(script, {each.name for each in columns if each.is_measured})),
             goals=script.goals,
             processes=len(found),
-            seconds=sum(self.spent[script.id]),
+            seconds=sum(by_column * len(each) for by_column, each in zip(self.spent[script.id], found, strict=True)),
         )
 
     def _of(self, script: str, column: str) -> list[Series]:
@@ -193,7 +221,7 @@ class _Suite:
 
     def _pairs(self, script: str, column: str) -> list[tuple[float, ...]]:
         """Ratios to the original, by pair of processes."""
-        start = 0.0 if self.scripts[script].whole is None else statistics.median(s.ready for s in self.servers)
+        start = 0.0 if self.scripts[script].whole is None else self.start
         pairs = []
         for found in self.found[script]:
             for series in found:
@@ -234,7 +262,9 @@ class _Suite:
         if failure is None:
             return Column(name, FAILED, problem or "the original failed")
         missing = failure.kind == "ModuleNotFoundError" and name in (FABRIC, ACCELERATE)
-        return Column(name, SKIPPED if missing else FAILED, f"{failure.kind}: {failure.message}".strip(": "))
+        if missing or failure.kind == measuring.LATE:
+            return Column(name, SKIPPED, failure.message)
+        return Column(name, FAILED, f"{failure.kind}: {failure.message}")
 
     def _samples(self, script: Script) -> float:
         """Of a step."""
@@ -286,10 +316,6 @@ def _until(series: Sequence[Series], steps: int, start: float, step: float, scri
         rest = each.times[: steps - 1]
         found.append(start + each.first + sum(rest) + (steps - 1 - len(rest)) * step)
     return Until(statistics.median(found), measured)
-
-
-def _nothing(_: str) -> None:
-    pass
 
 
 def data_folder(size: str) -> Path:

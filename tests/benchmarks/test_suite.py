@@ -125,9 +125,7 @@ PACE = Pace(block=0.2, warm=0.4, settling=6.0, rounds=4, fewest=3)
 def test_blocks_are_equally_long_whatever_the_speed() -> None:
     log: list[str] = []
     open_ = played(log, original=Played("original", 0.05, log), default=Played("default", 0.001, log))
-    original, default = measuring.side_by_side(
-        [candidate(ORIGINAL), candidate(DEFAULT)], open_, pace=PACE, seconds=100, tell=nothing
-    )
+    original, default = measuring.side_by_side([candidate(ORIGINAL), candidate(DEFAULT)], open_, pace=PACE, seconds=100)
     assert (original.block, default.block) == (4, 200)
     assert measuring.ratios(original, default) == pytest.approx((50.0,) * 4)
     assert default.samples / default.counted == 8
@@ -139,9 +137,7 @@ def test_blocks_are_equally_long_whatever_the_speed() -> None:
 def test_what_the_runtime_tries_does_not_count() -> None:
     log: list[str] = []
     open_ = played(log, original=Played("original", 0.05, log), default=Played("default", 0.05, log, settles=50))
-    _, default = measuring.side_by_side(
-        [candidate(ORIGINAL), candidate(DEFAULT)], open_, pace=PACE, seconds=100, tell=nothing
-    )
+    _, default = measuring.side_by_side([candidate(ORIGINAL), candidate(DEFAULT)], open_, pace=PACE, seconds=100)
     assert default.settled
     assert len(default.times) - 4 * default.block >= 49
 
@@ -149,23 +145,42 @@ def test_what_the_runtime_tries_does_not_count() -> None:
 def test_a_runtime_that_never_settles_is_told_of() -> None:
     log: list[str] = []
     open_ = played(log, original=Played("original", 0.05, log, settles=ENDLESS))
-    (series,) = measuring.side_by_side([candidate(ORIGINAL)], open_, pace=PACE, seconds=100, tell=nothing)
+    (series,) = measuring.side_by_side([candidate(ORIGINAL)], open_, pace=PACE, seconds=100)
     assert not series.settled and len(series.blocks) == 4
 
 
 def test_fewest_rounds_are_made_although_the_time_is_over() -> None:
     log: list[str] = []
     open_ = played(log, original=Played("original", 0.05, log))
-    (series,) = measuring.side_by_side([candidate(ORIGINAL)], open_, pace=PACE, seconds=0, tell=nothing)
+    (series,) = measuring.side_by_side([candidate(ORIGINAL)], open_, pace=PACE, seconds=0)
     assert len(series.blocks) == 3
+
+
+def test_what_comes_too_late_is_not_started() -> None:
+    log: list[str] = []
+    open_ = played(log, original=Played("original", 0.05, log), expert=Played("expert", 0.05, log))
+    original, expert = measuring.side_by_side(
+        [candidate(ORIGINAL), candidate(EXPERT)], open_, pace=PACE, seconds=0, latest=0.0
+    )
+    assert expert.failure is not None and expert.failure.kind == measuring.LATE
+    assert len(original.blocks) == 3 and not any(line.startswith("expert") for line in log)
+
+
+def test_what_compiles_starts_together() -> None:
+    log: list[str] = []
+    processes = {name: Played(name, 0.05, log) for name in (ORIGINAL, EXPERT, LIMIT)}
+    pace = dataclasses.replace(PACE, together=True)
+    found = measuring.side_by_side(
+        [candidate(name) for name in processes], played(log, **processes), pace=pace, seconds=0
+    )
+    assert set(log[:2]) == {"expert 1", "limit 1"} and log[2] == "original 1"
+    assert [len(each.blocks) for each in found] == [3, 3, 3]
 
 
 def test_one_that_fails_drops_out() -> None:
     log: list[str] = []
     open_ = played(log, original=Played("original", 0.05, log), default=Played("default", 0.05, log, dies=20))
-    original, default = measuring.side_by_side(
-        [candidate(ORIGINAL), candidate(DEFAULT)], open_, pace=PACE, seconds=100, tell=nothing
-    )
+    original, default = measuring.side_by_side([candidate(ORIGINAL), candidate(DEFAULT)], open_, pace=PACE, seconds=100)
     assert default.failure is not None
     assert len(original.blocks) == 4
 
@@ -173,8 +188,9 @@ def test_one_that_fails_drops_out() -> None:
 def test_time_to_a_step_is_measured_or_extrapolated() -> None:
     series = Series(candidate(ORIGINAL), first=2.0, times=[0.1] * 120)
     script = Script("a", "a", "a")
-    assert running._until([series], 100, 3.0, 0.2, script) == Until(pytest.approx(5.0 + 9.9), True)
-    assert running._until([series], 1000, 3.0, 0.2, script) == Until(pytest.approx(5.0 + 12 + 879 * 0.2), False)
+    first, last = (running._until([series], steps, 3.0, 0.2, script) for steps in (100, 1000))
+    assert first is not None and first.measured and first.seconds == pytest.approx(5.0 + 9.9)
+    assert last is not None and not last.measured and last.seconds == pytest.approx(5.0 + 12 + 879 * 0.2)
     assert running._until([series], 100, 3.0, 0.2, Script("a", "a", "a", whole=30)) is None
 
 
@@ -292,7 +308,7 @@ def result(script: str, ratio: float, *, control: bool = False, passed: bool = T
     if not control:
         columns += [
             column(EXPERT, 8.0),
-            Column(FABRIC, SKIPPED, "ModuleNotFoundError: No module named 'lightning'"),
+            Column(FABRIC, SKIPPED, "No module named 'lightning'"),
             column(LIMIT, 10.0),
         ]
     return Result(script, script.title(), control, tuple(columns), (Gate(DEFAULT, passed, "so"),), (5, 25), 2, 10.0)
@@ -371,7 +387,7 @@ def test_the_page_says_everything() -> None:
     page = reporting.page(GOOD, picture="a.svg")
     assert "| mnist | 1.01 (0.99–1.03) | 1.10 (1.08–1.12) | **5.00** (4.90–5.10) | 8.00 (7.84–8.16) | skipped |" in page
     assert "| 62% | 50% | 2 |" in page
-    assert "- mnist, fabric: skipped: ModuleNotFoundError: No module named 'lightning'" in page
+    assert "- mnist, fabric: skipped: No module named 'lightning'" in page
     assert "| mnist | 3.0 / ~12.0 |" in page
     assert "![speed-ups](a.svg)" in page
     assert not any(line.count("|") != 4 for line in page.split("## Times")[0].splitlines() if line.startswith("|"))
@@ -454,8 +470,9 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Run:
         [ORIGINAL, AGAIN, EXACT, DEFAULT, EXPERT, FABRIC],
         Setting("small", "cpu", folder, folder),
         Pace(block=0.02, warm=0.02, rounds=3, fewest=3, repetitions=1),
-        seconds=1.0,
+        seconds=100.0,
         replicates=1,
+        most=1,
     )
     environment = {**surroundings("cpu", "small", folder / "code"), "OMP_NUM_THREADS": "1"}
     return running.run(wanted, environment, nothing)
@@ -479,7 +496,7 @@ def test_columns_that_fail_are_shown_as_failed(toy: Run) -> None:
     found = {each.name: each for each in toy.results[0].columns}
     assert (found[EXPERT].status, found[EXPERT].reason) == (LOST, "ValueError: no luck")
     assert (found[FABRIC].status, found[FABRIC].reason) == (
-        SKIPPED, "ModuleNotFoundError: No module named 'no_such_fabric'"
+        SKIPPED, "No module named 'no_such_fabric'"
     )  # fmt: skip
 
 
