@@ -1,4 +1,7 @@
-"""`torch.compile` that a script can rely on: in place, decided at the first call, eager whenever compiling fails.
+"""`torch.compile` that a script can rely on: in place, where it pays, eager whenever compiling fails.
+
+Whether it is possible is decided at the first call, by where the work is done; whether and when it pays, by the course
+of the run (`courses`). With `AUTOACCEL_COMPILE_MODE` the first call compiles at once.
 
 A compiled module stays the very same object: type, `state_dict` keys, parameters and attributes are unchanged, and
 copies and pickles of it are plain modules. `torch.compile(module)` wraps instead, which prefixes every key with
@@ -13,8 +16,9 @@ module.
 from __future__ import annotations
 
 import functools
-import importlib.util
+import importlib
 import inspect
+import operator
 import re
 import types
 from collections.abc import Callable
@@ -23,34 +27,49 @@ from typing import Any, Final, TypeVar
 import torch
 from torch import nn
 
-from . import devices
-from .environment import Decision, disabled, note, setting, warn_once
+from . import devices, graphs, inductor_cache
+from .attempts import Attempt
+from .compilers import verdict
+from .courses import Course, Subject, settled
+from .environment import Decision, disabled, note, setting
+from .laps import sample
+
+__all__ = ["compile", "hooked", "settled", "verdict"]
 
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 
 # Names that AUTOACCEL_COMPILE_MODE accepts besides torch's modes: backends that find errors, and make tests quick.
 _BACKENDS: Final = ("eager", "aot_eager", "inductor")
-_OFF: Final = ("off", "none")
 
 
-def compile(target: _Target, steps: Any = None) -> _Target:  # noqa: A001, ARG001 - scripts say accel.compile
+def compile(target: _Target, *, steps: Any = None) -> _Target:  # noqa: A001 - scripts say accel.compile
     """Compile a module in place, or return a compiled version of a function; also usable as a decorator.
 
-    Nothing happens until the first call, which decides by where the parameters (or the arguments) are. Where
+    Nothing happens until the first call; from then on the target is watched, and compiled when that pays. Where
     compiling is impossible or fails, the target runs eagerly from then on, with one warning. What is already compiled
-    is left alone.
+    is left alone. `steps` is the number of optimizer steps of the whole run, if the script knows it: a hint, which
+    may be wrong.
     """
     if disabled("compile"):
         note("compile", Decision(False, "AUTOACCEL_DISABLE"))
         return target
     if isinstance(target, nn.parallel.DistributedDataParallel):
-        compile(target.module)  # the wrapper's own work, overlapping communication, is better left outside
+        compile(target.module, steps=steps)  # the wrapper's own work, overlapping communication, is better left outside
         return target
     if isinstance(target, nn.Module):
         if _compilable(target):
-            target._compiled_call_impl = _InPlace(target)  # noqa: SLF001
+            target._compiled_call_impl = _InPlace(target, _planned(steps))  # noqa: SLF001
         return target
     return _compiled_function(target)
+
+
+def _planned(steps: Any) -> int | None:
+    """A number of steps as scripts give it; None for what is no positive number."""
+    try:
+        number = operator.index(steps)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    return number if number > 0 else None
 
 
 def _compilable(module: nn.Module) -> bool:
@@ -62,29 +81,8 @@ def _compilable(module: nn.Module) -> bool:
     return not wraps and module._compiled_call_impl is None and not isinstance(module, unfit)  # noqa: SLF001
 
 
-def verdict(place: torch.device | None) -> Decision:
-    """Whether compiling is possible and pays for work on a device: True, False, or None (not now, ask again)."""
-    mode = setting("COMPILE_MODE").lower()
-    if mode in _OFF:
-        return Decision(False, "AUTOACCEL_COMPILE_MODE")
-    if place is not None and place.type == "meta":
-        return Decision(None, "no data yet")
-    if mode:
-        return Decision(True, "AUTOACCEL_COMPILE_MODE")
-    if place is None or place.type not in ("cuda", "xpu"):
-        where = "data" if place is None else place.type
-        again = None if devices.accelerator() is not None else False  # it may move to the accelerator later
-        return Decision(again, f"compiling does not pay for work on {where}" if place else "no tensor to judge by")
-    if importlib.util.find_spec("triton") is None:
-        warn_once(f"triton is not installed: nothing is compiled on {place.type}")
-        return Decision(False, "triton is not installed")
-    if place.type == "cuda" and torch.version.hip is None and devices.capability(place) < (7, 0):
-        warn_once("compiling needs CUDA compute capability 7.0: nothing is compiled")
-        return Decision(False, "compute capability below 7.0")
-    return Decision(True, f"work on {place.type} profits")
-
-
 def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
+    inductor_cache.settle()
     if _torch_version() < (2, 13):
         # backward(retain_graph=True) needs what a compiled backward would otherwise overwrite
         functorch: Any = importlib.import_module("torch._functorch.config")
@@ -117,106 +115,132 @@ def _elsewhere_traced() -> bool:
     )
 
 
-class _Attempt:
-    """A callable that is compiled at its first fitting call, and falls back to eager for good when compiling fails."""
+class _Policy:
+    """Calls a target compiled at once, where the user wants it so, or on its course."""
 
-    def __init__(self, name: str, eager: Callable[..., Any], source: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        attempt: Callable[[], Attempt],
+        subject: Callable[[torch.device, int], Subject],
+        place: Callable[..., torch.device | None],
+    ) -> None:
         self.given_up = False
-        self._name = name
-        self._eager = eager
-        self._source = source
-        self._compiled: Callable[..., Any] | None = None
-        self._proven = False
+        self._attempt = attempt
+        self._subject = subject
+        self._place = place
+        self._forced: Attempt | None = None
+        self._home: torch.device | None = None  # known as soon as compiling is known to be possible
+        self._course: Course | None = None
+        self._rank = -1
 
-    def call(self, place: Callable[[], torch.device | None], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the target; `place` tells where it works and is asked until a decision has been made."""
-        if self._compiled is None and not self.given_up:
-            self._decide(place())
-        if self._compiled is None:
-            return self._eager(*args, **kwargs)
-        if not self._proven:
-            return self._first(self._compiled, args, kwargs)
-        try:
-            return self._compiled(*args, **kwargs)
-        except torch._dynamo.exc.TorchDynamoException as failure:  # noqa: SLF001 - compiling for another shape failed
-            return self._give_up(failure, args, kwargs)
+    def call(self, rank: int, eager: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the target; of the calls those of the highest rank that was ever seen may go compiled."""
+        if self._home is None:
+            self._decide(args, kwargs)
+        if self._forced is not None:
+            result = self._forced.run(args, kwargs)
+            self.given_up = self._forced.given_up
+            return result
+        if self._home is None or rank < self._rank:
+            if self._course is not None:
+                self._course.besides(rank)
+            return eager(*args, **kwargs)
+        if rank > self._rank:
+            self._rise(self._home, rank)
+        assert self._course is not None
+        result = self._course.call(args, kwargs)
+        self.given_up = self._course.over and rank == _TRAINING
+        return result
 
-    def _decide(self, place: torch.device | None) -> None:
+    def pass_by(self) -> None:
+        """A call is made eagerly without asking."""
+        if self._course is not None:
+            self._course.pass_by()
+
+    def _decide(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        place = self._place(args, kwargs)
         decision = verdict(place)
-        note(f"compile {self._name}", decision)
+        attempt = self._attempt()
+        forced = bool(setting("COMPILE_MODE"))
+        if not decision.value or forced:
+            note(f"compile {attempt.name}", decision)
         self.given_up = decision.value is False
+        if decision.value and forced:
+            self.given_up = not attempt.prepare("inductor")
+            self._forced = attempt
         if decision.value:
-            try:
-                self._compiled = _torch_compile(self._source)
-            except (
-                RuntimeError,
-                ImportError,
-            ) as failure:  # this Python is too new for this torch, or the mode is unknown
-                self._warn(failure)
+            self._home = place if place is not None else torch.device("cpu")
 
-    def _first(self, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The first compiled call, where most of what can go wrong goes wrong: compilers, drivers, caches, the code.
-
-        The errors have no common class. Whatever it is, eager execution starts from the same random state, and if the
-        fault is the script's own it is raised again, without the compiler's frames around it.
-        """
-        random = _RandomState()
-        try:
-            result = compiled(*args, **kwargs)
-        except Exception as failure:
-            random.restore()
-            return self._give_up(failure, args, kwargs)
-        self._proven = True
-        return result
-
-    def _give_up(self, failure: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._compiled = None
-        try:
-            result = self._eager(*args, **kwargs)
-        except Exception as own:
-            raise own from None
-        self._warn(failure)
-        return result
-
-    def _warn(self, failure: Exception) -> None:
-        self.given_up = True
-        lines = str(failure).strip().splitlines()
-        reason = f"{type(failure).__name__}: {lines[0] if lines else ''}"
-        note(f"compile {self._name}", Decision(False, reason))
-        warn_once(f"{self._name} is not compiled and runs eagerly: {reason}")
+    def _rise(self, place: torch.device, rank: int) -> None:
+        if self._course is not None:
+            self._course.abandon()
+        self._rank = rank
+        self._course = Course(self._subject(place, rank), self._attempt())
 
 
-class _RandomState:
-    """The states of the default generators, as they were when this was made."""
+# Calls by rank: evaluation and sampling run eagerly, unless the program does nothing else.
+_TRAINING: Final = 2
 
-    def __init__(self) -> None:
-        self._cpu = torch.get_rng_state()
-        # the fork-safe way to ask whether CUDA is in use: this must not initialise it
-        self._cuda = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
 
-    def restore(self) -> None:
-        torch.set_rng_state(self._cpu)
-        if self._cuda is not None:
-            torch.cuda.set_rng_state(self._cuda)
+def _rank(training: bool) -> int:
+    if not torch.is_grad_enabled():
+        return 0
+    return _TRAINING if training else 1
 
 
 class _InPlace:
     """What a module compiled in place keeps in its `_compiled_call_impl`; copies and pickles turn it into None."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, planned: int | None = None) -> None:
         self._module = module
         self._eager: Callable[..., Any] = module._call_impl  # noqa: SLF001
-        self._attempt = _Attempt(type(module).__name__, self._eager, _own_call(module))
+        self._planned = planned
+        self._policy = _Policy(self._attempt, self._subject, self._place)
         self._hooks_known = -1
         self._hooked = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _elsewhere_traced() or self._has_hooks():
+            self._policy.pass_by()
             return self._eager(*args, **kwargs)
-        result = self._attempt.call(lambda: _ready_home(self._module), args, kwargs)
-        if self._attempt.given_up:
+        result = self._policy.call(_rank(self._module.training), self._eager, args, kwargs)
+        if self._policy.given_up:
             self._module._compiled_call_impl = None  # noqa: SLF001 - from now on nothing of this is left
         return result
+
+    def _place(self, *arguments: object) -> torch.device | None:  # noqa: ARG002 - of a function these would tell
+        return _ready_home(self._module)
+
+    def _attempt(self) -> Attempt:
+        module = self._module
+
+        def make(flavour: str) -> Callable[..., Any]:
+            if flavour == "cudagraphs":
+                return graphs.Graphed(_own_call(module), module)
+            return _torch_compile(_own_call(module))
+
+        return Attempt(type(module).__name__, self._eager, make)
+
+    def _subject(self, place: torch.device, rank: int) -> Subject:
+        module = self._module
+        trained = rank > 0
+        graphed = graphs.wanted() and place.type == "cuda"
+        return Subject(
+            name=type(module).__name__,
+            place=place,
+            gradients=trained,
+            steps=sample(module) if trained else (),
+            stateful=module.training and next(module.buffers(), None) is not None,
+            leaves=sum(1 for inner in module.modules() if next(inner.children(), None) is None),
+            planned=self._planned if trained else None,
+            flavours=("cudagraphs", "inductor") if graphed else ("inductor",),
+            facts=(
+                f"{type(module).__module__}.{type(module).__qualname__}",
+                rank,
+                devices.model(place),
+                [tuple(tensor.shape) for tensor in module.parameters()],
+            ),
+        )
 
     def _has_hooks(self) -> bool:
         """Whether hooks stand in the way at this moment: graphs do not look for hooks again.
@@ -270,17 +294,32 @@ def _own_call(module: nn.Module) -> Callable[..., Any]:
 
 
 def _compiled_function(function: _Target) -> _Target:
-    already = hasattr(function, "_torchdynamo_orig_callable") or hasattr(function, "_autoaccel_attempt")
+    already = hasattr(function, "_torchdynamo_orig_callable") or hasattr(function, "_autoaccel_policy")
     lazy = inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function)
     if already or lazy or inspect.isclass(function) or isinstance(function, torch.jit.ScriptFunction):
         return function
-    attempt = _Attempt(getattr(function, "__name__", type(function).__name__), function, function)
+    name = getattr(function, "__name__", type(function).__name__)
+
+    def subject(place: torch.device, rank: int) -> Subject:
+        facts = (
+            getattr(function, "__module__", ""),
+            getattr(function, "__qualname__", name),
+            rank,
+            devices.model(place),
+        )
+        return Subject(name=name, place=place, gradients=rank > 0, facts=facts)
+
+    policy = _Policy(
+        lambda: Attempt(name, function, lambda _: _torch_compile(function)),
+        subject,
+        lambda *arguments: devices.device_of(arguments),
+    )
 
     @functools.wraps(function)
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        if attempt.given_up or _elsewhere_traced():
+        if policy.given_up or _elsewhere_traced():
             return function(*args, **kwargs)
-        return attempt.call(lambda: devices.device_of([args, kwargs]), args, kwargs)
+        return policy.call(_rank(training=True), function, args, kwargs)
 
-    compiled._autoaccel_attempt = attempt  # type: ignore[attr-defined]  # noqa: SLF001
+    compiled._autoaccel_policy = policy  # type: ignore[attr-defined]  # noqa: SLF001
     return compiled  # type: ignore[return-value]

@@ -49,6 +49,12 @@ def capability(device: torch.device) -> tuple[int, int]:
     return torch.cuda.get_device_capability(device)
 
 
+def model(device: torch.device) -> str:
+    """What the hardware is called, as far as torch tells."""
+    asked = getattr(getattr(torch, device.type, None), "get_device_name", None)
+    return str(asked(device)) if asked is not None else device.type
+
+
 def device_of(values: object) -> torch.device | None:
     """Where the first tensor (or the first parameter of a module) in nested values lives; None if there is none."""
     match values:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import importlib.util
 import io
 import pickle
 import re
+import subprocess
+import sysconfig
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +21,13 @@ import torch
 from torch import nn
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import compiling, devices
+from autoaccel.runtime import compiling, courses, devices, paying
 from autoaccel.runtime.environment import Decision
 
 
 @pytest.fixture(autouse=True)
-def fresh_graphs() -> Iterator[None]:
+def fresh_graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
     yield
     torch.compiler.reset()
 
@@ -211,12 +216,151 @@ def test_lazy_modules_wait_for_their_first_input(graphs: Graphs) -> None:
 # ---------------------------------------------------------------- deciding
 
 
-def test_a_cpu_is_not_compiled_for_and_nothing_is_left_behind() -> None:
+def test_without_a_cpp_compiler_nothing_is_left_behind_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     if torch.accelerator.is_available():
         pytest.skip("needs a machine without accelerator")
+    monkeypatch.setenv("CXX", "no-such-compiler")
     module = accel.compile(Net())
     module(torch.ones(1, 4))
     assert module._compiled_call_impl is None
+    assert float(accel.compile(torch.neg)(torch.ones(()))) == -1.0
+
+
+def test_possible_is_not_now(on_this_cpu: list[str]) -> None:
+    """Where compiling is possible the first calls are eager all the same: steps are timed."""
+    module, x = Net(), torch.ones(2, 4)
+    want = module(x)
+    accel.compile(module, steps=10**6)
+    assert torch.equal(module(x), want)
+    assert module._compiled_call_impl is not None
+    assert on_this_cpu == []
+    assert pickle.loads(pickle.dumps(module))._compiled_call_impl is None
+
+
+@pytest.fixture
+def on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A CPU that can be compiled for, by a compiler that only tells of it; what was compiled is returned."""
+    compiled: list[str] = []
+
+    def fake(function: Callable[..., Any]) -> Callable[..., Any]:
+        compiled.append(function.__code__.co_name.partition("_")[0])
+        return function
+
+    monkeypatch.setattr(compiling, "verdict", lambda place: Decision(True, "as soon as it pays"))
+    monkeypatch.setattr(compiling, "_torch_compile", fake)
+    monkeypatch.setattr(courses, "graphs_captured", lambda: None)
+    return compiled
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling costs nothing and pays at once."""
+    monkeypatch.setattr(courses, "_SOONEST", 0.0)
+    monkeypatch.setattr(paying, "worth", lambda run, offer: paying.Answer(True, "it pays"))
+
+
+def trained(module: nn.Module, steps: int) -> nn.Module:
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        module(torch.ones(2, 4)).square().sum().backward()
+        optimizer.step()
+    return module
+
+
+def test_what_pays_is_compiled_in_the_midst_of_training(on_this_cpu: list[str], soon: None) -> None:
+    torch.manual_seed(0)
+    plain = Net()
+    module = accel.compile(copy.deepcopy(plain))
+    trained(module, 30)
+    assert on_this_cpu == ["call"]
+    trained(plain, 30)
+    assert all(
+        torch.equal(a, b) for a, b in zip(module.state_dict().values(), plain.state_dict().values(), strict=True)
+    )
+
+
+def test_evaluation_is_not_compiled_unless_there_is_nothing_else(on_this_cpu: list[str], soon: None) -> None:
+    module = accel.compile(Net())
+    trained(module, 1)
+    with torch.no_grad():
+        for _ in range(100):
+            module(torch.ones(2, 4))
+    module.eval()
+    for _ in range(100):
+        module(torch.ones(2, 4))
+    assert on_this_cpu == []
+    only = accel.compile(Net())
+    with torch.no_grad():
+        for _ in range(100):
+            only(torch.ones(2, 4))
+    assert on_this_cpu == ["call"]
+
+
+def test_training_in_evaluation_mode_counts(on_this_cpu: list[str], soon: None) -> None:
+    """As scripts do that tune a pretrained model with its statistics frozen."""
+    trained(accel.compile(Net().eval()), 30)
+    assert on_this_cpu == ["call"]
+
+
+def test_a_check_before_training_does_not_count_for_it(on_this_cpu: list[str], soon: None) -> None:
+    module = accel.compile(Net())
+    with torch.no_grad():
+        for _ in range(10):
+            module(torch.ones(2, 4))
+    trained(module, 30)
+    assert on_this_cpu == ["call"]
+
+
+def test_a_reverted_module_has_nothing_left_of_it(
+    on_this_cpu: list[str], soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courses, "TERMS", dataclasses.replace(courses.TERMS, gain=1e6))
+    module = Net()
+    before = set(vars(module))
+    accel.compile(module)
+    trained(module, 200)
+    assert on_this_cpu == ["call"]
+    assert module._compiled_call_impl is None
+    assert set(vars(module)) - {"_compiled_call_impl"} == before - {"_compiled_call_impl"}
+
+
+def test_a_function_is_compiled_when_it_pays(on_this_cpu: list[str], soon: None) -> None:
+    @accel.compile
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    for _ in range(30):
+        assert torch.equal(twice(torch.ones(2)), torch.full((2,), 2.0))
+    assert on_this_cpu == ["twice"]
+
+
+@pytest.mark.parametrize("steps", [None, 0, -3, "many", 2.5, torch.tensor([1, 2]), float("nan")])
+def test_any_number_of_steps_is_harmless(on_this_cpu: list[str], steps: Any) -> None:
+    module = accel.compile(Net(), steps=steps)
+    trained(module, 3)
+    assert on_this_cpu == []
+
+
+def test_the_cpp_compiler_is_looked_for_and_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(subprocess, "Popen", None)
+    compiler = tmp_path / "my-c++"
+    compiler.write_text("")
+    compiler.chmod(0o755)
+    monkeypatch.setattr(devices, "accelerator", lambda: None)
+    monkeypatch.setenv("CXX", str(compiler))
+    headers = {"include": str(tmp_path)}
+    monkeypatch.setattr(sysconfig, "get_paths", lambda: headers)
+    assert compiling.verdict(torch.device("cpu")) == Decision(False, "no C++ compiler")
+    (tmp_path / "Python.h").write_text("")
+    assert compiling.verdict(torch.device("cpu")).value is True
+    compiler.unlink()
+    assert compiling.verdict(torch.device("cpu")).value is False
+
+
+def test_beside_an_accelerator_the_cpu_is_not_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
+    assert compiling.verdict(torch.device("cpu")).value is None
 
 
 def test_a_module_that_may_still_move_is_asked_again(graphs: Graphs, monkeypatch: pytest.MonkeyPatch) -> None:
