@@ -17,14 +17,11 @@ class GPTConfig:
 
 
 class CharDataset(Dataset):
-    """Emits blocks of characters and the characters that follow."""
-
+    # blocks of characters and the characters that follow
     def __init__(self, data, block_size):
         chars = sorted(set(data))
         self.stoi = {ch: i for i, ch in enumerate(chars)}
-        self.itos = dict(enumerate(chars))
-        self.block_size = block_size
-        self.data = data
+        self.data, self.block_size = data, block_size
 
     def __len__(self):
         return len(self.data) - self.block_size
@@ -55,8 +52,7 @@ class CausalSelfAttention(nn.Module):
         att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
         att = att.masked_fill(self.mask[:, :, :T, :T] == 0, float("-inf"))
         att = F.softmax(att, dim=-1)
-        y = att @ v
-        y = y.transpose(1, 2).contiguous().view(B, T, C)
+        y = (att @ v).transpose(1, 2).contiguous().view(B, T, C)
         return self.proj(y)
 
 

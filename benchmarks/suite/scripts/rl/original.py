@@ -15,11 +15,9 @@ EPS_START, EPS_END, EPS_DECAY = 0.9, 0.05, 1000
 
 
 class VectorCartPole:
-    """A pole on a cart, in many copies; an episode that is over begins anew at once."""
-
+    # A pole on a cart, in many copies; an episode that is over begins anew at once.
     def __init__(self, num_envs, seed):
-        self.num_envs = num_envs
-        self.rng = np.random.default_rng(seed)
+        self.num_envs, self.rng = num_envs, np.random.default_rng(seed)
 
     def reset(self):
         self.state = self.rng.uniform(-0.05, 0.05, (self.num_envs, 4)).astype(np.float32)
