@@ -9,47 +9,75 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Collection, Iterator
+from typing import Any, Final, TypeAlias
 
 import torch
 from torch.utils import data
+from torch.utils.data import _utils
+
+_States: TypeAlias = "list[torch.Tensor]"
 
 
 class Order:
-    """The indices of the batches of a pass that are still to be fetched; remembers those under way."""
+    """The indices of the batches of a pass that are still to be fetched; remembers those under way.
 
-    def __init__(self, indices: Iterator[Any]) -> None:
+    generators: the program's own that the sampler may draw from. Asked early, it draws early, which matters to nobody
+    but the next pass after a `break`: `rewind` then takes back what was drawn for batches that never arrived.
+    """
+
+    def __init__(self, indices: Iterator[Any], generators: Collection[torch.Generator] = ()) -> None:
         self._indices: Final = indices
-        self._again: Final[deque[Any]] = deque()
-        self.under_way: Final[deque[Any]] = deque()
+        self._generators: Final = tuple(generators)
+        # each with the states of the generators when it had been given
+        self._again: Final[deque[tuple[Any, _States]]] = deque()
+        self._under_way: Final[deque[tuple[Any, _States]]] = deque()
+        self._arrived: _States | None = None
+        self._latest: _States = []
         self.taken = 0
 
     def __iter__(self) -> Order:
         return self
 
     def __next__(self) -> Any:
-        index = self.peek()
-        self._again.popleft()
-        self.under_way.append(index)
+        self.peek()
+        self._under_way.append(self._again.popleft())
         self.taken += 1
-        return index
+        return self._under_way[-1][0]
 
     def peek(self) -> Any:
         """The indices that come next; they stay."""
         if not self._again:
-            self._again.append(next(self._indices))
-        return self._again[0]
+            try:
+                indices = next(self._indices)
+            finally:
+                self._latest = self._states()
+            self._again.append((indices, self._latest))
+        return self._again[0][0]
+
+    @property
+    def under_way(self) -> int:
+        """How many were taken that have not arrived."""
+        return len(self._under_way)
 
     def arrived(self) -> None:
         """The earliest of those under way has been fetched, or has failed for good."""
-        self.under_way.popleft()
+        self._arrived = self._under_way.popleft()[1]
 
     def put_back(self) -> None:
         """Nobody fetches what is under way any more: it comes next."""
-        self._again.extendleft(reversed(self.under_way))
-        self.taken -= len(self.under_way)
-        self.under_way.clear()
+        self._again.extendleft(reversed(self._under_way))
+        self.taken -= len(self._under_way)
+        self._under_way.clear()
+
+    def rewind(self) -> None:
+        """The loop was left: generators are as if nothing had been asked early, unless others drew from them since."""
+        if self._arrived is not None and all(map(torch.equal, self._latest, self._states())):
+            for generator, state in zip(self._generators, self._arrived, strict=True):
+                generator.set_state(state)
+
+    def _states(self) -> _States:
+        return [generator.get_state() for generator in self._generators]
 
 
 def is_torchs(loader: Any) -> bool:
@@ -80,6 +108,11 @@ def several_processes(loader: Any, workers: int, order: Order, seeds: torch.Gene
     with _altered(loader, num_workers=workers, prefetch_factor=factor, persistent_workers=keep, **changes):
         iterator = loader._get_iterator()  # noqa: SLF001
     iterator._index_sampler = loader._index_sampler  # noqa: SLF001 - for loops over the loader itself
+    with contextlib.suppress(AttributeError):
+        # a worker that dies shall be met where its batch is waited for, not by a signal anywhere in the program
+        signals: Any = _utils.signal_handling
+        signals._remove_worker_pids(id(iterator))  # noqa: SLF001
+        iterator._worker_pids_set = False  # noqa: SLF001
     return iterator
 
 

@@ -13,6 +13,7 @@ is asked when the first batch is, batches come in the sampler's order. Only who 
 
 from __future__ import annotations
 
+import sys
 import time
 import weakref
 from collections import deque
@@ -163,13 +164,14 @@ class Pass:
         self._seeds: Final = torch.Generator(source.device)
         self._seeds.set_state(source.get_state())  # workers get the seed that is drawn now
         self._single: Final = single_process(loader)
-        self._order: Final = Order(self._single._sampler_iter)  # noqa: SLF001
+        self._order: Final = Order(self._single._sampler_iter, _generators(loader))  # noqa: SLF001
         self._single._sampler_iter = self._order  # noqa: SLF001
         self._fetcher: Final = ahead.Fetcher.of(self._single, self._record.draws)
         self._steps: Final = _Steps()
         self._workers: Any = None
         self._waits: list[float] = []
         self._begun = False
+        self._active = True
         self._record.trial.drop()  # the lap in progress began in another pass
 
     def __iter__(self) -> Iterator[Any]:
@@ -184,6 +186,10 @@ class Pass:
             self._look_ahead()
             self._steps.begin()
         return batch
+
+    def __del__(self) -> None:
+        if getattr(self, "_active", False) and not sys.is_finalizing():  # not if making the iterator failed
+            self._order.rewind()
 
     def arrived(self) -> bool:
         """Whether the next batch can be had at once; never, where the training process has to fetch it."""
@@ -208,6 +214,7 @@ class Pass:
         return batch
 
     def _end(self) -> None:
+        self._active = False
         self._fetcher.close()
         self._record.trial.drop()
         serving = self._record.serving
@@ -290,14 +297,15 @@ class Pass:
 
     def _by_workers(self) -> Any:
         began = time.perf_counter()
-        failure: Exception | None = None
+        failure = ""
         try:
             batch = next(self._workers)
         except StopIteration:
             if not self._order.under_way:
                 return self._after_workers()
         except Exception as raised:  # the training process tries itself
-            failure = raised.with_traceback(None)
+            # in words: its frames refer to this object, and the cycle would keep the workers
+            failure = f"{type(raised).__name__}: {str(raised).strip().rpartition(chr(10))[2]}"
         else:
             self._order.arrived()
             self._judge(time.perf_counter() - began)
@@ -311,12 +319,12 @@ class Pass:
         self._workers = None
         return self._here()
 
-    def _instead_of_workers(self, failure: Exception | None) -> Any:
+    def _instead_of_workers(self, failure: str) -> Any:
         """A sample is bad, and fetching it here raises as without workers. Or it is the workers that do not work."""
         self._dismiss()
         self._order.put_back()
         batch = self._here()
-        self._record.refuse(f"workers failed: {type(failure).__name__}: {str(failure).strip().splitlines()[-1:]}")
+        self._record.refuse(f"workers failed: {failure}")
         return batch
 
     def _dismiss(self) -> None:
@@ -392,6 +400,13 @@ def size(batch: Any) -> int:
 
     rebuild(batch, count)
     return sum(seen.values())
+
+
+def _generators(loader: Any) -> list[torch.Generator]:
+    """The program's own generators that a loader's sampler may draw from while it is asked."""
+    owners = (loader, loader.sampler, loader.batch_sampler)
+    found = [getattr(owner, "generator", None) for owner in owners]
+    return list({id(each): each for each in found if isinstance(each, torch.Generator)}.values())
 
 
 def _quiet(sampler: Any) -> bool:

@@ -153,6 +153,15 @@ class _Staged:
     copied: Event | None
 
 
+def _without_frames(failure: Exception) -> Exception:
+    """An exception, and those it came from, without tracebacks."""
+    each: BaseException | None = failure
+    while each is not None and each.__traceback__ is not None:
+        each.__traceback__ = None
+        each = each.__cause__ or each.__context__
+    return failure
+
+
 class Epoch:
     """One pass over a loader's batches, `ahead` of them under way to the device."""
 
@@ -189,7 +198,7 @@ class Epoch:
             host = next(self._batches)
         except Exception as failure:  # StopIteration too: it belongs to the call that would have met it
             # its frames refer to this object: the cycle would keep workers; a worker's own traceback is in the message
-            self._failure = failure.with_traceback(None)
+            self._failure = _without_frames(failure)
         else:
             self._stage(host)
 

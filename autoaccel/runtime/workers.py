@@ -52,8 +52,8 @@ class Plan:
 
 def plan(measured: Measured, machine: Machine) -> Plan:
     """The number of workers that hides the fetch behind the step; 0 where they would not pay."""
-    fetch, step = measured.fetch, max(measured.step, 1e-6)
-    times = f"a batch takes {_spelled(fetch)} to fetch, a step {_spelled(step)}"
+    fetch, step = measured.fetch, max(measured.step, CHEAP)  # batches cannot be handed over any faster
+    times = f"a batch takes {_spelled(fetch)} to fetch, a step {_spelled(measured.step)}"
     if fetch < CHEAP:
         return Plan(0, f"{times}: cheaper than handing it over", yet=True)
     if fetch < FAR_BELOW * step:
