@@ -43,7 +43,7 @@ class Pace:
     block: float = 0.2
     warm: float = 0.4
     """Of a process's own time before anything counts."""
-    settling: float = 6.0
+    settling: float = 12.0
     """That the runtime may try for, at most."""
     rounds: int = 7
     fewest: int = 3
@@ -196,12 +196,13 @@ def _warm_up(series: Series, contender: Contender, pace: Pace) -> None:
     """Until a block is as long as it should be, everything is warm, and the runtime has decided."""
     spent, steps = 0.0, 1
     while not series.over:
+        settled = series.settled  # before: a turn in which something was tried is no measure for the next
         turn = contender.run(steps)
         series.add(turn)
         spent += turn.seconds
         series.block = max(1, round(steps * pace.block / max(turn.seconds, 1e-6)))
         found = turn.seconds >= pace.block / 2 or steps >= series.block
-        if found and spent >= pace.warm and (series.settled or spent >= pace.settling):
+        if found and spent >= pace.warm and ((settled and series.settled) or spent >= pace.settling):
             return
         steps = min(series.block, steps * 8)
 
