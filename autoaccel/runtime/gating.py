@@ -29,7 +29,7 @@ from typing import Any, Final
 import torch
 
 from . import remembering
-from .environment import Decision, note
+from .environment import Decision, note, setting
 from .trials import State, Terms, Trial, clock_of
 
 _PATIENCE: Final = 60.0  # seconds without a lap, or four of the longest laps: nobody has to wait for a trial any more
@@ -95,6 +95,8 @@ class Gate:
         """The precision of the region that this frame opens: low, float32 for one that lifts, or None for none."""
         if threading.get_ident() != self._owner:
             return self._dtype if self._phase is not None else self._elsewhere()
+        if _in_backward():
+            return self._dtype
         training = torch.is_grad_enabled()
         phase = self._phase
         if phase is None or (training and not phase.training):
@@ -150,19 +152,19 @@ class Gate:
     # ------------------------------------------------------------ laps
 
     def _try(self, phase: _Phase, frame: types.FrameType) -> None:
-        fresh, self._fresh = self._fresh, False
-        if fresh and not phase.stepping:
+        if phase.stepping and not self._fresh:
+            return
+        if self._fresh and not phase.stepping:
             phase.stepping = True
             if not phase.trial.measured:
                 phase.trial = self._make_trial()  # what were laps before were parts of one
-        if (phase.stepping and not fresh) or _in_backward():
-            return
+        self._fresh = False
         now = time.monotonic()
         phase.longest, phase.last = max(phase.longest, now - phase.last), now
         if phase.expired:
             self._decide(phase, False, "not tried to the end, steps take too long")
             return
-        if reason := _together():
+        if reason := _no_choice():
             self._decide(phase, True, f"{self._candidate.reason}; {reason}")
             return
         self._go(low=phase.trial.lap())
@@ -187,8 +189,7 @@ class Gate:
         self._note(phase, self._candidate.value if worth else None, f"{self._low} {reason}")
 
     def _remember(self, phase: _Phase) -> None:
-        known = remembering.recall("amp", *self._facts(phase))
-        match known:
+        match remembering.recall("amp", *self._facts(phase)) if not _no_choice() else None:
             case {"low": bool() as low, "ratio": int() | float() as ratio, "steps": int() as steps}:
                 phase.verdict = low
                 value = self._candidate.value if low else None
@@ -244,16 +245,26 @@ def _in_backward() -> bool:
     return task is not None and task() != -1
 
 
-def _together() -> str:
-    """Why there is no choice: processes that train together must agree, and compiled code would be compiled again."""
+def _no_choice() -> str:
+    """Why nothing is tried: processes that train together must agree, and compiled code would be compiled again."""
     if os.environ.get("WORLD_SIZE", "1").strip() not in ("", "1"):
         return "all processes of a distributed run do the same"
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return "all processes of a distributed run do the same"
-    counters: Any = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
-    if counters and counters["frames"]["ok"]:
-        return "compiled code is not compiled again to try"
+    if _compiles():
+        return "what is compiled is not compiled twice to try"
     return ""
+
+
+def _compiles() -> bool:
+    """Whether anything in this program is compiled, or will be at its first call."""
+    if setting("COMPILE_MODE").lower() not in ("", "off", "none"):
+        return True
+    backends: Any = getattr(sys.modules.get("torch._dynamo.eval_frame"), "cached_backends", None)
+    if isinstance(backends, dict):
+        return any(callable(backend) for backend in backends.values())
+    counters: Any = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+    return bool(counters) and bool(counters["frames"]["ok"])
 
 
 def _alive(dtype: torch.dtype) -> bool:

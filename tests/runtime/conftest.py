@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from autoaccel.runtime import amp, devices, environment, prefetching
+from autoaccel.runtime import amp, devices, environment, gating, prefetching
 from autoaccel.runtime.streams import Event
 
 
@@ -30,6 +30,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
     monkeypatch.setattr(amp, "_gates", {})
+    monkeypatch.setattr(gating, "_compiles", lambda: False)  # other tests did, in this process
     for cache in (environment._switched_off, environment.warn_once, environment._log):
         cache.cache_clear()
 

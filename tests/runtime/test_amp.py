@@ -100,6 +100,16 @@ def test_an_unknown_dtype_is_ignored_with_one_warning(monkeypatch: pytest.Monkey
         accel.autocast("cpu")
 
 
+@pytest.mark.parametrize("computes", [True, False])
+def test_what_the_hardware_has_may_be_asked_for(monkeypatch: pytest.MonkeyPatch, computes: bool) -> None:
+    monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "hardware")
+    monkeypatch.setattr(amp, "_cpu_computes_bfloat16", lambda: computes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with accel.autocast("cpu"):  # at the first region, so without a trial
+            assert torch.is_autocast_enabled("cpu") is computes
+
+
 @pytest.mark.parametrize("value", ["amp", "all", "compile, AMP"])
 def test_disabled(monkeypatch: pytest.MonkeyPatch, fp16: None, value: str) -> None:
     monkeypatch.setenv("AUTOACCEL_DISABLE", value)

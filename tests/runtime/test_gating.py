@@ -1,0 +1,550 @@
+"""Which regions are in low precision while it is tried: whole steps, whatever they are made of, and nothing breaks."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from autoaccel import runtime as accel
+from autoaccel.runtime import amp, gating, remembering
+from autoaccel.runtime.trials import State, Terms, Trial
+
+
+class Scripted:
+    """A trial whose laps go as they are told, and that ends after the last."""
+
+    def __init__(self, ways: list[bool], end: State = State.REJECTED) -> None:
+        self.ways = ways
+        self.end = end
+        self.state = State.UNDECIDED
+        self.begun = 0
+        self.contained: list[list[Hashable]] = []
+        self.ratio: float | None = 2.0 if end is State.ADOPTED else 0.5
+        self.measured = 0
+        self.why = "scripted"
+
+    @property
+    def decided(self) -> bool:
+        return self.state is not State.UNDECIDED
+
+    def lap(self) -> bool:
+        self.begun += 1
+        self.contained.append([])
+        if self.begun > len(self.ways):
+            self.state = self.end
+            return self.end is State.ADOPTED
+        return self.ways[self.begun - 1]
+
+    def contains(self, what: Hashable) -> None:
+        self.contained[-1].append(what)
+
+
+compiles = gating._compiles  # before it is made to forget what other tests compiled
+Script = Callable[..., list[Scripted]]
+
+
+@pytest.fixture(autouse=True)
+def bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CPU that may be faster in bfloat16."""
+    monkeypatch.setattr(amp, "_cpu_computes_bfloat16", lambda: True)
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Script:
+    """Trials that go as told; a list of those that were made, the last for good."""
+
+    def told(ways: list[bool], end: State = State.REJECTED) -> list[Scripted]:
+        made: list[Scripted] = []
+
+        def new(place: torch.device) -> Any:
+            made.append(Scripted(list(ways), end))
+            return made[-1]
+
+        monkeypatch.setattr(gating, "new_trial", new)
+        return made
+
+    return told
+
+
+LOW, USUAL = True, False
+FLIPS = [USUAL, LOW, LOW, USUAL, LOW, USUAL]
+
+
+def state() -> torch.dtype | None:
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+
+
+class Stepper:
+    """A scaler with an optimizer, whose steps tell where laps end."""
+
+    def __init__(self) -> None:
+        self.weight = nn.Parameter(torch.ones(1))
+        self.optimizer = torch.optim.SGD([self.weight], lr=0.0)
+        self.scaler = accel.grad_scaler(self.optimizer)
+
+    def step(self) -> None:
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+
+# ---------------------------------------------------------------- laps
+
+
+def test_a_step_is_in_one_precision(script: Script) -> None:
+    """Two networks, each with its region and its optimizer, and an evaluation in between: a GAN."""
+    trials = script([USUAL, *FLIPS])
+    one, other = Stepper(), Stepper()
+    seen = []
+    for _ in range(9):
+        with accel.autocast("cpu"):
+            first = state()
+        one.step()
+        with accel.autocast("cpu"):
+            second = state()
+        other.step()
+        with torch.no_grad(), accel.autocast("cpu"):
+            third = state()
+        assert first is second is third
+        seen.append(first)
+    low, lifted = torch.bfloat16, torch.float32
+    assert seen == [None, None, None, low, low, lifted, low, lifted, lifted]
+    assert trials[-1].begun == len(FLIPS) + 2
+    assert all(len(parts) == 3 for parts in trials[-1].contained[:-1])  # the caller, the second region, the evaluation
+
+
+def test_adopted_is_low_for_good(script: Script) -> None:
+    trials = script([USUAL], State.ADOPTED)
+    stepper = Stepper()
+    seen = []
+    for _ in range(5):
+        with accel.autocast("cpu"):
+            seen.append(state())
+        stepper.step()
+    assert seen == [None, None, *[torch.bfloat16] * 3]
+    assert trials[-1].begun == 2
+
+
+def test_steps_that_accumulate_are_one_lap(script: Script) -> None:
+    trials = script([USUAL] * 100)
+    stepper = Stepper()
+    for number in range(1, 41):
+        with accel.autocast("cpu"):
+            pass
+        if number % 4 == 0:
+            stepper.step()
+    assert trials[-1].begun == 9
+
+
+def test_a_region_in_a_loop_over_time_is_not_a_lap(script: Script) -> None:
+    trials = script([USUAL] * 100)
+    stepper = Stepper()
+    for _ in range(10):
+        for _ in range(35):
+            with accel.autocast("cpu"):
+                pass
+        stepper.step()
+    assert trials[-1].begun == 9
+
+
+def test_one_helper_for_several_steps(script: Script) -> None:
+    """Each lap is told apart by who called."""
+    trials = script([USUAL] * 100)
+    stepper = Stepper()
+
+    def loss() -> None:
+        with accel.autocast("cpu"):
+            pass
+
+    for _ in range(5):
+        loss()
+        stepper.step()
+        loss()
+        stepper.step()
+    callers = [parts[0] for parts in trials[-1].contained]
+    assert len(set(callers[0::2])) == len(set(callers[1::2])) == 1
+    assert callers[0] != callers[1]
+
+
+def test_without_a_scaler_each_region_is_a_lap(script: Script) -> None:
+    trials = script([USUAL] * 100)
+    for _ in range(10):
+        with accel.autocast("cpu"):
+            pass
+    assert trials[0].begun == 10
+
+
+def test_a_program_that_only_evaluates(script: Script) -> None:
+    trials = script(FLIPS, State.ADOPTED)
+    seen = []
+    for _ in range(8):
+        with torch.inference_mode(), accel.autocast("cpu"):
+            seen.append(state() is torch.bfloat16)
+    assert seen == [*FLIPS, True, True]
+    assert len(trials) == 1
+
+
+def test_training_after_an_evaluation_is_tried_by_itself(script: Script) -> None:
+    trials = script([USUAL], State.ADOPTED)
+
+    def region() -> torch.dtype | None:
+        with accel.autocast("cpu"):
+            return state()
+
+    with torch.no_grad():
+        assert [region() for _ in range(3)][-1] is torch.bfloat16
+    assert region() is torch.float32
+    assert len(trials) == 2
+    assert not amp.settled()
+    region()
+    with torch.no_grad():
+        assert region() is torch.bfloat16
+    assert amp.settled()
+
+
+def test_another_stretch_of_the_script_is_another_trial(script: Script) -> None:
+    trials = script([USUAL, USUAL], State.ADOPTED)
+    stepper = Stepper()
+    seen = []
+    for _ in range(20):
+        with accel.autocast("cpu"):
+            pass
+        stepper.step()
+    assert amp.settled()
+    for _ in range(20):
+        with accel.autocast("cpu"):
+            seen.append(state())
+        stepper.step()
+    assert len(trials) == 4  # each was made anew at its first step
+    assert torch.float32 in seen
+    assert seen[-1] is torch.bfloat16
+
+
+# ---------------------------------------------------------------- nothing breaks
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_state_is_handed_from_step_to_step(script: Script, kind: type[nn.LSTM]) -> None:
+    """torch refuses to multiply a bfloat16 state with float32 weights."""
+    script([USUAL, *FLIPS])
+    torch.manual_seed(0)
+    model = kind(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    scaler = accel.grad_scaler(optimizer)
+    hidden: Any = None
+    for _ in range(12):
+        optimizer.zero_grad()
+        with accel.autocast("cpu"):
+            output, hidden = model(torch.randn(3, 2, 4), hidden)
+            loss = output.float().square().mean()
+        hidden = tuple(part.detach() for part in hidden) if isinstance(hidden, tuple) else hidden.detach()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert (hidden[0] if isinstance(hidden, tuple) else hidden).dtype is torch.float32
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("told", [True, False])
+def test_a_recomputation_is_as_the_forward_pass_was(script: Script, reentrant: bool, told: bool) -> None:
+    script([USUAL, LOW] * 20)
+    torch.manual_seed(0)
+    layer = nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.01)
+    scaler = accel.grad_scaler(optimizer)
+    dtypes: list[torch.dtype | None] = []
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        with accel.autocast("cpu"):
+            dtypes.append(state())
+            result: torch.Tensor = layer(x)
+        return result.float()
+
+    for _ in range(10):
+        x = torch.randn(2, 8, requires_grad=True)
+        scaler.scale(checkpoint(block, x, use_reentrant=reentrant).sum()).backward()
+        if told:
+            scaler.step(optimizer)
+        else:
+            optimizer.step()
+    assert len(dtypes) == 20
+    assert dtypes[0::2] == dtypes[1::2]
+    assert torch.bfloat16 in dtypes
+    assert torch.float32 in dtypes
+
+
+def test_lifting_changes_no_float32() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5))
+    x = torch.randn(2, 3, 8, 8)
+    want = model(x).softmax(1)
+    for parameter in model.parameters():
+        parameter.grad = None
+    with amp._Lifted("cpu"):
+        got = model(x).softmax(1)
+        low = torch.ones(2, 2, dtype=torch.bfloat16) @ torch.ones(2, 2)
+    assert torch.equal(got, want)
+    assert low.dtype is torch.float32
+    assert state() is None
+    assert torch.get_autocast_dtype("cpu") is torch.bfloat16
+
+
+def test_lifting_leaves_an_open_region_alone() -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        with amp._Lifted("cpu"):
+            assert state() is torch.bfloat16
+        assert state() is torch.bfloat16
+    with amp._Lifted("cpu"), amp._Lifted("cpu"):
+        assert state() is torch.float32
+    assert state() is None
+
+
+def test_lifting_ends_with_an_exception() -> None:
+    with pytest.raises(ValueError, match="own"), amp._Lifted("cpu"):
+        raise ValueError("own")
+    assert state() is None
+
+
+def test_regions_are_plain_again_when_nothing_low_is_left(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    script([LOW])
+    stepper = Stepper()
+    now = itertools.count(0.0, 15.0)
+    monkeypatch.setattr(time, "monotonic", lambda: next(now))
+    alive = iter([True, False])
+    monkeypatch.setattr(gating, "_alive", lambda dtype: next(alive))
+    seen = []
+    for _ in range(12):
+        with accel.autocast("cpu"):
+            seen.append(state())
+        stepper.step()
+    assert seen[:4] == [torch.bfloat16, torch.bfloat16, torch.float32, torch.float32]
+    assert seen[-1] is None
+
+
+def test_living_tensors_are_found() -> None:
+    assert not gating._alive(torch.float8_e5m2)
+    kept = nn.Parameter(torch.zeros(1).to(torch.float8_e5m2), requires_grad=False)
+    assert gating._alive(torch.float8_e5m2)
+    del kept
+
+
+def test_other_threads_follow(script: Script) -> None:
+    trials = script([USUAL, LOW])
+    seen: list[torch.dtype | None] = []
+
+    def elsewhere() -> None:
+        with accel.autocast("cpu"):
+            seen.append(state())
+
+    for _ in range(2):
+        with accel.autocast("cpu"):
+            pass
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+    assert seen == [None, torch.bfloat16]
+    assert trials[0].begun == 2
+
+
+def test_replicas_on_a_device_are_not_tried() -> None:
+    """Only threads, no loop of the script's own: as by the hardware."""
+    gate = gating.Gate(torch.device("cuda"), amp.by_capability(8, 0))
+    seen: list[torch.dtype | None] = []
+    thread = threading.Thread(target=lambda: seen.append(gate.dtype(sys._getframe())))
+    thread.start()
+    thread.join()
+    assert seen == [torch.bfloat16]
+    assert gate.settled()
+
+
+# ---------------------------------------------------------------- where there is no choice
+
+
+@pytest.mark.parametrize("name", ["WORLD_SIZE", "AUTOACCEL_COMPILE_MODE", "AUTOACCEL_AMP_DTYPE"])
+def test_at_once(script: Script, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    script([USUAL] * 10)
+    value = {"WORLD_SIZE": "2", "AUTOACCEL_COMPILE_MODE": "eager", "AUTOACCEL_AMP_DTYPE": "bfloat16"}[name]
+    if name == "AUTOACCEL_COMPILE_MODE":
+        monkeypatch.setattr(gating, "_compiles", compiles)
+    monkeypatch.setenv(name, value)
+    with accel.autocast("cpu"):
+        assert state() is torch.bfloat16
+    assert amp.settled()
+
+
+def test_a_compiling_script_is_known_by_its_backends(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.compile(nn.Linear(1, 1), backend="eager")
+    assert compiles()
+
+
+def test_a_region_in_compiled_code_is_not_tried(script: Script) -> None:
+    trials = script([USUAL] * 10)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        with accel.autocast("cpu"):
+            return x @ x
+
+    compiled = torch.compile(step, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(2, 2)).dtype is torch.bfloat16
+    assert not trials
+
+
+# ---------------------------------------------------------------- decisions
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    program = tmp_path / "train.py"
+    program.write_text("")
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    monkeypatch.setenv("AUTOACCEL_REMEMBER", "on")
+    monkeypatch.setenv("AUTOACCEL_CACHE_DIR", str(tmp_path / "cache"))
+    yield
+    remembering._digest.cache_clear()
+
+
+@pytest.mark.parametrize("end", [State.ADOPTED, State.REJECTED])
+def test_the_second_run_starts_as_the_first_one_ended(
+    script: Script, memory: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], end: State
+) -> None:
+    monkeypatch.setenv("AUTOACCEL_LOG", "info")
+    trials = script([USUAL], end)
+
+    def train() -> list[torch.dtype | None]:
+        monkeypatch.setattr(amp, "_gates", {})
+        stepper, seen = Stepper(), []
+        for _ in range(4):
+            with accel.autocast("cpu"):
+                seen.append(state())
+            stepper.step()
+        return seen
+
+    first, second = train(), train()
+    assert first[0] is None
+    assert second == [first[-1]] * 4
+    assert trials[-1].begun == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "autocast" in line]
+    assert "trying (bfloat16 against float32: this CPU has AVX512-BF16 or AMX)" in lines[0]
+    said = {State.ADOPTED: "bfloat16 (bfloat16 2.00x", State.REJECTED: "off (bfloat16 0.50x"}[end]
+    assert f"{said} as fast as float32 over 0 steps)" in lines[1]
+    assert f"{said} as fast as float32 over 0 steps of an earlier run)" in lines[2]
+    assert "test_gating.py:" in lines[0]
+    assert len(lines) == 3
+
+
+def test_ranks_do_not_ask_their_memories(script: Script, memory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    script([], State.REJECTED)
+
+    def region() -> torch.dtype | None:
+        with accel.autocast("cpu"):
+            return state()
+
+    region()
+    monkeypatch.setattr(amp, "_gates", {})
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert region() is torch.bfloat16
+
+
+def test_nobody_waits_for_steps_that_do_not_come(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    script([USUAL] * 100)
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    assert amp.settled()  # no region was opened
+    for _ in range(2):
+        with accel.autocast("cpu"):
+            pass
+        assert not amp.settled()
+        now += 30.0
+    assert not amp.settled()
+    now += 100.0
+    assert amp.settled()
+    with accel.autocast("cpu"):
+        assert state() is None
+    assert amp.settled()
+
+
+# ---------------------------------------------------------------- whole loops
+
+
+class Worked:
+    """A clock that goes by the precision of the last region: half the time, or twice, in bfloat16."""
+
+    def __init__(self, low: float) -> None:
+        self.now, self.low = 0.0, low
+
+    def work(self) -> None:
+        self.now += self.low if state() is torch.bfloat16 else 0.1
+
+    def mark(self) -> float:
+        return self.now
+
+    def seconds(self, start: float, end: float) -> float:
+        return end - start
+
+
+def gan(clock: Worked | None, accumulate: int = 1, steps: int = 90) -> list[float]:
+    torch.manual_seed(0)
+    generator, critic = nn.Linear(4, 8), nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+    g = torch.optim.SGD(generator.parameters(), lr=0.01)
+    d = torch.optim.SGD(critic.parameters(), lr=0.01)
+    scale_g, scale_d = accel.grad_scaler(g), accel.grad_scaler(d)
+    losses = []
+    for number in range(1, steps + 1):
+        real, noise = torch.randn(16, 8), torch.randn(16, 4)
+        with accel.autocast("cpu"):
+            if clock is not None:
+                clock.work()
+            loss_d = (critic(generator(noise).detach()).mean() - critic(real).mean()) / accumulate
+        scale_d.scale(loss_d).backward()
+        if number % accumulate == 0:
+            scale_d.step(d)
+            scale_d.update()
+            d.zero_grad()
+            g.zero_grad()
+            with accel.autocast("cpu"):
+                loss_g = -critic(generator(noise)).mean()
+            scale_g.scale(loss_g).backward()
+            scale_g.step(g)
+            scale_g.update()
+            d.zero_grad()
+        losses.append(loss_d.item())
+    return losses
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize(("low", "end"), [(0.05, State.ADOPTED), (0.11, State.REJECTED)])
+def test_losses_stay_close_while_precision_changes(
+    monkeypatch: pytest.MonkeyPatch, accumulate: int, low: float, end: State
+) -> None:
+    monkeypatch.setenv("AUTOACCEL_DISABLE", "amp")
+    want = gan(None, accumulate, 90 * accumulate)
+    monkeypatch.delenv("AUTOACCEL_DISABLE")
+    clock, made = Worked(low), []
+
+    def new(place: torch.device) -> Trial:
+        made.append(Trial(clock, Terms()))
+        return made[-1]
+
+    monkeypatch.setattr(gating, "new_trial", new)
+    got = gan(clock, accumulate, 90 * accumulate)
+    assert made[-1].state is end
+    assert amp.settled()
+    assert got != want
+    assert got[: 25 * accumulate] == want[: 25 * accumulate]
+    assert got == pytest.approx(want, abs=0.02)
+
+
+def test_disabled_is_the_original_bit_for_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOACCEL_DISABLE", "amp")
+    disabled = gan(None)
+    monkeypatch.setattr(accel, "autocast", lambda device: torch.autocast("cpu", enabled=False))
+    assert disabled == gan(None)

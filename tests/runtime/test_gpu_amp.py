@@ -1,0 +1,164 @@
+"""On a real GPU: bfloat16 where it is faster, float32 where it is not, and nothing that makes the host wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import nn
+
+from autoaccel import runtime as accel
+from autoaccel.runtime import amp
+from autoaccel.runtime.clocks import DeviceClock, clock_of
+from autoaccel.runtime.trials import State, Terms, Trial
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture
+def no_waiting() -> Iterator[None]:
+    """Anything that makes the host wait for the device is an error."""
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    yield
+    torch.cuda.set_sync_debug_mode(before)
+
+
+class Residual(nn.Module):
+    """A block of a ResNet for images of 32 pixels."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+            nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width),
+        )  # fmt: skip
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x + self.body(x)).relu()
+
+
+def small() -> tuple[nn.Module, torch.Tensor]:
+    """Many small kernels: the GPU waits for their launches."""
+    blocks = [Residual(16) for _ in range(9)]
+    model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), *blocks, nn.Flatten(), nn.Linear(16 * 1024, 10))
+    return model.cuda(), torch.randn(16, 3, 32, 32, device="cuda")
+
+
+def large() -> tuple[nn.Module, torch.Tensor]:
+    """A few large products, in IEEE float32 by default."""
+    model = nn.Sequential(*[nn.Sequential(nn.Linear(4096, 4096), nn.ReLU()) for _ in range(6)])
+    return model.cuda(), torch.randn(4096, 4096, device="cuda")
+
+
+def stepper(model: nn.Module, x: torch.Tensor) -> Callable[[], None]:
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    scaler = accel.grad_scaler(optimizer)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        with accel.autocast("cuda"):
+            loss = model(x).float().square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    return step
+
+
+def until_settled(step: Callable[[], None], seconds: float = 40.0) -> None:
+    end = time.monotonic() + seconds
+    step()
+    while not amp.settled() and time.monotonic() < end:
+        step()
+    assert amp.settled()
+
+
+def timed(step: Callable[[], None], steps: int) -> float:
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(steps):
+        step()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) / steps
+
+
+@pytest.fixture(autouse=True)
+def computes_in_bfloat16() -> None:
+    if torch.cuda.get_device_capability() < (8, 0):
+        pytest.skip("needs compute capability 8.0")
+
+
+def test_large_products_are_done_in_bfloat16() -> None:
+    until_settled(stepper(*large()))
+    (phase,) = {id(phase): phase for phase in amp._gates["cuda"]._phases.values()}.values()
+    assert phase.verdict
+    assert phase.trial.ratio is not None
+    assert phase.trial.ratio > 1.5
+
+
+def test_a_net_that_waits_for_launches_is_not_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = stepper(*small())
+    until_settled(step)
+    chosen = [timed(step, 50) for _ in range(5)]
+    monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "float32")
+    plain = [timed(step, 50) for _ in range(5)]
+    assert min(chosen) <= 1.05 * min(plain)
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_trying_never_makes_the_host_wait() -> None:
+    step = stepper(*small())
+    for _ in range(400):
+        step()
+    torch.cuda.set_sync_debug_mode("default")
+    torch.cuda.synchronize()
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_the_clock_of_a_device_tells_its_times_later() -> None:
+    clock = clock_of(torch.device("cuda"))
+    assert isinstance(clock, DeviceClock)
+    a = torch.randn(4096, 4096, device="cuda")
+    start = clock.mark()
+    for _ in range(200):
+        a @ a
+    end = clock.mark()
+    assert clock.seconds(start, end) is None  # the device has some 10 ms of work to do
+    torch.cuda.set_sync_debug_mode("default")
+    torch.cuda.synchronize()
+    seconds = clock.seconds(start, end)
+    assert seconds is not None
+    assert 0.0 < seconds < 10.0
+
+
+def test_no_moment_is_taken_while_a_graph_is_captured() -> None:
+    clock = clock_of(torch.device("cuda"))
+    x = torch.ones(8, device="cuda")
+    trial = Trial(clock, Terms(seconds=0.0, laps=2, fewest=2))
+    for _ in range(3):
+        trial.lap()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        assert clock.mark() is None
+        assert not trial.lap()
+        y = x + 1
+    graph.replay()
+    torch.cuda.synchronize()
+    assert y.sum().item() == 16.0
+    assert trial.state is State.UNDECIDED
+
+
+def test_a_state_is_handed_from_step_to_step() -> None:
+    """cuDNN's networks too take a bfloat16 state in a region that lifts to float32."""
+    for kind in (nn.LSTM, nn.GRU, nn.RNN):
+        model = kind(8, 8).cuda()
+        x = torch.randn(3, 2, 8, device="cuda")
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            _, hidden = model(x)
+        with amp._Lifted("cuda"):
+            output, _ = model(x, hidden)
+        assert output.dtype is torch.float32
