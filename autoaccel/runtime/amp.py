@@ -123,14 +123,15 @@ class _Lifted:
 def precision(device: torch.device) -> Decision:
     """The low precision that may be worth it on a device: a `torch.dtype`, or None for float32.
 
-    bfloat16 is tried against float32 when a script trains (`gating`), unless AUTOACCEL_AMP_DTYPE asks for it.
+    bfloat16 is tried against float32 when a script trains (`gating`), unless AUTOACCEL_AMP_DTYPE asks for it, or for
+    "hardware": what the device has, untried.
     """
     if disabled("amp"):
         return Decision(None, "AUTOACCEL_DISABLE")
     wish = setting("AMP_DTYPE").lower()
     if wish in _DTYPES and devices.available(device):
         return Decision(_DTYPES[wish], "AUTOACCEL_AMP_DTYPE")
-    if wish and wish not in _DTYPES:
+    if wish and wish not in (*_DTYPES, "hardware"):
         warn_once(f"AUTOACCEL_AMP_DTYPE={wish!r} is not one of {', '.join(_DTYPES)}: ignored")
     return _by_hardware(device)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from autoaccel.measure.changes import Change
@@ -12,6 +13,8 @@ from autoaccel.measure.verifying.difference import Difference
 from autoaccel.measure.verifying.facts import SKIPPED
 from autoaccel.measure.verifying.report import Numerics
 from autoaccel.measure.verifying.trials import CannotVerifyError, Trials, View
+
+_DTYPE, _MODE = "AUTOACCEL_AMP_DTYPE", "AUTOACCEL_COMPILE_MODE"
 
 
 class Spreading:
@@ -24,10 +27,9 @@ class Spreading:
         self.originals = [view.reference.record]
         self.jitter = 0.0
         self.judged: dict[frozenset[Change], spread.Judgement] = {}
-        self.environment: dict[str, str] = {"AUTOACCEL_NUM_WORKERS": "2"} if workers else {}
-        if low and view.reference.record.device == "cpu":
-            # Otherwise nothing would change on most CPUs.
-            self.environment["AUTOACCEL_AMP_DTYPE"] = "bfloat16"
+        self.environment = _at_once(low=low, on_cpu=view.reference.record.device == "cpu")
+        if workers:
+            self.environment["AUTOACCEL_NUM_WORKERS"] = "2"
 
     def wrong(self, chosen: Sequence[Change]) -> Sequence[Difference] | None:
         """What is wrong with some changes; None when they lie within the spread."""
@@ -70,7 +72,7 @@ class Spreading:
         if verdict is None or end is None:
             return None
         drawn = "with other random numbers" if "AUTOACCEL_NUM_WORKERS" in self.environment else "as on this machine"
-        what = "in bfloat16" if "AUTOACCEL_AMP_DTYPE" in self.environment else drawn
+        what = "in bfloat16" if self.environment.get(_DTYPE) == "bfloat16" else drawn
         return Numerics(verdict.seeds, end.original, end.rewritten, end.spread, what)
 
     def _original(self, number: int) -> Record:
@@ -96,6 +98,20 @@ class Spreading:
             if found:
                 return found
         return []
+
+
+def _at_once(*, low: bool, on_cpu: bool) -> dict[str, str]:
+    """What has the runtime do at once what it would first try, or do later: runs are too short for that.
+
+    On a CPU low precision is bfloat16, which most have no units for, and nothing is compiled, which takes long.
+    Elsewhere, and for how to compile, the user's own settings stand.
+    """
+    if not low:
+        return {}
+    mode = {} if os.environ.get(_MODE) else {_MODE: "off" if on_cpu else "default"}
+    if on_cpu:
+        return {_DTYPE: "bfloat16", **mode}
+    return mode if os.environ.get(_DTYPE) else {_DTYPE: "hardware", **mode}
 
 
 def _by_numbers(difference: Difference) -> bool:

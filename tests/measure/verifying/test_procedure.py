@@ -533,6 +533,8 @@ def test_on_an_accelerator_what_is_exact_runs_for_real_too(script: Path) -> None
     real = [request for request, _ in world.asked if request.texts and not request.rehearse and not request.seed]
     assert any("lower" not in "".join(request.texts.values()) for request in real)
     assert not any(environment.get("AUTOACCEL_AMP_DTYPE") == "bfloat16" for _, environment in world.asked)
+    at_once = {"AUTOACCEL_AMP_DTYPE": "hardware", "AUTOACCEL_COMPILE_MODE": "default"}  # short runs try nothing
+    assert at_once in [environment for _, environment in world.asked]
 
 
 def test_what_is_told_while_it_runs(script: Path) -> None:
