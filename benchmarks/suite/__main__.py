@@ -104,7 +104,8 @@ def main(
         )
 
         def named(run: Run) -> Run:
-            facts = {**run.machine, "commit": commit, "date": time.strftime("%Y-%m-%d")}
+            threads = os.environ.get("OMP_NUM_THREADS", "")
+            facts = {**run.machine, "threads": threads, "commit": commit, "date": time.strftime("%Y-%m-%d")}
             machine = {name: value for name, value in facts.items() if value}
             return dataclasses.replace(
                 run, machine=machine, planned_seconds=seconds, used_seconds=time.monotonic() - begun

@@ -6,7 +6,9 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 import random
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +22,7 @@ from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.turns import WAITING, Turn
 from benchmarks.suite import drawing, estimates, gate, measuring, reporting, running, schedule
-from benchmarks.suite.__main__ import main, surroundings
+from benchmarks.suite.__main__ import PROJECT, RESULTS, main, surroundings
 from benchmarks.suite.candidates import ENDLESS, Candidate, Setting, candidates
 from benchmarks.suite.catalogue import (
     AGAIN,
@@ -426,6 +428,31 @@ def test_runs_are_merged_by_the_command(tmp_path: Path) -> None:
     assert [each.id for each in Run.from_json((tmp_path / "suite_cpu.json").read_text()).results] == [
         "mnist", "gpt", "tabular", "short"
     ]  # fmt: skip
+
+
+# -- what is recorded
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_recorded_results_are_shown_as_they_are(device: str) -> None:
+    """Page, picture and the README's table are made from the figures (`AUTOACCEL_UPDATE=1`)."""
+    record = RESULTS / f"suite_{device}.json"
+    if not record.exists():
+        pytest.skip(f"no run on {device} is recorded")
+    run = Run.from_json(record.read_text(encoding="utf-8"))
+    shown = {
+        record.with_suffix(".md"): reporting.page(run, picture=f"suite_{device}.svg"),
+        record.with_suffix(".svg"): drawing.draw(run),
+    }
+    readme = PROJECT / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    found = re.search(rf"(?<=<!-- suite_{device} -->\n).*?(?=<!-- /suite_{device} -->)", text, re.DOTALL)
+    if found is not None:
+        shown[readme] = text[: found.start()] + reporting.table(run) + text[found.end() :]
+    for path, expected in shown.items():
+        if os.environ.get("AUTOACCEL_UPDATE") == "1":
+            path.write_text(expected, encoding="utf-8")
+        assert path.read_text(encoding="utf-8") == expected, f"AUTOACCEL_UPDATE=1 pytest {__file__} renews {path.name}"
 
 
 # -- in earnest
