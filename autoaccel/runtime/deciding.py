@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from . import devices, remembering
+from . import devices, graphs, remembering
 from .amp import precision, scaling
 from .compiling import verdict
 from .environment import Decision, disabled, setting, whole_number
@@ -78,7 +78,7 @@ def _workers() -> Decision:
 def _cuda_graphs(place: torch.device) -> Decision:
     if disabled("compile"):
         return Decision(False, "AUTOACCEL_DISABLE")
-    asked = setting("CUDA_GRAPHS").lower() == "on"
+    asked = graphs.wanted()
     if place.type != "cuda":
         return Decision(False, f"there are none on {place.type}")
     return Decision(asked, "AUTOACCEL_CUDA_GRAPHS" if asked else "only with AUTOACCEL_CUDA_GRAPHS=on")
