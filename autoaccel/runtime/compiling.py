@@ -82,7 +82,6 @@ def _compilable(module: nn.Module) -> bool:
 
 
 def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
-    inductor_cache.settle()
     if _torch_version() < (2, 13):
         # backward(retain_graph=True) needs what a compiled backward would otherwise overwrite
         functorch: Any = importlib.import_module("torch._functorch.config")
@@ -92,7 +91,10 @@ def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
     dynamo.trace_numpy = False
     mode = setting("COMPILE_MODE").lower()
     if mode in _BACKENDS:
+        if mode == "inductor":
+            inductor_cache.settle()
         return torch.compile(function, backend=_backend(mode))
+    inductor_cache.settle()
     return torch.compile(function, mode=mode if mode not in ("", "default") else None)
 
 

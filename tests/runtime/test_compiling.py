@@ -577,8 +577,9 @@ def test_generators_and_classes_stay_what_they_are(graphs: Graphs) -> None:
 
 
 @pytest.mark.slow
-def test_the_real_compiler_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_real_compiler_on_a_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "default")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     x = torch.randn(2, 4)
     plain = Net()
     module = accel.compile(copy.deepcopy(plain))
