@@ -200,7 +200,7 @@ class Trial:
         wanted = math.log(self._terms.gain)
         if count >= least and middle >= wanted and middle > margin:
             self._decide(State.ADOPTED, "faster")
-        elif count >= 3 and middle + margin < wanted:
+        elif count >= 2 and middle + margin < wanted:
             self._decide(State.REJECTED, "slower" if middle < 0 else "hardly faster")
         elif count >= most:
             self._decide(State.REJECTED, "not clearly faster")

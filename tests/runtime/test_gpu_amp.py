@@ -37,7 +37,8 @@ class Residual(nn.Module):
         )  # fmt: skip
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return (x + self.body(x)).relu()
+        result: torch.Tensor = (x + self.body(x)).relu()
+        return result
 
 
 def small() -> tuple[nn.Module, torch.Tensor]:
