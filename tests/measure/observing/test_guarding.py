@@ -294,7 +294,7 @@ def test_libraries_that_write_without_python(folder: Path) -> None:
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "torch.py").write_text("def save_file(tensors, filename): print('saved', filename, flush=True)\n")
-    done = run(folder, "import sys; sys.path.append('.')\nfrom safetensors.torch import save_file\n"
+    done = run(folder, "import sys; sys.path.insert(0, '.')\nfrom safetensors.torch import save_file\n"
                        "save_file({}, 'new')\nsave_file({}, filename='model.pt')\n")  # fmt: skip
     assert done.output == ["saved new", "stopped"]
     assert done.failure is not None and done.failure.where == str(folder / "train.py:4")
