@@ -26,7 +26,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No AUTOACCEL_* variable from outside, and no memory of what was warned about or logged before."""
     for name in list(os.environ):
-        if name.startswith("AUTOACCEL_") or name in ("LOCAL_WORLD_SIZE", "SLURM_CPUS_PER_TASK"):
+        if name.startswith("AUTOACCEL_") or name in (
+            "LOCAL_WORLD_SIZE",
+            "SLURM_CPUS_PER_TASK",
+            "SLURM_NTASKS_PER_NODE",
+            "SLURM_PROCID",
+        ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
     monkeypatch.setattr(amp, "_gates", {})
@@ -77,6 +82,8 @@ class FakeLane:
         self.log: list[str] = []
         self.free: list[torch.Tensor] = []
         self.blocks = 0
+        self.live = 0  # copies of batches on the device
+        self.most = 0
         self.kept: list[tuple[Event, list[torch.Tensor]]] = []
 
     # what the prefetcher uses
@@ -106,8 +113,14 @@ class FakeLane:
         if view.data_ptr() != block.data_ptr():
             raise TypeError("the fake device holds float64 only")
         view.on_device = True  # type: ignore[attr-defined]
-        weakref.finalize(view, self.free.append, block)
+        self.live += 1
+        self.most = max(self.most, self.live)
+        weakref.finalize(view, self._released, block)
         return view
+
+    def _released(self, block: torch.Tensor) -> None:
+        self.live -= 1
+        self.free.append(block)
 
     def copy(self, pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
         for destination, source in pairs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,9 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import amp, prefetching
+from autoaccel.runtime import amp, passes, prefetching, workers
+from autoaccel.runtime.loading import WorkerCount
+from autoaccel.runtime.trials import Trial
 
 pytestmark = pytest.mark.gpu
 
@@ -81,6 +84,56 @@ def test_moves_what_is_named_and_keeps_strides() -> None:
     assert not y.is_cuda
     reference = next(iter(loader()))[0].to("cuda")
     assert x.stride() == reference.stride()
+
+
+def test_checksums_of_batches_that_are_filled_when_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deterministic mode fills fresh memory on the consumer's stream, which the copy must not overtake."""
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    try:
+        for x, y in accel.prefetch(loader(), "cuda"):
+            busy(1_000_000)
+            assert bool((x.mean((1, 2, 3)) == y.to("cuda")).all())
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_every_freed_block_is_overwritten_and_nothing_shows() -> None:
+    """All memory that the allocator would hand out again is poisoned after each step, in blocks like a batch."""
+    kept, sums = [], []
+    for number, (x, y) in enumerate(accel.prefetch(loader(shuffle=True), "cuda")):
+        busy(1_000_000)
+        sums.append((x.double().sum(), y))
+        if number % 3 == 0:
+            kept.append((x, y))  # some batches live on
+        del x, y
+        free = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        poisons = [
+            torch.full((8, 3, 128, 128), float("nan"), device="cuda") for _ in range(min(64, free // 2**20 // 2))
+        ]
+        del poisons
+    for total, y in sums:
+        assert total.item() == y.double().sum().item() * 3 * 128 * 128
+    for x, y in kept:
+        assert torch.equal(x.mean((1, 2, 3)).cpu(), y.float().cpu())
+
+
+def test_at_most_one_batch_more_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    def peak() -> int:
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        weight = torch.ones(3 * 128 * 128, 512, device="cuda", requires_grad=True)
+        for x, _ in accel.prefetch(loader(), "cuda", move=(0,)):
+            x = x.to("cuda", non_blocking=True)
+            (x.flatten(1) @ weight).relu().sum().backward()
+            del x
+        return torch.cuda.max_memory_allocated() - before
+
+    with_it = peak()
+    monkeypatch.setenv("AUTOACCEL_DISABLE", "prefetch")
+    assert with_it <= peak() + 8 * 3 * 128 * 128 * 4 + 2**20
 
 
 def test_one_side_stream_for_the_whole_process() -> None:
@@ -164,3 +217,51 @@ def test_pinning_and_workers() -> None:
     x, _ = next(iter(loader()))
     assert x.is_pinned()
     assert prefetching.unsafe(loader()) == ""
+
+
+class Decoded(Images):
+    """Takes its time, as decoding does, and draws no random numbers."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        time.sleep(0.001)
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("count", [0, 2], ids=["thread", "workers"])
+@pytest.mark.parametrize("pinned", [True, False])
+def test_whoever_fetches_the_loop_sees_the_same(monkeypatch: pytest.MonkeyPatch, count: int, pinned: bool) -> None:
+    """Workers begin in the middle of the first pass; without them a thread fetches whenever it may."""
+    monkeypatch.setattr(workers, "plan", lambda measured, machine: workers.Plan(count, "chosen by the test", yet=True))
+    monkeypatch.setattr(Trial, "lap", lambda self: True)
+
+    def story(chosen: Any) -> list[Any]:
+        torch.manual_seed(0)
+        found = []
+        for _ in range(3):
+            for x, y in accel.prefetch(chosen, "cuda"):
+                found.append((x.to("cuda").double().sum().item(), y.tolist(), torch.rand(1).item()))
+        return found
+
+    plain = DataLoader(Decoded(), batch_size=8, shuffle=True)
+    options: dict[str, Any] = {"persistent_workers": count > 0, "pin_memory": pinned}
+    chosen = DataLoader(Decoded(), batch_size=8, shuffle=True, num_workers=WorkerCount(count), **options)
+    assert passes.managed(chosen)
+    assert story(chosen) == story(plain)
+    if not count:
+        batches: Any = prefetching.begin_epoch(chosen)
+        for _ in range(4):
+            assert next(batches)[0].is_pinned() is pinned
+        assert batches._fetcher.pending
+
+
+def test_steps_are_timed_on_the_device() -> None:
+    """The host hands over the work of a step in no time."""
+    steps = passes._Steps()
+    for _ in range(4):
+        steps.begin()
+        busy(20_000_000)  # some 10 ms
+        known = list(steps.end())
+        torch.cuda.synchronize()
+    known += list(steps.end())
+    assert known
+    assert min(known) > 0.002

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices, loading
+from autoaccel.runtime.workers import Machine
 
 
 @pytest.fixture
@@ -157,3 +158,55 @@ def test_no_control_groups_no_quota(tmp_path: Path, content: str | None) -> None
     if content is not None:
         write(tmp_path / "self", content)
     assert list(loading.cgroup_quotas(tmp_path / "fs", tmp_path / "self")) == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, 1),
+        ({"LOCAL_WORLD_SIZE": "4"}, 4),
+        ({"SLURM_NTASKS_PER_NODE": "4", "SLURM_PROCID": "0"}, 4),
+        ({"SLURM_NTASKS_PER_NODE": "4"}, 1),  # in the shell of a batch job
+        ({"SLURM_NTASKS_PER_NODE": "4", "SLURM_PROCID": "0", "SLURM_CPUS_PER_TASK": "8"}, 1),  # its own CPUs
+        ({"SLURM_NTASKS_PER_NODE": "1", "SLURM_PROCID": "0", "LOCAL_WORLD_SIZE": "2"}, 2),  # torchrun in one task
+        ({"SLURM_NTASKS_PER_NODE": "4(x2)", "SLURM_PROCID": "0"}, 1),
+    ],
+)
+def test_processes_that_share_the_machine(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: int
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert loading._processes_here() == expected
+
+
+def test_memory_that_control_groups_leave(tmp_path: Path) -> None:
+    write(tmp_path / "self", "0::/jobs/mine\n")
+    write(tmp_path / "fs/memory.max", "max\n")
+    write(tmp_path / "fs/memory.current", "900\n")
+    write(tmp_path / "fs/jobs/memory.max", "1000\n")
+    write(tmp_path / "fs/jobs/memory.current", "700\n")
+    write(tmp_path / "fs/jobs/memory.stat", "anon 300\ninactive_file 400\n")
+    write(tmp_path / "fs/jobs/mine/memory.max", "500\n")
+    write(tmp_path / "fs/jobs/mine/memory.current", "450\n")
+    assert sorted(loading.memory_left(tmp_path / "fs", tmp_path / "self")) == [50.0, 700.0]
+    write(tmp_path / "self", "7:memory:/docker/abc\n")
+    write(tmp_path / "fs/memory/memory.limit_in_bytes", "1000\n")
+    write(tmp_path / "fs/memory/memory.usage_in_bytes", "1200\n")
+    write(tmp_path / "fs/memory/memory.stat", "total_inactive_file 100\n")
+    assert list(loading.memory_left(tmp_path / "fs", tmp_path / "self")) == [0.0]
+
+
+def test_a_training_process_has_its_share_of_the_machine(machine: pytest.MonkeyPatch) -> None:
+    machine.setattr(loading, "_free_memory", lambda: 8e9)
+    machine.setattr(loading, "_free_shared_memory", lambda: 4e9)
+    assert loading.machine() == Machine(16.0, 8e9, 4e9)
+    machine.setenv("LOCAL_WORLD_SIZE", "4")
+    assert loading.machine() == Machine(4.0, 2e9, 1e9)
+
+
+def test_this_machine_has_memory() -> None:
+    found = loading.machine()
+    assert found.cpus > 0
+    assert found.memory > 2**20
+    assert found.shared > 0

@@ -8,6 +8,7 @@ import itertools
 import math
 import os
 import random
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -444,8 +445,6 @@ class Where(Numbers):
         self.modes: list[tuple[bool, bool]] = []
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        import threading
-
         self.threads.append(threading.current_thread().name)
         self.modes.append((torch.is_grad_enabled(), torch.is_inference_mode_enabled()))
         return super().__getitem__(index)
@@ -478,6 +477,51 @@ def test_with_and_without_the_thread_a_program_notices_nothing(
         passes._records[loader] = record = passes.Record(loader)
         record.trial = Laps(turns)  # type: ignore[assignment]
         assert run(loader, accel.prefetch) == run(DataLoader(Numbers(count, bad), **options), lambda loader: loader)
+
+
+class Simulated(Numbers):
+    """Time as on a machine whose loop waits for its device: what the thread does meanwhile takes none of it.
+
+    hidden: the share of a fetch that the thread hides; less than nothing where it holds up the loop.
+    """
+
+    fetch, step = 0.03, 0.05
+
+    def __init__(self, hidden: float) -> None:
+        super().__init__(400)
+        self.now, self.hidden = 0.0, hidden
+        self.by_thread = 0
+
+    def mark(self) -> float:
+        return self.now
+
+    def seconds(self, start: float, end: float) -> float:
+        return end - start
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        other = threading.current_thread() is not threading.main_thread()
+        self.by_thread += other
+        self.now += self.fetch * (1 - self.hidden * other)
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "adopted"), [(1.0, True), (0.4, True), (0.0, False), (-0.5, False)], ids=["all", "some", "none", "worse"]
+)
+def test_the_thread_stays_only_if_laps_are_shorter(
+    choice: Choice, hidden: float, adopted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "CHEAP", 0.0)
+    monkeypatch.setattr(workers, "FAR_BELOW", 0.0)
+    dataset = Simulated(hidden)
+    monkeypatch.setattr(passes, "HostClock", lambda: dataset)
+    loader = DataLoader(dataset, 1, num_workers=WorkerCount(0))
+    for _ in range(2):
+        for _ in accel.prefetch(loader):
+            dataset.now += dataset.step
+    record = passes._records[loader]
+    assert record.trial.state is (State.ADOPTED if adopted else State.REJECTED)
+    assert dataset.by_thread > 600 if adopted else dataset.by_thread < 40
 
 
 def test_the_thread_fetches_one_batch_ahead(threads: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import itertools
 import random
 import weakref
@@ -24,8 +25,9 @@ from torch.utils.data import (
 )
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import loading, prefetching
+from autoaccel.runtime import devices, loading, prefetching
 from autoaccel.runtime.prefetching import Epoch, Prefetched
+from autoaccel.runtime.workers import Plan
 
 LaneOf = Callable[[int], Any]
 
@@ -167,6 +169,84 @@ def test_batches_kept_across_steps_stay_right(lane_of: LaneOf) -> None:
     assert results == sums(batches(5))
 
 
+@pytest.mark.parametrize("ahead", [1, 2, 3])
+def test_no_more_memory_than_agreed(lane_of: LaneOf, ahead: int) -> None:
+    """While a step runs there are its own batch and `ahead` more. As the loop asks for the next, it still holds one."""
+    lane, during = lane_of(0), list[int]()
+    for _x, _ in Epoch(iter(batches(9)), lane, (0,), ahead):
+        during.append(lane.live)
+    assert max(during) == 1 + ahead
+    assert lane.most == 2 + ahead
+    del _x
+    assert lane.live == 0
+
+
+def test_a_loop_that_lets_go_of_its_batch_reuses_the_memory(lane_of: LaneOf) -> None:
+    lane = lane_of(0)
+    for x, _ in Epoch(iter(batches(9)), lane, (0,), 1):
+        lane.synchronize()
+        del x, _
+    assert lane.most == 2
+    assert lane.blocks == 2
+
+
+def test_tensors_that_are_one_stay_one(lane_of: LaneOf) -> None:
+    lane = lane_of(0)
+    shared, other = torch.ones(4, dtype=torch.float64), torch.ones(4, dtype=torch.float64)
+    ((a, b), again, c), *_ = Epoch(iter([([shared, shared], {"x": shared}, other)]), lane, "all", 1)
+    assert a is b is again["x"]
+    assert a.on_device
+    assert c is not a
+    assert lane.log.count("copy") == 2
+
+
+def test_registered_pytrees_are_moved_and_objects_with_a_method_are_not(lane_of: LaneOf) -> None:
+    """What an object's own `to` does is its own affair: the loop calls it, at its own time."""
+
+    class Boxes:
+        def __init__(self, corners: torch.Tensor) -> None:
+            self.corners = corners
+
+        def to(self, *_: Any, **__: Any) -> Boxes:
+            raise AssertionError("called by the prefetcher")
+
+    class Graph:
+        def __init__(self, nodes: torch.Tensor, name: str) -> None:
+            self.nodes, self.name = nodes, name
+
+    torch.utils._pytree.register_pytree_node(
+        Graph, lambda g: ([g.nodes], g.name), lambda p, name: Graph(next(iter(p)), name)
+    )
+    given = (Graph(torch.ones(3, dtype=torch.float64), "g"), Boxes(torch.ones(2, dtype=torch.float64)), torch.ones(1))
+    (graph, boxes, _), *_ = Epoch(iter([given]), lane_of(0), (0, 1), 1)
+    assert graph.nodes.on_device
+    assert graph.name == "g"
+    assert boxes is given[1]
+
+
+def test_memory_that_is_filled_when_it_is_allocated(lane_of: LaneOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`torch.use_deterministic_algorithms` fills fresh memory, on the consumer's stream: the copy has to come later."""
+    for seed in range(12):
+        lane, results = lane_of(seed), list[float]()
+        allocate = lane.allocate
+
+        def filled(
+            tensor: torch.Tensor, allocate: Callable[[torch.Tensor], torch.Tensor] = allocate, lane: Any = lane
+        ) -> torch.Tensor:
+            fresh = allocate(tensor)
+            memory = fresh.detach()
+            lane.enqueue(lane.consumer(), lambda: memory.fill_(float("nan")))
+            return fresh
+
+        monkeypatch.setattr(lane, "allocate", filled)
+        for x, _ in Epoch(iter(batches(6)), lane, (0,), 1):
+            lane.compute(x, results)
+            lane.advance(0.4)
+            del x, _
+        lane.synchronize()
+        assert results == sums(batches(6))
+
+
 # ---------------------------------------------------------------- iteration
 
 
@@ -297,6 +377,69 @@ def test_nested_loops_and_zip_over_one_loader(cuda_lane: Any) -> None:
     assert run(lambda once: zip(once(), once(), strict=True)) == [(i, i) for i in range(0, 22, 4)]
     nested = run(lambda once: ((a, b) for a in itertools.islice(once(), 2) for b in itertools.islice(once(), 2)))
     assert nested == [(0, 0), (0, 4), (4, 0), (4, 4)]
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument")
+def test_enumerate_and_progress_bars(cuda_lane: Any) -> None:
+    tqdm: Any = importlib.import_module("tqdm").tqdm
+    loader = plain(num_workers=1, pin_memory=True)
+    bar = tqdm(accel.prefetch(loader, "cuda"), disable=True)
+    assert bar.total == 6
+    seen = []
+    for number, batch in enumerate(bar, 1):
+        cuda_lane.synchronize()
+        seen.append((number, int(batch[0])))
+    assert seen == [(1, 0), (2, 4), (3, 8), (4, 12), (5, 16), (6, 20)]
+
+
+class Endless(IterableDataset[torch.Tensor]):
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return (torch.tensor([float(i)], dtype=torch.float64) for i in itertools.count())
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument")
+def test_an_endless_loader_that_the_loop_returns_from(cuda_lane: Any) -> None:
+    loader = DataLoader(Endless(), batch_size=2, num_workers=1, pin_memory=True)
+
+    def loop() -> list[float]:
+        found: list[float] = []
+        for batch in accel.prefetch(loader, "cuda"):
+            cuda_lane.synchronize()
+            found += batch.flatten().tolist()
+            if len(found) >= 6:
+                return found
+        raise AssertionError
+
+    assert loop() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument")
+@pytest.mark.parametrize("leave", [-1, 3])
+def test_looking_ahead_on_workers_that_come_in_the_middle(
+    cuda_lane: Any, monkeypatch: pytest.MonkeyPatch, leave: int
+) -> None:
+    """The training process fetches the first batches, and none of them before the loop asks for it."""
+    monkeypatch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(
+        "autoaccel.runtime.workers.plan", lambda measured, machine: Plan(1, "chosen by the test", yet=True)
+    )
+
+    def run(loader: Any, synchronize: Callable[[], None]) -> list[Any]:
+        torch.manual_seed(0)
+        found = []
+        for _ in range(3):
+            for number, batch in enumerate(accel.prefetch(loader, "cuda")):
+                synchronize()
+                found.append((batch.flatten().tolist(), hash(tuple(torch.get_rng_state().tolist()))))
+                torch.rand(1)
+                if number == leave:
+                    break
+        return found
+
+    chosen = plain(shuffle=True, num_workers=loading.WorkerCount(1), persistent_workers=True, pin_memory=True)
+    assert isinstance(iter(accel.prefetch(chosen, "cuda")), Epoch)
+    assert run(chosen, cuda_lane.synchronize) == run(plain(shuffle=True), lambda: None)
+    assert cuda_lane.log.count("copy") >= 8
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument")
