@@ -15,7 +15,7 @@ from autoaccel.measure.changes import Changes
 from autoaccel.measure.observing.marking import marked
 from autoaccel.measure.observing.request import Request
 from autoaccel.rewriting.finding import Tier
-from benchmarks.suite.catalogue import DEFAULT, EXACT, SCRIPTS, Script
+from benchmarks.suite.catalogue import COMPILED, EXACT, REWRITTEN, SCRIPTS, Script
 
 ENDLESS = 1_000_000_000
 """Steps of a run that is ended when enough is known."""
@@ -44,13 +44,17 @@ class Setting:
     folder: Path = SCRIPTS
     """The scripts."""
 
+    def columns(self, script: Script, wanted: Collection[str]) -> tuple[str, ...]:
+        return script.columns(wanted, self.folder, self.device)
+
     def environment(self, script: Script, column: str) -> dict[str, str]:
-        """What the runtime is told: nothing on a GPU. On a CPU models are compiled where that was chosen, since a
-        compiler takes longer there than all else."""
+        """What the runtime is told: hardly anything on a GPU. On a CPU nothing is compiled unasked, since that takes
+        longer there than all else."""
         said = {"AUTOACCEL_REMEMBER": "off"}
-        if self.device == "cpu" and column in (EXACT, DEFAULT):
-            compiles = script.compiled and column == DEFAULT
-            said |= {"AUTOACCEL_COMPILE_MODE": "default"} if compiles else {"AUTOACCEL_DISABLE": "compile"}
+        if column == COMPILED:
+            said["AUTOACCEL_COMPILE_MODE"] = "default"
+        elif self.device == "cpu" and column in REWRITTEN:
+            said["AUTOACCEL_DISABLE"] = "compile"
         if script.generated:
             # torchvision compares checksums of the files, which generated ones cannot have
             said["PYTHONPATH"] = str(STANDINS)
@@ -59,18 +63,18 @@ class Setting:
     def steps(self, script: Script, column: str) -> int:
         if script.whole is not None:
             return script.whole
-        return _LONG if self.device != "cpu" and column in (EXACT, DEFAULT) else ENDLESS
+        return _LONG if self.device != "cpu" and column in REWRITTEN else ENDLESS
 
 
 def candidates(script: Script, wanted: Collection[str], setting: Setting, *, seed: int) -> list[Candidate]:
     """Those that there are. Raises `ValueError` where a script does not keep to what the suite asks of it."""
-    return [_candidate(script, column, setting, seed) for column in script.columns(wanted, setting.folder)]
+    return [_candidate(script, column, setting, seed) for column in setting.columns(script, wanted)]
 
 
 def _candidate(script: Script, column: str, setting: Setting, seed: int) -> Candidate:
     path = script.file(column, setting.folder).resolve()
     text, count = sources.read(path).text, 0
-    if column in (EXACT, DEFAULT):
+    if column in REWRITTEN:
         found = _found(path)
         exact = [each for each in found if each.tier is Tier.EXACT]
         applied = found.closed(exact if column == EXACT else found.all)

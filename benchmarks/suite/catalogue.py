@@ -9,19 +9,22 @@ from pathlib import Path
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 
 ORIGINAL, AGAIN, EXACT, DEFAULT = "original", "again", "exact", "default"
-EXPERT, FABRIC, ACCELERATE, LIMIT, WORKERS = "expert", "fabric", "accelerate", "limit", "workers"
+COMPILED, EXPERT, FABRIC, ACCELERATE = "compiled", "expert", "fabric", "accelerate"
+LIMIT, WORKERS = "limit", "workers"
 
 COLUMNS = {
     ORIGINAL: "the plain script",
     AGAIN: "the plain script once more: the noise",
     EXACT: "rewritten, exact tier only",
     DEFAULT: "rewritten with default settings",
+    COMPILED: "rewritten, told to compile from the first step on",
     EXPERT: "written by hand by an expert, frozen before tuning",
     FABRIC: "moved to Lightning Fabric by hand",
     ACCELERATE: "moved to Accelerate by hand",
     LIMIT: "a batch that already is on the device, nothing but the step",
     WORKERS: "the plain script with workers and pinned memory",
 }
+REWRITTEN = (EXACT, DEFAULT, COMPILED)
 PAIRED = (ORIGINAL, AGAIN, EXACT, DEFAULT)
 """Columns that something is promised of: measured with several processes. One process says enough of the others."""
 WRITTEN = (EXPERT, FABRIC, ACCELERATE, LIMIT, WORKERS)
@@ -45,7 +48,7 @@ class Script:
     whole: int | None = None
     """A run of so many steps is timed from its start to its end."""
     compiled: bool = False
-    """Whether the default column compiles in the CPU run: it takes too long to do so everywhere."""
+    """Whether there is a compiled column on a CPU, too: it takes too long to have it everywhere."""
     generated: bool = False
     """Whether its data set is the stand-in's: no file can be generated for it."""
     goals: tuple[float, float] | None = None
@@ -56,19 +59,19 @@ class Script:
             return folder / self.id / "with_accelerate.py"  # beside a file of its name the package is not found
         return folder / self.id / f"{column if column in WRITTEN else ORIGINAL}.py"
 
-    def columns(self, wanted: Collection[str], folder: Path = SCRIPTS) -> tuple[str, ...]:
+    def columns(self, wanted: Collection[str], folder: Path = SCRIPTS, device: str = "cpu") -> tuple[str, ...]:
         """Those that there are, in their order; the original is never left out."""
-        return tuple(
-            each for each in COLUMNS if (each in wanted or each == ORIGINAL) and self.file(each, folder).is_file()
-        )
+        left_out = {COMPILED} if self.control or (device == "cpu" and not self.compiled) else set()
+        chosen = [each for each in COLUMNS if each == ORIGINAL or (each in wanted and each not in left_out)]
+        return tuple(each for each in chosen if self.file(each, folder).is_file())
 
 
 SUITE = (
     Script("mnist", "MNIST CNN of the articles", "loader, launch", goals=(5, 25)),
-    Script("cifar", "ResNet-18, crop and flip", "loader, convolutions", generated=True, goals=(5, 8)),
+    Script("cifar", "ResNet-18, crop and flip", "loader, convolutions", compiled=True, generated=True, goals=(5, 8)),
     Script("imagenet", "ResNet-50 on JPEG files", "decoding", goals=(4, 10)),
     Script("lstm", "word language model", "RNN, logits", batch=(20, 20), goals=(1.3, 2)),
-    Script("gpt", "GPT, 6 layers", "matrix products", goals=(4, 7)),
+    Script("gpt", "GPT, 6 layers", "matrix products", compiled=True, goals=(4, 7)),
     Script("dcgan", "DCGAN, two optimizers", "loader, convolutions", goals=(6, 15)),
     Script("unet", "U-Net segmentation", "bytes of convolutions", goals=(2.5, 4)),
     Script("vae", "MLP VAE", "loader, launch", goals=(6, 50)),

@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterator
 from html import escape
 
-from benchmarks.suite.catalogue import ACCELERATE, DEFAULT, EXACT, EXPERT, FABRIC, LIMIT
+from benchmarks.suite.catalogue import ACCELERATE, COMPILED, DEFAULT, EXACT, EXPERT, FABRIC, LIMIT
 from benchmarks.suite.results import Result, Run
 
 _SHOWN = {
     # column: colour, shape; readable on light and dark ground
     LIMIT: ("#9a9a9a", "bar"),
     EXACT: ("#8fb8de", "dot"),
+    COMPILED: ("#d0587e", "dot"),
     FABRIC: ("#b07cc6", "dot"),
     ACCELERATE: ("#cf8a3c", "dot"),
     EXPERT: ("#3f9e6b", "dot"),

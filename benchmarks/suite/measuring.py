@@ -19,7 +19,7 @@ from typing import Protocol
 from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
 from autoaccel.measure.observing.turns import Turn
 from benchmarks.suite.candidates import ENDLESS, Candidate
-from benchmarks.suite.catalogue import AGAIN, DEFAULT, EXACT, ORIGINAL, WRITTEN
+from benchmarks.suite.catalogue import AGAIN, COMPILED, DEFAULT, EXACT, ORIGINAL, WRITTEN
 
 Clock = Callable[[], float]
 
@@ -128,7 +128,7 @@ def side_by_side(
     with ExitStack() as stack:
         running = [(Series(each), stack.enter_context(open_(each))) for each in candidates]
         if pace.together:
-            _start_together([each for each in running if each[0].column in WRITTEN])
+            _start_together([each for each in running if each[0].column in (*WRITTEN, COMPILED)])
         original = running[0][0]
         for series, contender in running:
             if series is not original and clock() > latest:

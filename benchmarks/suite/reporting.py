@@ -129,8 +129,6 @@ def _notes(run: Run) -> Iterator[str]:
                 notes.append(f"{result.id}, {column.name}: {column.status}: {column.reason}")
             elif not column.settled:
                 notes.append(f"{result.id}, {column.name}: the runtime was still trying when the measuring began")
-            elif column.compiled:
-                notes.append(f"{result.id}, {column.name}: compiled from the first step on")
     yield from (f"- {note}" for note in notes)
     if notes:
         yield ""

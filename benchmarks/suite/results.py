@@ -49,8 +49,6 @@ class Column:
     """Of the runtime: topic, value, reason."""
     settled: bool = True
     """Whether the runtime had decided before anything counted."""
-    compiled: bool = False
-    """Whether it was told to compile at once."""
     losses: tuple[float, ...] = ()
     """By step, of the first process."""
 

@@ -75,8 +75,8 @@ class _Suite:
         return statistics.median(server.ready for server in self.servers) if self.servers else 0.0
 
     def run(self) -> Run:
-        folder = self.wanted.setting.folder
-        columns = {each.id: each.columns(self.wanted.columns, folder) for each in self.wanted.scripts}
+        setting = self.wanted.setting
+        columns = {each.id: setting.columns(each, self.wanted.columns) for each in self.wanted.scripts}
         units = schedule.planned(columns, PAIRED, self.wanted.replicates)
         with ExitStack() as stack:
             if self.wanted.forks:
@@ -199,7 +199,7 @@ class _Suite:
 
     def _result(self, script: Script, start: float) -> Result:
         found = self.found[script.id]
-        names = script.columns(self.wanted.columns, self.wanted.setting.folder)
+        names = self.wanted.setting.columns(script, self.wanted.columns)
         problem = self.problems.get(script.id, "")
         columns = tuple(self._column(script, name, start, problem) for name in names)
         return Result(
@@ -253,7 +253,6 @@ class _Suite:
             changes=series[0].candidate.changes,
             decisions=series[0].decisions,
             settled=all(each.settled for each in series),
-            compiled="AUTOACCEL_COMPILE_MODE" in series[0].candidate.environment,
             losses=tuple(series[0].losses[:_REMEMBERED]),
         )
 

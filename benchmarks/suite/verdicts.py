@@ -106,7 +106,7 @@ def _early(run: Run) -> Verdict:
     found = {}
     for each in run.results:
         original, default = each.column(ORIGINAL), each.column(DEFAULT)
-        if original and default and original.to_100 and default.to_100 and not default.compiled:
+        if original and default and original.to_100 and default.to_100:
             found[each.id] = default.to_100.seconds / original.to_100.seconds
     if not found:
         return Verdict(f"time to 100 steps at most {_LATE}x", None, "not measured")

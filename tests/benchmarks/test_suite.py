@@ -69,6 +69,7 @@ def test_every_script_can_be_run_by_the_suite(script: Script, tmp_path: Path) ->
         assert "--seed" in text and "--size" in text and len(text.splitlines()) < 160
         assert "autoaccel" not in Path(each.request.script).read_text(encoding="utf-8")
     assert by_column[DEFAULT].changes >= by_column[EXACT].changes
+    assert by_column[DEFAULT].environment["AUTOACCEL_DISABLE"] == "compile"
     assert by_column[ORIGINAL].request.arguments[2:6] == ("--seed", "3", "--size", "small")
 
 
