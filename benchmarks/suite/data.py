@@ -3,8 +3,8 @@
     python benchmarks/suite/data.py DIR [--size small|full]
 
 `DIR/MNIST/raw` holds IDX files (torchvision's MNIST looks only whether they exist), `DIR/imagenet` a folder of JPEGs
-for each class (`ImageFolder`). Images are a pattern of their class plus noise, so that losses fall. torchvision's CIFAR10
-compares checksums, which no generated file can match: without the real files cifar runs on the stand-in of
+for each class (`ImageFolder`). Images are a pattern of their class plus noise, so that losses fall. The CIFAR10 of
+torchvision compares checksums, which no generated file can match: without the real files cifar runs on the stand-in of
 `tests/standins`. What is there already is left alone.
 """
 
