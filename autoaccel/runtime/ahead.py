@@ -22,6 +22,7 @@ from typing import Any, Final
 import torch
 from torch.utils.data import _utils
 
+from . import devices
 from .iterators import Order
 
 Fetch = Callable[[], Any]
@@ -94,6 +95,7 @@ class Draws:
 
     def __init__(self) -> None:
         self.seen = False
+        self.asked = True  # whether anybody wants to know
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -123,14 +125,14 @@ class Fetcher:
     def of(cls, iterator: Any, draws: Draws) -> Fetcher:
         """Put one into torch's own iterator."""
         genuine = iterator._dataset_fetcher  # noqa: SLF001
-        pinned = getattr(iterator, "_pin_memory_device", None) if getattr(iterator, "_pin_memory", False) else None
-        iterator._dataset_fetcher = fetcher = cls(genuine, draws, pinned)  # noqa: SLF001
+        place = devices.accelerator() if getattr(iterator, "_pin_memory", False) else None
+        iterator._dataset_fetcher = fetcher = cls(genuine, draws, place)  # noqa: SLF001
         return fetcher
 
-    def __init__(self, genuine: Any, draws: Draws, pinned: str | None) -> None:
+    def __init__(self, genuine: Any, draws: Draws, pinned_for: torch.device | None) -> None:
         self._genuine: Final = genuine
         self._draws: Final = draws
-        self._pinned: Final = pinned
+        self._pinned_for: Final = pinned_for
         self._thread: HostThread | None = None
         self._under_way: Any = None  # indices
 
@@ -152,6 +154,8 @@ class Fetcher:
         pending, self._under_way = self.pending and self._under_way is indices, None
         if pending and self._thread is not None:
             return self._thread.take()
+        if not self._draws.asked:
+            return self._genuine.fetch(indices)
         with self._draws.watched():
             return self._genuine.fetch(indices)
 
@@ -165,7 +169,8 @@ class Fetcher:
             self._thread = HostThread()
         self._under_way = indices
         # without reference to this object, so that dropping it ends the thread
-        self._thread.begin(functools.partial(_fetch, self._genuine, indices, self._draws, self._pinned, _current()))
+        pin = None if self._pinned_for is None else _pinning(self._pinned_for)
+        self._thread.begin(functools.partial(_fetch, self._genuine, indices, self._draws, pin))
 
     def close(self) -> None:
         """End the thread. What it was fetching is fetched again if it is asked for."""
@@ -174,18 +179,23 @@ class Fetcher:
             thread.close()
 
 
-def _fetch(genuine: Any, indices: Any, draws: Draws, pinned: str | None, device: int | None) -> Any:
+def _fetch(genuine: Any, indices: Any, draws: Draws, pin: Callable[[Any], Any] | None) -> Any:
     with draws.watched():
         batch = genuine.fetch(indices)
-    if pinned is not None and device is not None:
-        torch.accelerator.set_device_index(device)  # each thread has its own
-        pin: Any = _utils.pin_memory.pin_memory
-        batch = pin(batch, pinned)
-    return batch
+    return batch if pin is None else pin(batch)
 
 
-def _current() -> int | None:
-    return torch.accelerator.current_device_index() if torch.accelerator.is_available() else None
+def _pinning(device: torch.device) -> Callable[[Any], Any]:
+    """How the thread pins, for the device that is current here and now: each thread has a current one of its own."""
+    module = torch.get_device_module(device)
+    current = module.current_device()
+
+    def pin(batch: Any) -> Any:
+        module.set_device(current)
+        pinned: Any = _utils.pin_memory.pin_memory
+        return pinned(batch, device.type)
+
+    return pin
 
 
 def _under(gradients: bool, inference: bool, fetch: Fetch) -> Any:

@@ -8,6 +8,7 @@ hands between two batches.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import deque
 from collections.abc import Collection, Iterator
 from typing import Any, Final, TypeAlias
@@ -41,9 +42,10 @@ class Order:
 
     def __next__(self) -> Any:
         self.peek()
-        self._under_way.append(self._again.popleft())
+        entry = self._again.popleft()
+        self._under_way.append(entry)
         self.taken += 1
-        return self._under_way[-1][0]
+        return entry[0]
 
     def peek(self) -> Any:
         """The indices that come next; they stay."""
@@ -77,7 +79,22 @@ class Order:
                 generator.set_state(state)
 
     def _states(self) -> _States:
-        return [generator.get_state() for generator in self._generators]
+        return [generator.get_state() for generator in self._generators] if self._generators else []
+
+
+@functools.cache
+def known() -> bool:
+    """Whether this torch's loaders and iterators are made as is relied on here."""
+    loader: Any = data.DataLoader(data.TensorDataset(torch.zeros(1)), generator=torch.Generator())  # draws from its own
+    settings = {"num_workers", "prefetch_factor", "persistent_workers", "timeout", "generator", "sampler"}
+    methods = {"_reset", "_shutdown_workers", "_next_data"}
+    return (
+        vars(loader).keys() >= settings | {"batch_sampler", "_iterator"}
+        and hasattr(data.DataLoader, "_get_iterator")
+        and hasattr(data.DataLoader, "_index_sampler")
+        and vars(loader._get_iterator()).keys() >= {"_sampler_iter", "_dataset_fetcher", "_index_sampler"}  # noqa: SLF001
+        and all(hasattr(data.dataloader._MultiProcessingDataLoaderIter, name) for name in methods)  # noqa: SLF001
+    )
 
 
 def is_torchs(loader: Any) -> bool:

@@ -16,22 +16,18 @@ from __future__ import annotations
 import sys
 import time
 import weakref
-from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
 from torch.utils import data
 
 from . import ahead, devices, loading, workers
-from .batches import rebuild
-from .clocks import Clock, HostClock, clock_of
-from .environment import Decision, disabled, note, whole_number
-from .iterators import Order, at_hand, drain, is_torchs, resume, several_processes, shut_down, single_process
-from .trials import State, Terms, Trial
+from .environment import disabled, whole_number
+from .iterators import Order, at_hand, drain, is_torchs, known, resume, several_processes, shut_down, single_process
+from .records import Record, Steps, middle
+from .trials import State
 
-FIRST: Final = 3  # batches that the training process fetches before anything is decided
-_RECENT: Final = 9
 _JUDGED: Final = 8  # batches from workers after which they stay or go
 
 # Their iterators draw random numbers once, when a pass begins, or from a generator that nothing else uses.
@@ -41,10 +37,6 @@ _FORESEEABLE_SAMPLERS: Final = (
     data.SubsetRandomSampler,
     data.WeightedRandomSampler,
     data.DistributedSampler,
-)
-# What is altered of a loader for a moment.
-_SETTINGS: Final = frozenset(
-    {"num_workers", "prefetch_factor", "persistent_workers", "timeout", "generator", "sampler", "batch_sampler"}
 )
 
 
@@ -61,15 +53,15 @@ def managed(loader: Any) -> bool:
     if not chosen(loader) or whole_number("NUM_WORKERS") is not None or disabled("workers"):
         return False
     hashed: Any = type(loader).__hash__
-    streams = isinstance(loader.dataset, data.IterableDataset | data.MapDataPipe)  # which cannot change hands
+    streams = (data.IterableDataset, getattr(data, "MapDataPipe", data.IterableDataset))  # which cannot change hands
     return (
-        not streams
+        not isinstance(loader.dataset, streams)
         and devices.accelerator() is not None
         and data.get_worker_info() is None
         and torch.get_default_device().type == "cpu"
         and getattr(loader, "in_order", True)
         and hashed is object.__hash__
-        and vars(loader).keys() >= _SETTINGS
+        and known()
     )
 
 
@@ -81,72 +73,6 @@ def foreseeable(loader: data.DataLoader[Any]) -> bool:
     if batch_sampler is not None and type(batch_sampler) is not data.BatchSampler:
         return False
     return type(loader.sampler) in _FORESEEABLE_SAMPLERS
-
-
-def named(loader: Any) -> str:
-    """A loader in one word, for the log: `CIFAR10[50000]`."""
-    if not isinstance(loader, data.DataLoader):
-        return type(loader).__name__
-    dataset: Any = loader.dataset
-    try:
-        length = f"[{len(dataset)}]" if not isinstance(dataset, data.IterableDataset) else ""
-    except (TypeError, NotImplementedError):
-        length = ""
-    return f"{type(dataset).__name__}{length}"
-
-
-class Record:
-    """What is known of a loader from all its passes so far."""
-
-    def __init__(self, loader: Any) -> None:
-        self.topic: Final = f"num_workers {named(loader)}"
-        self.waited = 0.0  # seconds spent fetching by the training process
-        self.batch: int | None = None  # bytes
-        self.refused = ""  # why there are no workers, whatever is measured
-        self.judged = False
-        self.draws = ahead.Draws()
-        self.serving: weakref.ref[Any] | None = None  # the pass that the kept workers serve
-        self.trial = Trial(HostClock(), Terms(gain=1.03))  # of the thread
-        self._fetches: deque[float] = deque(maxlen=_RECENT)
-        self._steps: deque[float] = deque(maxlen=_RECENT)
-        self._told = ""
-
-    @property
-    def known(self) -> bool:
-        """Whether enough batches were fetched by the training process to decide anything."""
-        return len(self._fetches) >= FIRST and bool(self._steps)
-
-    @property
-    def fetch(self) -> float:
-        """Seconds that it takes to fetch a batch, in the training process."""
-        return _middle(self._fetches)
-
-    @property
-    def step(self) -> float:
-        """Seconds between two fetches; the first steps of a program take longer than those that follow."""
-        return min(self._steps) if len(self._steps) < _RECENT // 2 else _middle(self._steps)
-
-    def fetched(self, seconds: float, batch: Any) -> None:
-        """Account for a batch that the training process fetched."""
-        self._fetches.append(seconds)
-        self.waited += seconds
-        if self.batch is None:
-            self.batch = size(batch)
-
-    def stepped(self, seconds: float) -> None:
-        """Account for the time between two fetches."""
-        self._steps.append(seconds)
-
-    def refuse(self, reason: str) -> None:
-        """No workers for this loader any more."""
-        self.refused = reason
-        self.tell(0, reason)
-
-    def tell(self, workers: int | str, reason: str) -> None:
-        """Log a decision when it is another than before."""
-        if self._told != str(workers):
-            self._told = str(workers)
-            note(self.topic, Decision(workers, reason))
 
 
 _records: Final[weakref.WeakKeyDictionary[Any, Record]] = weakref.WeakKeyDictionary()
@@ -167,9 +93,9 @@ class Pass:
         self._order: Final = Order(self._single._sampler_iter, _generators(loader))  # noqa: SLF001
         self._single._sampler_iter = self._order  # noqa: SLF001
         self._fetcher: Final = ahead.Fetcher.of(self._single, self._record.draws)
-        self._steps: Final = _Steps()
+        self._steps: Final = Steps()
         self._workers: Any = None
-        self._waits: list[float] = []
+        self._machine: workers.Machine | None = None
         self._begun = False
         self._active = True
         self._record.trial.drop()  # the lap in progress began in another pass
@@ -179,8 +105,13 @@ class Pass:
 
     def __next__(self) -> Any:
         self._begin()
-        batch = self._by_workers() if self._workers is not None else self._here()
-        if self._workers is None:
+        if self._workers is not None:
+            batch = self._by_workers()
+        else:
+            if not self._record.begin():
+                return self._plainly()
+            batch = self._here()
+        if self._workers is None and self._record.count >= self._record.next:
             self._decide()
         if self._workers is None:
             self._look_ahead()
@@ -201,17 +132,20 @@ class Pass:
         for seconds in self._steps.end():
             self._record.stepped(seconds)
         began = time.perf_counter()
+        by_thread = self._fetcher.pending
+        batch = self._plainly()
+        if not by_thread:
+            self._record.fetched(time.perf_counter() - began, batch)
+        return batch
+
+    def _plainly(self) -> Any:
         try:
-            by_thread = self._fetcher.pending
-            batch = next(self._single)
+            return next(self._single)
         finally:
             if self._order.under_way:
                 self._order.arrived()
             else:
                 self._end()
-        if not by_thread:
-            self._record.fetched(time.perf_counter() - began, batch)
-        return batch
 
     def _end(self) -> None:
         self._active = False
@@ -234,10 +168,9 @@ class Pass:
 
     def _may_look_ahead(self) -> bool:
         record = self._record
-        if not record.known or record.draws.seen or disabled("prefetch"):
+        if not record.worth or record.draws.seen or disabled("prefetch"):
             return False
-        worth = record.fetch >= max(workers.CHEAP, workers.FAR_BELOW * record.step)
-        return worth and foreseeable(self._loader) and _quiet(self._loader.sampler)
+        return foreseeable(self._loader) and _quiet(self._loader.sampler)
 
     # ------------------------------------------------------------ workers
 
@@ -251,20 +184,22 @@ class Pass:
             self._record.serving = weakref.ref(self)
             resume(self._loader, kept, self._order)
             self._workers = kept
-        elif kept is None or self._record.judged:
+        else:
             self._decide()
 
     def _decide(self) -> None:
         loader, record = self._loader, self._record
+        record.next = record.count + max(1, record.count // 4)
         if record.refused or not record.known or loader.num_workers == 0:
             return
+        self._machine = self._machine or loading.machine()
         keep = loader.persistent_workers and loader._iterator is None  # noqa: SLF001
         factor = loader.prefetch_factor or 2
         found = workers.plan(
             workers.Measured(
                 record.fetch, record.step, record.batch or 0, factor, self._left(), record.waited, bool(keep)
             ),
-            loading.machine(),
+            self._machine,
         )
         if found.workers:
             self._start(found, keep)
@@ -289,7 +224,7 @@ class Pass:
             self._order.put_back()
             self._record.refuse(f"workers could not be started: {type(failure).__name__}: {failure}")
             return
-        self._workers = started
+        self._workers, self._record.workers = started, found.workers
         if keep:
             vars(self._loader)["_iterator"] = started
             self._record.serving = weakref.ref(self)
@@ -335,71 +270,18 @@ class Pass:
 
     def _judge(self, wait: float) -> None:
         record = self._record
-        if record.judged:
+        if record.waits is None:
             return
-        self._waits.append(wait)
-        first = 2 * len(self._workers._workers)  # noqa: SLF001 - while they start
-        if len(self._waits) < first + _JUDGED:
+        record.waits.append(wait)
+        first = 2 * record.workers  # while they start
+        if len(record.waits) < first + _JUDGED:
             return
-        record.judged = True
-        wait = _middle(self._waits[first:])
+        wait, record.waits = middle(record.waits[first:]), None
         if not workers.helps(record.fetch, wait):
             drain(self._workers)
             record.refuse(
                 f"with workers the loop waited {wait * 1e3:.3g} ms for a batch, without {record.fetch * 1e3:.3g} ms"
             )
-
-
-class _Steps:
-    """The time between two fetches: on the host, and on the device, which works later and may take longer."""
-
-    def __init__(self) -> None:
-        self._device: Final = _clock()
-        self._began: float | None = None
-        self._mark: Any = None
-        self._late: deque[tuple[float, Any, Any]] = deque(maxlen=_RECENT)
-
-    def begin(self) -> None:
-        self._began, self._mark = time.perf_counter(), self._device.mark()
-
-    def end(self) -> Iterator[float]:
-        """The step in progress is over; those whose time is known now."""
-        if self._began is not None:
-            self._late.append((time.perf_counter() - self._began, self._mark, self._device.mark()))
-            self._began = None
-        while self._late:
-            host, start, stop = self._late[0]
-            seconds = None if start is None or stop is None else self._device.seconds(start, stop)
-            if seconds is None and start is not None and stop is not None:
-                return
-            self._late.popleft()
-            yield max(host, seconds or 0.0)
-
-
-def _clock() -> Clock:
-    place = devices.accelerator()
-    try:
-        clock = clock_of(place or torch.device("cpu"))
-        clock.mark()
-    except (RuntimeError, AssertionError):  # no device after all
-        return HostClock()
-    return clock
-
-
-def _middle(values: Collection[float]) -> float:
-    return sorted(values)[len(values) // 2]
-
-
-def size(batch: Any) -> int:
-    """Bytes of all the tensors in a batch."""
-    seen: dict[int, int] = {}
-
-    def count(tensor: torch.Tensor) -> torch.Tensor:
-        seen[id(tensor)] = tensor.nbytes if tensor.layout is torch.strided else 0
-        return tensor
-
-    rebuild(batch, count)
-    return sum(seen.values())
 
 
 def _generators(loader: Any) -> list[torch.Generator]:

@@ -34,7 +34,8 @@ from .environment import Decision, disabled, note, whole_number
 from .iterators import at_hand, is_torchs
 from .keeping import begin_epoch as begin_epoch  # verify puts its own in the place of this one
 from .keeping import keeps_chosen
-from .passes import foreseeable, managed, named
+from .passes import foreseeable, managed
+from .records import named
 from .streams import Event, Lane, lane
 
 SMALLEST_BATCH: Final = 2**20  # bytes; below, the events cost more time than the copy takes
@@ -45,11 +46,12 @@ def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> 
 
     loader: any iterable. What cannot be prefetched without changing what the loop sees is handed back as it is.
     device: where batches go; None is the current accelerator. With CPU and MPS nothing overlaps: no lookahead.
-    move: "all", or the positions or keys of the batch that the loop itself moves; the rest stays on the CPU.
+    move: "all", or the positions or keys of the batch that the loop itself moves; the rest stays on the CPU. With ()
+        nothing is moved, and `device` does not matter.
 
     The result has the loader's length and attributes. The loop keeps its own `.to(device)`, which finds the work done.
     """
-    home = devices.resolve(device)
+    home = devices.resolve(device if move else "cpu")
     decision = lookahead(loader, home)
     note(f"prefetch {named(loader)}", decision)
     ahead = decision.value

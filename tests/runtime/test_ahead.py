@@ -181,7 +181,7 @@ PROGRAM = """
 import sys, time, torch
 from torch.utils.data import DataLoader, Dataset
 from autoaccel import runtime as accel
-from autoaccel.runtime import devices, passes, workers
+from autoaccel.runtime import devices, passes, records, workers
 from autoaccel.runtime.loading import WorkerCount
 
 devices.accelerator = lambda: torch.device("cuda")
@@ -199,7 +199,7 @@ class Always:
     def drop(self): pass
 
 loader = DataLoader(Slow(), num_workers=WorkerCount(0))
-passes._records[loader] = passes.Record(loader)
+passes._records[loader] = records.Record(loader)
 passes._records[loader].trial = Always()
 batches = iter(accel.prefetch(loader))
 for _ in range(5): next(batches)

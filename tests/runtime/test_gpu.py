@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import amp, passes, prefetching, workers
+from autoaccel.runtime import amp, passes, prefetching, records, workers
 from autoaccel.runtime.loading import WorkerCount
 from autoaccel.runtime.trials import Trial
 
@@ -256,7 +256,7 @@ def test_whoever_fetches_the_loop_sees_the_same(monkeypatch: pytest.MonkeyPatch,
 
 def test_steps_are_timed_on_the_device() -> None:
     """The host hands over the work of a step in no time."""
-    steps = passes._Steps()
+    steps = records.Steps()
     for _ in range(4):
         steps.begin()
         busy(20_000_000)  # some 10 ms

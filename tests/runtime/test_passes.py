@@ -29,7 +29,7 @@ from torch.utils.data import (
 )
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import devices, environment, iterators, loading, passes, workers
+from autoaccel.runtime import devices, environment, iterators, loading, passes, records, workers
 from autoaccel.runtime.loading import WorkerCount
 from autoaccel.runtime.passes import Pass
 from autoaccel.runtime.prefetching import Prefetched
@@ -399,7 +399,7 @@ def test_steps_count_as_long_as_the_device_takes(choice: Choice, monkeypatch: py
         def seconds(self, start: float, end: float) -> float | None:
             return end - start if end < self.now else None  # late
 
-    monkeypatch.setattr(passes, "_clock", Clock)
+    monkeypatch.setattr(records, "_clock", Clock)
     list(accel.prefetch(DataLoader(Numbers(), 2, num_workers=WorkerCount(1))))
     assert choice.asked[-1].step == 0.5
 
@@ -430,7 +430,7 @@ def threads(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> Callable[[DataLo
     monkeypatch.setattr(workers, "FAR_BELOW", 0.0)
 
     def let(loader: DataLoader[Any], turns: list[bool]) -> None:
-        passes._records[loader] = record = passes.Record(loader)
+        passes._records[loader] = record = records.Record(loader)
         record.trial = Laps(turns)  # type: ignore[assignment]
 
     return let
@@ -474,7 +474,7 @@ def test_with_and_without_the_thread_a_program_notices_nothing(
         patch.setattr(workers, "FAR_BELOW", 0.0)
         options: dict[str, Any] = {"batch_size": size, "shuffle": shuffled and count > 0}
         loader = DataLoader(Numbers(count, bad), num_workers=WorkerCount(0), **options)
-        passes._records[loader] = record = passes.Record(loader)
+        passes._records[loader] = record = records.Record(loader)
         record.trial = Laps(turns)  # type: ignore[assignment]
         assert run(loader, accel.prefetch) == run(DataLoader(Numbers(count, bad), **options), lambda loader: loader)
 
@@ -514,7 +514,7 @@ def test_the_thread_stays_only_if_laps_are_shorter(
     monkeypatch.setattr(workers, "CHEAP", 0.0)
     monkeypatch.setattr(workers, "FAR_BELOW", 0.0)
     dataset = Simulated(hidden)
-    monkeypatch.setattr(passes, "HostClock", lambda: dataset)
+    monkeypatch.setattr(records, "HostClock", lambda: dataset)
     loader = DataLoader(dataset, 1, num_workers=WorkerCount(0))
     for _ in range(2):
         for _ in accel.prefetch(loader):
@@ -660,8 +660,8 @@ def test_looking_ahead_never_makes_the_training_process_fetch(choice: Choice) ->
 
 def test_the_bytes_of_a_batch() -> None:
     x = torch.zeros(4, 2)
-    assert passes.size({"x": x, "again": x, "text": "t", "y": [torch.zeros(3, dtype=torch.int64)]}) == 32 + 24
-    assert passes.size("nothing") == 0
+    assert records.size({"x": x, "again": x, "text": "t", "y": [torch.zeros(3, dtype=torch.int64)]}) == 32 + 24
+    assert records.size("nothing") == 0
 
 
 def test_indices_that_never_arrived_come_again() -> None:

@@ -15,7 +15,7 @@ from ..batches import Move
 from ..environment import Decision, disabled, note
 from ..iterators import is_torchs, single_process
 from ..loading import WorkerCount
-from ..passes import named
+from ..records import named
 from .datasets import understand
 from .fetching import Batches, Plan
 from .placing import Placing

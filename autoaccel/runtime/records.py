@@ -1,0 +1,160 @@
+"""What is known of a loader: what a batch costs the training process, how long steps take, what was decided for it."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections import deque
+from collections.abc import Collection, Iterator
+from typing import Any, Final
+
+import torch
+from torch.utils import data
+
+from . import ahead, devices, workers
+from .batches import rebuild
+from .clocks import Clock, HostClock, clock_of
+from .environment import Decision, note
+from .trials import State, Terms, Trial
+
+FIRST: Final = 3  # batches that the training process fetches before anything is decided
+_MEASURED: Final = 64  # batches that are measured in any case
+_RECENT: Final = 9
+
+
+def named(loader: Any) -> str:
+    """A loader in one word, for the log: `CIFAR10[50000]`."""
+    if not isinstance(loader, data.DataLoader):
+        return type(loader).__name__
+    dataset: Any = loader.dataset
+    try:
+        length = f"[{len(dataset)}]" if not isinstance(dataset, data.IterableDataset) else ""
+    except (TypeError, NotImplementedError):
+        length = ""
+    return f"{type(dataset).__name__}{length}"
+
+
+class Record:
+    """What is known of a loader from all its passes so far."""
+
+    def __init__(self, loader: Any) -> None:
+        self.topic: Final = f"num_workers {named(loader)}"
+        self.count = 0  # batches that the training process has taken
+        self.next = 0  # of these, when workers are thought about again
+        self.waited = 0.0  # seconds spent fetching by the training process
+        self.batch: int | None = None  # bytes
+        self.refused = ""  # why there are no workers, whatever is measured
+        self.waits: list[float] | None = []  # for batches of workers, in seconds; None when these are judged
+        self.workers = 0
+        self.draws = ahead.Draws()
+        self.serving: weakref.ref[Any] | None = None  # the pass that the kept workers serve
+        self.trial = Trial(HostClock(), Terms(gain=1.03))  # of the thread
+        self._fetches: deque[float] = deque(maxlen=_RECENT)
+        self._steps: deque[float] = deque(maxlen=_RECENT)
+        self._told = ""
+        self._idle = False
+
+    @property
+    def known(self) -> bool:
+        """Whether enough batches were fetched by the training process to decide anything."""
+        return len(self._fetches) >= FIRST and bool(self._steps)
+
+    @property
+    def worth(self) -> bool:
+        """Whether fetching takes so long that it is worth hiding."""
+        return self.known and self.fetch >= max(workers.CHEAP, workers.FAR_BELOW * self.step)
+
+    def begin(self) -> bool:
+        """Another batch is to be fetched by the training process: whether it is measured.
+
+        Where there is nothing to gain, measuring each would take longer than it could ever save.
+        """
+        self.count += 1
+        self.draws.asked = not self._idle or not self.count % 32
+        return self.draws.asked
+
+    @property
+    def fetch(self) -> float:
+        """Seconds that it takes to fetch a batch, in the training process."""
+        return middle(self._fetches)
+
+    @property
+    def step(self) -> float:
+        """Seconds between two fetches; the first steps of a program take longer than those that follow."""
+        return min(self._steps) if len(self._steps) < _RECENT // 2 else middle(self._steps)
+
+    def fetched(self, seconds: float, batch: Any) -> None:
+        """Account for a batch that the training process fetched."""
+        self._fetches.append(seconds)
+        self.waited += seconds
+        if self.batch is None:
+            self.batch = size(batch)
+        undecided = not self.refused or (self.trial.state is not State.REJECTED and not self.draws.seen)
+        self._idle = self.count > _MEASURED and not (undecided and self.worth)
+
+    def stepped(self, seconds: float) -> None:
+        """Account for the time between two fetches."""
+        self._steps.append(seconds)
+
+    def refuse(self, reason: str) -> None:
+        """No workers for this loader any more."""
+        self.refused = reason
+        self.tell(0, reason)
+
+    def tell(self, workers: int | str, reason: str) -> None:
+        """Log a decision when it is another than before."""
+        if self._told != str(workers):
+            self._told = str(workers)
+            note(self.topic, Decision(workers, reason))
+
+
+class Steps:
+    """The time between two fetches: on the host, and on the device, which works later and may take longer."""
+
+    def __init__(self) -> None:
+        self._device: Final = _clock()
+        self._began: float | None = None
+        self._mark: Any = None
+        self._late: deque[tuple[float, Any, Any]] = deque(maxlen=_RECENT)
+
+    def begin(self) -> None:
+        self._began, self._mark = time.perf_counter(), self._device.mark()
+
+    def end(self) -> Iterator[float]:
+        """The step in progress is over; those whose time is known now."""
+        if self._began is not None:
+            self._late.append((time.perf_counter() - self._began, self._mark, self._device.mark()))
+            self._began = None
+        while self._late:
+            host, start, stop = self._late[0]
+            seconds = None if start is None or stop is None else self._device.seconds(start, stop)
+            if seconds is None and start is not None and stop is not None:
+                return
+            self._late.popleft()
+            yield max(host, seconds or 0.0)
+
+
+def _clock() -> Clock:
+    place = devices.accelerator()
+    try:
+        clock = clock_of(place or torch.device("cpu"))
+        clock.mark()
+    except (RuntimeError, AssertionError):  # no device after all
+        return HostClock()
+    return clock
+
+
+def middle(values: Collection[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def size(batch: Any) -> int:
+    """Bytes of all the tensors in a batch."""
+    seen: dict[int, int] = {}
+
+    def count(tensor: torch.Tensor) -> torch.Tensor:
+        seen[id(tensor)] = tensor.nbytes if tensor.layout is torch.strided else 0
+        return tensor
+
+    rebuild(batch, count)
+    return sum(seen.values())
