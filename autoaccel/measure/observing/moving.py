@@ -211,7 +211,7 @@ def install() -> None:
 
 def moved_at_least(loader: Any, device: devices.Device = None, move: Move = "all") -> Any:
     """`accel.prefetch`, which would not move the batches of a loader without workers."""
-    watched, place = prefetching.prefetch(loader, device, move), devices.resolve(device)
+    watched, place = prefetching.prefetch(loader, device, move), devices.resolve(device if move else "cpu")
     is_torchs = isinstance(loader, data.DataLoader) and type(loader).__iter__ is data.DataLoader.__iter__
     if getattr(watched, "_device", None) is not None or place.type != "cpu" or not is_torchs:
         return watched
