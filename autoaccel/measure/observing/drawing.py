@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from torch.utils.data import _utils
 
-from autoaccel.runtime.resident.fetching import Batches
-
 Fetch = Callable[[Any, Any], Any]
 
 
 def install() -> None:
     """Watch every fetch from now on."""
+    from autoaccel.runtime.resident.fetching import Batches  # not a cost of a script that does without the runtime
+
     for kind in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         fetcher = getattr(_utils.fetch, kind)
         fetcher.fetch = _watched(fetcher.fetch)

@@ -11,7 +11,7 @@ bit, random streams included; a difference leaves the loader to torch for good.
     loaders      which loaders, and their iterators: torch's own with another fetcher
     fetching     the fetcher: by the plan, or by torch where a batch is unfit; the proof
     proving      comparing batches; the states of the random generators
-    datasets     what a dataset's samples are made of: torch's own datasets and lists
+    datasets     what a dataset's samples are made of: torch's own datasets
     vision       torchvision's datasets and transforms
     pixels       those transforms for a batch of bytes
     draws        the random numbers that they draw

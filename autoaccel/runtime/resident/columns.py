@@ -1,14 +1,15 @@
 """Where the values of one part of a sample come from: tensors, arrays and lists, read anew for every batch.
 
 A column holds the script's own object, never a copy of it: what the script changes between two batches is in the
-second. (Copies on a device are `placing`'s, and the stacked tensors of a list are checked entry by entry.)
+second. (Copies on a device are `placing`'s.) A list of tensors is no column: to notice which of them was changed since
+they were stacked costs more time than stacking those of a batch again, as torch does.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import torch
 
@@ -16,8 +17,6 @@ from ..streams import plain
 from .rows import Rows, Unfit, picked, whole_numbers
 
 View: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
-
-MOST_STACKED: Final = 2**28  # bytes that the copy of a list of tensors may take on the host
 
 
 class Column(Protocol):
@@ -102,42 +101,6 @@ class Constant:
     def host(self, rows: Rows) -> torch.Tensor:
         dtype = torch.int64 if isinstance(self.number, int) else torch.float64
         return torch.full((len(rows),), self.number, dtype=dtype)
-
-    def kept(self) -> torch.Tensor | None:
-        return None
-
-
-class Listed:
-    """A list of tensors of one shape, or of tuples that have one (or a number) at some place, stacked beforehand.
-
-    Each entry is compared with what it was when it is asked for: a tensor by its version, a tuple cannot change.
-    """
-
-    __slots__ = ("_known", "_place", "_stacked", "_tensors", "_versions", "entries")
-
-    def __init__(self, entries: Sequence[Any], place: int | None) -> None:
-        self.entries = entries
-        self._known = list(entries)
-        self._place = place
-        parts = self._known if place is None else [entry[place] for entry in self._known]
-        self._tensors: list[torch.Tensor] = []
-        if set(map(type, parts)) in ({int}, {float}):
-            self._stacked = torch.tensor(parts, dtype=torch.int64 if type(parts[0]) is int else torch.float64)
-            return
-        if not all(map(plain, parts)) or parts[0].nbytes * len(parts) > MOST_STACKED:
-            raise Unfit
-        self._tensors = parts
-        self._versions = [tensor._version for tensor in parts]  # noqa: SLF001
-        self._stacked = torch.stack(parts)
-
-    def host(self, rows: Rows) -> torch.Tensor:
-        entries, known, tensors = self.entries, self._known, self._tensors
-        for index in rows.listed():
-            if entries[index] is not known[index] or (
-                tensors and tensors[index]._version != self._versions[index]  # noqa: SLF001
-            ):
-                raise Unfit
-        return self._stacked.index_select(0, rows.tensor)
 
     def kept(self) -> torch.Tensor | None:
         return None

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.utils import data
 
-from . import values, vision, written
+from . import vision, written
 from .columns import column
 from .rows import Rows
 from .samples import Named, Part, Route, Sample, Several
@@ -18,6 +18,7 @@ def understand(dataset: Any, watched: Watched) -> Sample:
     kind = type(dataset)
     if isinstance(dataset, data.IterableDataset):
         raise NotUnderstood("an IterableDataset has no indices")
+    watched.method(kind, "__getitem__")
     if isinstance(dataset, data.Subset):
         return _of_subset(dataset, watched)
     if _whole_batches(dataset):
@@ -28,7 +29,7 @@ def understand(dataset: Any, watched: Watched) -> Sample:
             raise NotUnderstood("TensorDataset.tensors is not a tuple")
         return Several([_part(tensor, kind.__name__) for tensor in watched.contents(tensors)])
     if kind in (list, tuple):
-        return _of_list(dataset)
+        raise NotUnderstood("a list of samples is stacked as fast by torch")
     return vision.understand(dataset, watched) or written.understand(dataset, watched)
 
 
@@ -68,9 +69,3 @@ def _routed(sample: Sample, route: Route) -> Sample:
     if isinstance(sample, Several):
         return Several([_routed(item, route) for item in sample.items])
     return Named({key: _routed(item, route) for key, item in sample.items.items()})
-
-
-def _of_list(several: Any) -> Sample:
-    """A list of tensors, or of tuples of tensors and numbers."""
-    found = values.entries(several)
-    return Several([values.part(row) for row in found]) if isinstance(found, tuple) else values.part(found)

@@ -80,7 +80,7 @@ class Residence:
             fetcher = Batches(batches._dataset_fetcher, self.plan, self.give_up)  # noqa: SLF001
             batches._dataset_fetcher = fetcher  # noqa: SLF001
             if self._placing.device is not None:
-                batches._pin_memory = False  # noqa: SLF001 - what is sent was pinned, and the rest stays here
+                batches._pin_memory = False  # noqa: SLF001 - `placing` pins what stays here
             where = "the host" if self._placing.device is None else str(self._placing.device)
             note(self.topic, Decision(where, "batches are looked up whole"))
         return batches
@@ -123,5 +123,5 @@ def residence(loader: Any, device: torch.device, move: Move) -> Residence | None
     asked = (place, move if isinstance(move, str) else tuple(move))
     known = _residences[key][1]
     if asked not in known:
-        known[asked] = Residence(loader, Placing(*asked))
+        known[asked] = Residence(loader, Placing(*asked, pin=loader.pin_memory))
     return known[asked]

@@ -20,29 +20,48 @@ from .pixels import Pipeline
 from .rows import Rows, Unfit
 from .samples import Part
 
-SHARE: Final = 0.1  # of the device's free memory that one dataset's tensors may take together
-MOST_SENT: Final = 2**24  # bytes of a batch; a larger one would hold up the loop while it is put together here
+SHARE: Final = 0.1  # of the device's free memory that all copies may take together
+LEAST_USED: Final = 64  # batches between two changes of a tensor, for a copy of it to be worth making again
 
 FreeMemory = Callable[[torch.device], int]
 
 
 def free_memory(device: torch.device) -> int:
     """Bytes that can still be allocated on a device."""
+    free: int = torch.cuda.mem_get_info(device)[0]
+    return free
+
+
+def numbered(device: torch.device) -> torch.device:
+    """A device with its index: without, it is the current one."""
+    if device.type != "cuda" or str(device) != device.type:
+        return device
     try:
-        free: int = torch.cuda.mem_get_info(device)[0]
+        return torch.device(device.type, torch.cuda.current_device())
     except AssertionError:  # there is no such device after all
         raise Unfit from None
-    return free
 
 
 @dataclass
 class Copy:
-    """A tensor's copy on a device, and by what a change of the tensor would show."""
+    """A tensor's copy on a device, and by what a change of the tensor would show.
+
+    used: for how many batches since it was made; None for a tensor that is changed too often to be copied.
+    """
 
     values: torch.Tensor
     version: int
     memory: int
     shape: torch.Size
+    used: int | None = 0
+
+    def unchanged(self, source: torch.Tensor) -> bool:
+        return (
+            self.version == source._version  # noqa: SLF001
+            and self.memory == source.data_ptr()
+            and self.shape == source.shape
+            and self.values.dtype == source.dtype
+        )
 
 
 # The copies by the identity of the tensor they were made of, for all loaders: train and validation parts share one.
@@ -50,33 +69,35 @@ _copies: Final[dict[tuple[int, torch.device], tuple[weakref.ref[torch.Tensor], C
 
 
 class Placing:
-    """Puts parts together for one loader. device: None where everything stays on the host."""
+    """Puts parts together for one loader.
 
-    def __init__(self, device: torch.device | None, move: Move, free: FreeMemory = free_memory) -> None:
+    device: None where everything stays on the host.
+    pin: whether what stays there is page-locked, as the loader was asked to do.
+    """
+
+    def __init__(
+        self, device: torch.device | None, move: Move, pin: bool = False, free: FreeMemory = free_memory
+    ) -> None:
         self.device = device
+        self._pin = pin and device is not None and device.type != "cpu"
         self._move = None if isinstance(move, str) else [each if isinstance(each, tuple) else (each,) for each in move]
         self._free = free
 
     def look(self, part: Part, rows: Rows, path: tuple[Any, ...]) -> torch.Tensor:
-        device = self.device
+        device = None if self.device is None else numbered(self.device)
         if device is None or not self.moves(path):
-            return part.host(rows)
+            return part.host(rows).pin_memory() if self._pin else part.host(rows)
         at = part.rows(rows)
         if anywhere(part):
             kept = self._kept(part, device)
-            if kept is not None:
+            if kept is not None and _inside(at.tensor, kept.shape[0]):
                 return part.finish(kept.index_select(0, at.on(device)))
-            return part.finish(self._sent(part.column.host(at)))
-        return self._sent(part.finish(part.column.host(at)))
+            return part.finish(_sent(part.column.host(at), device))
+        return _sent(part.finish(part.column.host(at)), device)
 
     def moves(self, path: tuple[Any, ...]) -> bool:
         """Whether the loop moves the part at a path itself."""
         return self._move is None or any(path[: len(each)] == each for each in self._move)
-
-    def _sent(self, values: torch.Tensor) -> torch.Tensor:
-        if self.device is None or self.device.type == "cpu":
-            return values
-        return values.pin_memory().to(self.device, non_blocking=True)
 
     def _kept(self, part: Part, device: torch.device) -> torch.Tensor | None:
         """The part's source on the device, as it is now; None where it is not to be kept there."""
@@ -92,34 +113,47 @@ class Placing:
         return values
 
 
+def _sent(values: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return values if device.type == "cpu" else values.pin_memory().to(device, non_blocking=True)
+
+
+def _inside(indices: torch.Tensor, size: int) -> bool:
+    """Whether all indices can be looked up; on a device a wrong one would end the program."""
+    least, most = torch.aminmax(indices)
+    return bool(least >= 0) and bool(most < size)
+
+
 def copied(source: torch.Tensor, device: torch.device, free: FreeMemory) -> torch.Tensor | None:
-    """A tensor's copy on a device, made once and again whenever the tensor was changed; None if it would not fit."""
+    """A tensor's copy on a device, made again when the tensor was changed; None if it is too large or changes often."""
     key = (id(source), device)
     reference, copy = _copies.get(key, (None, None))
-    if reference is not None and reference() is source and copy is not None:
-        if _unchanged(copy, source):
-            return copy.values
-        if copy.values.shape == source.shape and copy.values.dtype == source.dtype:
-            copy.values.copy_(source)
-            copy.version, copy.memory = source._version, source.data_ptr()  # noqa: SLF001
-            return copy.values
-    _copies.pop(key, None)
-    taken = sum(each.values.nbytes for _, each in _copies.values())
+    if copy is None or reference is None or reference() is not source:
+        return _first_copy(source, device, free)
+    if copy.used is None:
+        return None
+    if not copy.unchanged(source):
+        often = copy.used < LEAST_USED
+        del _copies[key]
+        if often:
+            _remember(source, device, Copy(torch.empty(0), 0, 0, source.shape, None))
+            return None
+        return _first_copy(source, device, free)
+    copy.used += 1
+    return copy.values
+
+
+def _first_copy(source: torch.Tensor, device: torch.device, free: FreeMemory) -> torch.Tensor | None:
+    taken = sum(each.values.nbytes for (_, place), (_, each) in _copies.items() if place == device)
     if source.nbytes + taken > SHARE * (free(device) + taken):
         return None
-    values = source.contiguous().to(device, copy=True)
-    copy = Copy(values, source._version, source.data_ptr(), source.shape)  # noqa: SLF001
+    copy = Copy(source.contiguous().to(device, copy=True), source._version, source.data_ptr(), source.shape)  # noqa: SLF001
+    _remember(source, device, copy)
+    return copy.values
+
+
+def _remember(source: torch.Tensor, device: torch.device, copy: Copy) -> None:
+    key = (id(source), device)
     _copies[key] = (weakref.ref(source, lambda _: _copies.pop(key, None)), copy)
-    return values
-
-
-def _unchanged(copy: Copy, source: torch.Tensor) -> bool:
-    return (
-        copy.version == source._version  # noqa: SLF001
-        and copy.memory == source.data_ptr()
-        and copy.shape == source.shape
-        and copy.values.dtype == source.dtype
-    )
 
 
 def anywhere(part: Part) -> bool:

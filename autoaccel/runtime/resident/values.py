@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import torch
 
-from .columns import Column, Constant, Indices, Listed, Numbers, Tensors, column
-from .rows import Unfit
+from .columns import Column, Constant, Indices, Numbers, Tensors, column
 from .samples import Part, Route, Step
 from .watching import NotUnderstood, Watched
 
@@ -77,7 +76,9 @@ def indexed(of: Any, index: Any, watched: Watched) -> Any:
         found = _looked_up(of, _through(first))
     else:
         raise NotUnderstood("its __getitem__ looks something up by another thing than the index")
-    return _inside(found, tuple(rest)) if rest else found
+    if not rest:
+        return found
+    return _inside(found, (slice(None), *rest) if isinstance(first, slice) else tuple(rest))
 
 
 def _through(row: Row) -> Route:
@@ -96,29 +97,7 @@ def _looked_up(of: Any, route: Route | None) -> Any:
         return Row("tensor" if isinstance(of, torch.Tensor) else "array", found, seen.dim() - 1, route)
     if found is not None:
         return Row("number", found, 0, route)
-    if type(of) in (list, tuple):
-        return entries(of, route)
     raise NotUnderstood(f"its __getitem__ looks something up in a {type(of).__name__}")
-
-
-def entries(several: Any, route: Route | None = None) -> Any:
-    """A row of a list of tensors, or of a list of tuples of tensors."""
-    try:
-        first = several[0]
-        if isinstance(first, torch.Tensor):
-            return Row("tensor", Listed(several, None), first.dim(), route)
-        if type(first) is not tuple or any(type(each) is not tuple or len(each) != len(first) for each in several):
-            raise NotUnderstood("a list whose samples are not alike")
-        return tuple(
-            Row("tensor" if isinstance(each, torch.Tensor) else "number", Listed(several, at), _dims(each), route)
-            for at, each in enumerate(first)
-        )
-    except (Unfit, IndexError, RuntimeError):
-        raise NotUnderstood("a list of other things than tensors of one shape") from None
-
-
-def _dims(value: Any) -> int:
-    return value.dim() if isinstance(value, torch.Tensor) else 0
 
 
 def _window(of: Any, bounds: slice) -> Row:

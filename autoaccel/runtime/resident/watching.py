@@ -6,7 +6,7 @@ each batch: an attribute that holds another object, or a list with other element
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 _ABSENT: Final = object()
@@ -22,7 +22,7 @@ class Watched:
     __slots__ = ("_attributes", "_contents")
 
     def __init__(self) -> None:
-        self._attributes: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._attributes: list[tuple[Mapping[Any, Any], Any, Any]] = []
         self._contents: list[tuple[Collection[Any], tuple[Any, ...]]] = []
 
     def attribute(self, holder: Any, name: str, *default: Any) -> Any:
@@ -36,6 +36,14 @@ class Watched:
             raise NotUnderstood(f"{kind.__name__}.{name} is not a plain attribute")
         self._attributes.append((attributes, name, value))
         return default[0] if value is _ABSENT else value
+
+    def method(self, kind: type, name: str) -> Any:
+        """A method of a class, or of one that it is derived from; None where there is none."""
+        for base in kind.__mro__:
+            if name in vars(base):
+                self._attributes.append((vars(base), name, vars(base)[name]))
+                return vars(base)[name]
+        return None
 
     def entry(self, holder: dict[Any, Any], key: Any) -> Any:
         """An entry of a dict."""

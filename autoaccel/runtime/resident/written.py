@@ -25,7 +25,7 @@ _MOST_STATEMENTS = 20
 def understand(dataset: Any, watched: Watched) -> Sample:
     """The samples of a dataset by its own `__getitem__`."""
     kind = type(dataset)
-    method: Any = next((vars(base)["__getitem__"] for base in kind.__mro__ if "__getitem__" in vars(base)), None)
+    method: Any = watched.method(kind, "__getitem__")
     function = definition(method)
     parameters = function.args
     names = [each.arg for each in parameters.args]
@@ -149,11 +149,17 @@ class _Reader:
         function = self._outer(call.func)
         if function is not None:
             return conversions.made(function, [self._option(each) for each in call.args], options)
-        if isinstance(call.func, ast.Attribute):
+        if isinstance(call.func, ast.Attribute) and not self._is_outside(call.func):
             on = self.value(call.func.value)
             if isinstance(on, Row):
                 return conversions.method(on, call.func.attr, [self._option(each) for each in call.args], options)
         raise NotUnderstood(f"its __getitem__ calls `{_start(call.func)}`")
+
+    def _is_outside(self, node: ast.expr) -> bool:
+        """Whether a dotted name begins with one that neither the method nor the dataset gives."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id != self._self and node.id not in self._local
 
     def _option(self, node: ast.expr) -> Any:
         """An argument: a dtype, or a value."""

@@ -41,9 +41,14 @@ class VisionDataset(Dataset[tuple[Any, Any]]):
         raise NotImplementedError
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        image, target = self.image(index)
-        picture: Any = image if self.transform is None else self.transform(image)
-        return picture, target if self.target_transform is None else self.target_transform(target)
+        return self._transformed(*self.image(index))
+
+    def _transformed(self, img: Any, target: Any) -> tuple[Any, Any]:
+        if self.transform is not None:
+            img = self.transform(img)
+        if self.target_transform is not None:
+            target = self.target_transform(target)
+        return img, target
 
 
 class MNIST(VisionDataset):
@@ -69,16 +74,21 @@ class MNIST(VisionDataset):
     def __len__(self) -> int:
         return len(self.data)
 
-    def image(self, index: int) -> tuple[Image.Image, Any]:
-        return Image.fromarray(self.data[index].numpy()), int(self.targets[index])
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        img, target = self.data[index], int(self.targets[index])
+        return self._transformed(Image.fromarray(img.numpy()), target)
 
 
 class FashionMNIST(MNIST):
     seed = 2
 
 
+class KMNIST(MNIST):
+    seed = 6
+
+
 class CIFAR10(VisionDataset):
-    """32 x 32 colour images of ten classes; `data` is an array and `targets` a list, as in the original."""
+    """32 x 32 colour images of ten classes; `data` is an array (planes in memory) and `targets` a list, as there."""
 
     seed: ClassVar[int] = 3
     labels: ClassVar[int] = 10
@@ -94,18 +104,45 @@ class CIFAR10(VisionDataset):
         super().__init__(root, transform, target_transform)
         self.train = train
         self.classes = [f"class {label}" for label in range(self.labels)]
-        self.data, self.targets = generate(sample_count(train), (32, 32, 3), self.labels, self.seed + 100 * train)
+        images, self.targets = generate(sample_count(train), (32, 32, 3), self.labels, self.seed + 100 * train)
+        self.data = np.ascontiguousarray(images.transpose(0, 3, 1, 2)).transpose(0, 2, 3, 1)
 
     def __len__(self) -> int:
         return len(self.data)
 
-    def image(self, index: int) -> tuple[Image.Image, Any]:
-        return Image.fromarray(self.data[index]), self.targets[index]
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        img, target = self.data[index], self.targets[index]
+        return self._transformed(Image.fromarray(img), target)
 
 
 class CIFAR100(CIFAR10):
     seed = 4
     labels = 100
+
+
+class SVHN(VisionDataset):
+    """32 x 32 colour images of ten classes; `data` is an array of planes, `labels` another."""
+
+    def __init__(
+        self,
+        root: Any = None,
+        split: str = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+    ) -> None:
+        super().__init__(root, transform, target_transform)
+        self.split = split
+        images, labels = generate(sample_count(split != "test"), (32, 32, 3), 10, 7 + 100 * (split != "test"))
+        self.data = images.transpose(0, 3, 1, 2)
+        self.labels = np.array(labels, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        img, target = self.data[index], int(self.labels[index])
+        return self._transformed(Image.fromarray(np.ascontiguousarray(np.transpose(img, (1, 2, 0)))), target)
 
 
 class FakeData(VisionDataset):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image, ImageOps
-from torch import Tensor
+from torch import Tensor, nn
 
 Size = int | Sequence[int]
 
@@ -58,15 +58,38 @@ class Lambda:
         return self.lambd(image)
 
 
+def _planes(image: Any) -> Tensor:
+    """A PIL image or HWC array as a CHW tensor, with the strides of HWC."""
+    array = np.array(image, copy=True)
+    return torch.from_numpy(array[:, :, None] if array.ndim == 2 else array).permute(2, 0, 1)
+
+
 class ToTensor:
     """PIL image or HWC array to a CHW tensor; bytes become floats in [0, 1]."""
 
-    def __call__(self, image: Any) -> Tensor:
-        array = np.array(image)
-        if array.ndim == 2:
-            array = array[:, :, None]
-        tensor = torch.from_numpy(np.ascontiguousarray(array.transpose(2, 0, 1)))
-        return tensor.float().div(255) if tensor.dtype == torch.uint8 else tensor
+    def __call__(self, pic: Any) -> Tensor:
+        tensor = _planes(pic).contiguous()
+        return tensor.to(dtype=torch.get_default_dtype()).div(255) if tensor.dtype == torch.uint8 else tensor
+
+
+class PILToTensor:
+    """PIL image to a CHW tensor of bytes."""
+
+    def __call__(self, pic: Any) -> Tensor:
+        return _planes(pic)
+
+
+class ConvertImageDtype(nn.Module):
+    """Bytes to floats in [0, 1]; floats to other floats."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, image: Tensor) -> Tensor:
+        if image.dtype == self.dtype or image.is_floating_point():
+            return image.to(self.dtype)
+        return image.to(self.dtype) / float(torch.iinfo(image.dtype).max)
 
 
 class ToPILImage:
@@ -75,15 +98,18 @@ class ToPILImage:
         return Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
 
 
-class Normalize:
+class Normalize(nn.Module):
     def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> None:
+        super().__init__()
         self.mean, self.std, self.inplace = mean, std, inplace
 
-    def __call__(self, tensor: Tensor) -> Tensor:
-        mean = torch.as_tensor(self.mean, dtype=tensor.dtype, device=tensor.device).view(-1, 1, 1)
-        std = torch.as_tensor(self.std, dtype=tensor.dtype, device=tensor.device).view(-1, 1, 1)
+    def forward(self, tensor: Tensor) -> Tensor:
+        mean = torch.as_tensor(self.mean, dtype=tensor.dtype, device=tensor.device)
+        std = torch.as_tensor(self.std, dtype=tensor.dtype, device=tensor.device)
         target = tensor if self.inplace else tensor.clone()
-        return target.sub_(mean).div_(std)
+        if (std == 0).any():
+            raise ValueError("std evaluated to zero")
+        return target.sub_(mean.view(-1, 1, 1)).div_(std.view(-1, 1, 1))
 
 
 class Resize:
@@ -103,23 +129,32 @@ class Resize:
         return image.resize((width, height), self.filter)
 
 
-class CenterCrop:
+class CenterCrop(nn.Module):
     def __init__(self, size: Size) -> None:
+        super().__init__()
         self.size = _pair(size)
 
-    def __call__(self, image: Image.Image) -> Image.Image:
+    def forward(self, image: Image.Image) -> Image.Image:
         height, width = self.size
         left, top = round((image.width - width) / 2), round((image.height - height) / 2)
         return image.crop((left, top, left + width, top + height))
 
 
-class Pad:
-    def __init__(self, padding: Size, fill: int = 0) -> None:
-        self.padding, self.fill = padding, fill
+def _expanded(image: Image.Image, padding: Size, fill: Any, mode: str) -> Image.Image:
+    if mode != "constant":
+        raise NotImplementedError("the stand-in pads with one value only")
+    border = padding if isinstance(padding, int) else tuple(padding)
+    bands = len(image.getbands())
+    return ImageOps.expand(image, border=border, fill=(fill,) * bands if bands > 1 and isinstance(fill, int) else fill)
 
-    def __call__(self, image: Image.Image) -> Image.Image:
-        border = self.padding if isinstance(self.padding, int) else tuple(self.padding)
-        return ImageOps.expand(image, border=border, fill=self.fill)
+
+class Pad(nn.Module):
+    def __init__(self, padding: Size, fill: Any = 0, padding_mode: str = "constant") -> None:
+        super().__init__()
+        self.padding, self.fill, self.padding_mode = padding, fill, padding_mode
+
+    def forward(self, image: Image.Image) -> Image.Image:
+        return _expanded(image, self.padding, self.fill, self.padding_mode)
 
 
 class Grayscale:
@@ -131,32 +166,55 @@ class Grayscale:
         return grey if self.channels == 1 else grey.convert("RGB")
 
 
-class RandomHorizontalFlip:
+class RandomHorizontalFlip(nn.Module):
     def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
         self.p = p
 
-    def __call__(self, image: Image.Image) -> Image.Image:
-        return ImageOps.mirror(image) if torch.rand(1).item() < self.p else image
+    def forward(self, img: Any) -> Any:
+        if torch.rand(1) < self.p:
+            return img.flip(-1) if isinstance(img, Tensor) else img.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        return img
 
 
-class RandomVerticalFlip(RandomHorizontalFlip):
-    def __call__(self, image: Image.Image) -> Image.Image:
-        return ImageOps.flip(image) if torch.rand(1).item() < self.p else image
+class RandomVerticalFlip(nn.Module):
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, img: Any) -> Any:
+        if torch.rand(1) < self.p:
+            return img.flip(-2) if isinstance(img, Tensor) else img.transpose(Image.Transpose.FLIP_TOP_BOTTOM)
+        return img
 
 
-class RandomCrop:
-    def __init__(self, size: Size, padding: int | None = None, pad_if_needed: bool = False, fill: int = 0) -> None:
-        self.size, self.padding, self.fill = _pair(size), padding, fill
+class RandomCrop(nn.Module):
+    def __init__(
+        self,
+        size: Size,
+        padding: Any = None,
+        pad_if_needed: bool = False,
+        fill: Any = 0,
+        padding_mode: str = "constant",
+    ) -> None:
+        super().__init__()
+        self.size, self.padding, self.pad_if_needed = _pair(size), padding, pad_if_needed
+        self.fill, self.padding_mode = fill, padding_mode
 
-    def __call__(self, image: Image.Image) -> Image.Image:
+    def forward(self, img: Image.Image) -> Image.Image:
         if self.padding is not None:
-            image = ImageOps.expand(image, border=self.padding, fill=self.fill)
+            img = _expanded(img, self.padding, self.fill, self.padding_mode)
         height, width = self.size
-        if (image.height, image.width) == (height, width):
-            return image
-        top = int(torch.randint(0, image.height - height + 1, size=(1,)).item())
-        left = int(torch.randint(0, image.width - width + 1, size=(1,)).item())
-        return image.crop((left, top, left + width, top + height))
+        if self.pad_if_needed:
+            border = (max(0, width - img.width), max(0, height - img.height))
+            img = _expanded(img, border, self.fill, self.padding_mode) if any(border) else img
+        if img.height < height or img.width < width:
+            raise ValueError("the crop is larger than the image")
+        if (img.height, img.width) == (height, width):
+            return img.crop((0, 0, width, height))
+        top = int(torch.randint(0, img.height - height + 1, size=(1,)).item())
+        left = int(torch.randint(0, img.width - width + 1, size=(1,)).item())
+        return img.crop((left, top, left + width, top + height))
 
 
 class RandomResizedCrop:

@@ -1,0 +1,42 @@
+"""Draws for many samples at once, and values from a table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from autoaccel.runtime.resident.draws import draw
+from autoaccel.runtime.resident.pixels import Normalized, Pipeline, Scaled
+
+
+@pytest.mark.parametrize("kinds", [[None], [9, 9, None], [1], [2**20, None, 3, None, 5], [None, None]])
+@pytest.mark.parametrize("samples", [1, 2, 7, 64])
+def test_draws_are_those_of_one_sample_after_the_other(kinds: list[int | None], samples: int) -> None:
+    torch.manual_seed(samples)
+    torch.rand(3)
+    start = torch.get_rng_state()
+    want = [[torch.rand(1) if each is None else torch.randint(0, each, (1,)) for each in kinds] for _ in range(samples)]
+    after = torch.get_rng_state()
+    torch.set_rng_state(start)
+    got = draw(kinds, samples)
+    assert torch.equal(torch.get_rng_state(), after)
+    for at, column in enumerate(got):
+        wanted = torch.cat([row[at] for row in want])
+        assert column.dtype == wanted.dtype
+        assert torch.equal(column, wanted)
+
+
+@pytest.mark.parametrize("layout", ["HW", "HWC", "CHW"])
+def test_a_table_gives_the_same_bits(layout: str) -> None:
+    shape = {"HW": (4, 5, 6), "HWC": (4, 5, 6, 3), "CHW": (4, 3, 5, 6)}[layout]
+    images = torch.randint(0, 256, shape, dtype=torch.uint8)
+    channels = 1 if layout == "HW" else 3
+    values = (Scaled(None), Normalized((0.1, 0.2, 0.3)[:channels], (0.5, 0.7, 0.9)[:channels]))
+    pipeline = Pipeline(layout, (), values)
+    bytes_alone = replace(pipeline, values=())
+    want, got = pipeline(images), pipeline._from_table(bytes_alone(images))
+    assert torch.equal(want, got)
+    assert want.stride() == got.stride()
+    assert len(pipeline.tables) == 1
