@@ -51,14 +51,20 @@ def autocast(device: devices.Device = None, *, fp16: bool = True) -> contextlib.
     if torch.compiler.is_compiling():
         dtype = _dtype(place)
     else:
-        candidate = precision(place)
-        tried = candidate.value is torch.bfloat16 and not setting("AMP_DTYPE")
+        candidate, tried = _candidate(place, setting("DISABLE"), setting("AMP_DTYPE"))
         dtype = _gate(place, candidate).dtype(sys._getframe(1)) if tried else _noted(place, candidate)  # noqa: SLF001
     if dtype is None or (dtype is torch.float16 and not fp16):
         return contextlib.nullcontext()
     if dtype is torch.float32:
         return _Lifted(place.type)
     return torch.autocast(place.type, dtype=dtype)  # the type alone: with an index torch skips its own checks
+
+
+@functools.lru_cache(maxsize=64)
+def _candidate(place: torch.device, disable: str, wish: str) -> tuple[Decision, bool]:  # noqa: ARG001 - a key
+    """The precision for a device under these settings, and whether it is to be tried: regions are opened often."""
+    decision = precision(place)
+    return decision, decision.value is torch.bfloat16 and not wish
 
 
 def settled() -> bool:
@@ -193,12 +199,21 @@ class Scaler(torch.amp.GradScaler):
         self._optimizers = tuple(weakref.ref(optimizer) for optimizer in optimizers)
         self._scaled = 0  # losses so far
         self._left_out: dict[int, dict[str, Any]] = {}  # of steps that were not made, whose overflow is to count yet
+        self._settled: torch.device | None = None  # where the first parameter was when this was settled by a loss
         self._settle()
 
     def _settle(self) -> None:
         place = _home(self.optimizers())
         self._device = place.type
         self._enabled = scaling(place).value
+
+    def _settle_by_loss(self) -> None:
+        first = next(iter(self.optimizers()), None)
+        some = next(_parameters(first), None) if first is not None else None
+        place = None if some is None else some.device
+        if place is None or place != self._settled:
+            self._settle()
+            self._settled = place
 
     def optimizers(self) -> Iterator[torch.optim.Optimizer]:
         """The optimizers it was made for that are still alive."""
@@ -207,7 +222,9 @@ class Scaler(torch.amp.GradScaler):
     def scale(self, outputs: Any) -> Any:
         """Scale a loss, or losses in any nesting of iterables; returns its argument where the scaler is inactive."""
         if self._scale is None:
-            self._settle()
+            self._settle_by_loss()
+        if not self._enabled:
+            return outputs
         self._catch_up()
         self._scaled += 1
         return super().scale(outputs)

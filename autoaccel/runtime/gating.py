@@ -36,7 +36,7 @@ _PATIENCE: Final = 60.0  # seconds without a lap, or four of the longest laps: n
 _LONGEST: Final = 600.0  # seconds that anybody has to wait at all
 _GONE: Final = 8  # steps without the region that laps begin at, after which they begin elsewhere
 _UNSEEN: Final = 200  # the same in calls, where no scaler tells of steps
-_LOOK: Final = 20.0  # seconds of a run that pay for a look at all living tensors
+_LOOK: Final = 5.0  # seconds of a run that pay for a look at all living tensors; four times as many for the next
 
 _Site = tuple[int, int]
 
@@ -51,6 +51,7 @@ class _Phase:
         self.trial = trial
         self.verdict: bool | None = None  # whether low precision is worth it; None as long as it is tried
         self.stepping = False  # laps are told by steps of a scaler
+        self.asked = False  # whether there is a choice
         self.expired = False  # somebody stopped waiting: to be given up at the next lap
         self.at_step = 0
         self.contained: set[object] = set()
@@ -76,6 +77,7 @@ class Gate:
         self._away = 0  # regions for training since the phase's own was seen
         self._tainted = False  # a region was in low precision, so its results may be about
         self._looked = time.monotonic()
+        self._look = _LOOK
 
     def settled(self) -> bool:
         """Whether nothing is tried any more: who asks may rely on it, and is never kept waiting for ever."""
@@ -164,10 +166,13 @@ class Gate:
         if phase.expired:
             self._decide(phase, False, "not tried to the end, steps take too long")
             return
-        if reason := _no_choice():
+        low = phase.trial.lap()
+        asked = low and self._dtype is not self._candidate.value
+        if (asked or not phase.asked) and (reason := _no_choice()):
             self._decide(phase, True, f"{self._candidate.reason}; {reason}")
             return
-        self._go(low=phase.trial.lap())
+        phase.asked = True
+        self._go(low=low)
         phase.contained.clear()
         if (caller := frame.f_back) is not None:  # a helper that several steps share
             phase.trial.contains((id(caller.f_code), caller.f_lasti))
@@ -217,8 +222,8 @@ class Gate:
     def _clear(self) -> None:
         """Go back to no regions, some time after low precision was given up, if none of its results is left."""
         now = time.monotonic()
-        if now - self._looked > _LOOK:
-            self._looked = now
+        if now - self._looked > self._look:
+            self._looked, self._look = now, 4 * self._look
             if not _alive(self._candidate.value):
                 self._tainted = False
                 self._dtype = None

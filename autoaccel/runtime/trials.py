@@ -1,9 +1,9 @@
 """Trial: of two ways to do the laps of a training loop, take the faster one, and lose next to nothing by asking.
 
-A lap is one round of the loop, such as a step. Laps go the usual way until enough of them are known, then a few go the
-other way, each held against the usual laps just before it, so that a machine or a script that slows down in the course
-of time does not matter. What is compared is the middle of these ratios, so that laps which contain an evaluation or
-a checkpoint do not matter either.
+A lap is one round of the loop, such as a step, or some rounds where they are short. Laps go the usual way until enough
+of them are known, then a few go the other way, each held against the usual laps just before it, so that a machine or a
+script that slows down in the course of time does not matter. What is compared is the middle of these ratios, so that
+laps which contain an evaluation or a checkpoint do not matter either.
 
 What is lost by asking is kept small: laps go the other way only while the time that they took beyond the usual stays
 within `Terms.share` of all time spent; what can come on top is one burst, in which the other way shows itself to be
@@ -29,6 +29,7 @@ _KNOWN: Final = 32  # usual laps that tell how much laps differ by themselves
 _KINDS: Final = 16  # of laps told apart
 _FLAT: Final = 0.02  # no clock and no machine is steadier than this
 _CAP: Final = 20.0  # a lap counts as time spent up to so many usual ones: a notebook left alone spends nothing
+_FINE: Final = 1e-3  # seconds: shorter laps are taken together
 _LATE: Final = 2000  # laps whose durations are still to come: more, and they never will
 
 
@@ -70,6 +71,7 @@ class _Lap:
     tried: bool  # what it takes beyond the usual is the trial's doing
     start: Any
     end: Any = None
+    grain: int = 1  # calls that it is made of
     kind: frozenset[Hashable] = frozenset()
 
 
@@ -95,6 +97,10 @@ class Trial:
         self._excess: list[float] = []  # of each lap that trying may have made longer, over the typical usual one
         self._longest = 0.0  # usual lap
         self._gains: list[float] = []  # logarithms of usual time / other time
+        self._grain = 1  # calls that make a lap
+        self._calls = 0  # of this lap, still to come
+        self._way = False
+        self._fine = 0  # laps in a row that were too short to be told apart well
         self._left = 0  # laps of this burst still to come
         self._wait = 0  # usual laps to come before the next burst
         self._sunk = 0
@@ -104,8 +110,15 @@ class Trial:
     def lap(self) -> bool:
         """Close the lap before, begin the next one, and say whether it goes the other way."""
         self.laps += 1
-        other = not self.decided and self._next()
-        return other or self.state is State.ADOPTED
+        if self._calls:
+            self._calls -= 1
+            return self._way
+        if not self.decided:
+            self._way = self._next()
+            self._calls = 0 if self.decided else self._grain - 1
+        if self.decided:
+            self._way = self.state is State.ADOPTED
+        return self._way
 
     def _next(self) -> bool:
         mark = self._clock.mark()
@@ -123,7 +136,7 @@ class Trial:
         after_other = before is not None and before.other
         self._sunk += other
         tried = self._sunk > self._terms.sunk if other else after_other
-        self._running = _Lap(other, before is not None and after_other is other, tried, mark)
+        self._running = _Lap(other, before is not None and after_other is other, tried, mark, grain=self._grain)
         return other
 
     def contains(self, what: Hashable) -> None:
@@ -132,7 +145,9 @@ class Trial:
         Every fifth step of a GAN steps the generator too, every hundredth is followed by an evaluation.
         """
         if self._running is not None:
-            self._running.kind |= {what}
+            running = self._running
+            if what not in running.kind:
+                running.kind |= {what}
 
     def drop(self) -> None:
         """Do not count the lap in progress: something else than usual happens in it."""
@@ -173,7 +188,7 @@ class Trial:
         self._spent += min(seconds, _CAP * typical) if typical else seconds
         if typical and lap.tried:
             self._excess.append(seconds - typical)
-        if not lap.counts:
+        if not lap.counts or lap.grain != self._grain:
             return
         if lap.other:
             if like:
@@ -186,6 +201,15 @@ class Trial:
             self._usual.setdefault(lap.kind, deque(maxlen=_NEIGHBOURS)).append(seconds)
         self._seen += 1
         self._longest = max(self._longest, seconds)
+        self._coarsen(seconds)
+
+    def _coarsen(self, seconds: float) -> None:
+        """Take more calls together as long as laps are so short that looking at the clock counts."""
+        self._fine = self._fine + 1 if seconds < _FINE and self._since is None else 0
+        if self._fine == 8:
+            self._grain, self._fine = 2 * self._grain, 0
+            self._usual.clear()
+            self._differ.clear()
 
     def _typical(self, *kinds: frozenset[Hashable]) -> float | None:
         """The middle of the last usual laps of these kinds; None if there were none."""

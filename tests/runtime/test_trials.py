@@ -224,6 +224,20 @@ def test_nobody_tries_for_ever() -> None:
     assert found.decided < 5000
 
 
+def test_short_laps_are_taken_together() -> None:
+    """A look at the clock, and at what it tells, costs as much as a small step."""
+    clock = MadeUp()
+    trial = Trial(clock)
+    went = []
+    while not trial.decided:
+        went.append(trial.lap())
+        clock.now += 0.00005 if went[-1] else 0.0001
+    assert trial.state is State.ADOPTED
+    assert trial.ratio == pytest.approx(2.0, rel=0.01)
+    assert clock.marks < len(went) / 10
+    assert clock.now < 1.1
+
+
 class Silent(MadeUp):
     def seconds(self, start: tuple[int, float], end: tuple[int, float]) -> float | None:
         return None
