@@ -129,8 +129,8 @@ class Pass:
     # ------------------------------------------------------------ the training process
 
     def _here(self) -> Any:
-        for seconds in self._steps.end():
-            self._record.stepped(seconds)
+        for host, device in self._steps.end():
+            self._record.stepped(host, device)
         began = time.perf_counter()
         by_thread = self._fetcher.pending
         batch = self._plainly()
@@ -197,7 +197,14 @@ class Pass:
         factor = loader.prefetch_factor or 2
         found = workers.plan(
             workers.Measured(
-                record.fetch, record.step, record.batch or 0, factor, self._left(), record.waited, bool(keep)
+                record.fetch,
+                record.step,
+                record.host,
+                record.batch or 0,
+                factor,
+                self._left(),
+                record.waited,
+                bool(keep),
             ),
             self._machine,
         )

@@ -51,6 +51,7 @@ class Record:
         self.trial = Trial(HostClock(), Terms(gain=1.03))  # of the thread
         self._fetches: deque[float] = deque(maxlen=_RECENT)
         self._steps: deque[float] = deque(maxlen=_RECENT)
+        self._hosts: deque[float] = deque(maxlen=_RECENT)
         self._told = ""
         self._idle = False
 
@@ -80,8 +81,13 @@ class Record:
 
     @property
     def step(self) -> float:
-        """Seconds between two fetches; the first steps of a program take longer than those that follow."""
-        return min(self._steps) if len(self._steps) < _RECENT // 2 else middle(self._steps)
+        """Seconds that a step takes, on the host or on the device, whichever is longer."""
+        return _steady(self._steps)
+
+    @property
+    def host(self) -> float:
+        """Seconds that the host is busy with a step, or waits in it."""
+        return _steady(self._hosts)
 
     def fetched(self, seconds: float, batch: Any) -> None:
         """Account for a batch that the training process fetched."""
@@ -92,9 +98,10 @@ class Record:
         undecided = not self.refused or (self.trial.state is not State.REJECTED and not self.draws.seen)
         self._idle = self.count > _MEASURED and not (undecided and self.worth)
 
-    def stepped(self, seconds: float) -> None:
-        """Account for the time between two fetches."""
-        self._steps.append(seconds)
+    def stepped(self, host: float, device: float) -> None:
+        """Account for the time between two fetches, as the host and as the device saw it."""
+        self._hosts.append(host)
+        self._steps.append(max(host, device))
 
     def refuse(self, reason: str) -> None:
         """No workers for this loader any more."""
@@ -120,8 +127,8 @@ class Steps:
     def begin(self) -> None:
         self._began, self._mark = time.perf_counter(), self._device.mark()
 
-    def end(self) -> Iterator[float]:
-        """The step in progress is over; those whose time is known now."""
+    def end(self) -> Iterator[tuple[float, float]]:
+        """The step in progress is over; those whose times are known now, as the host and as the device saw them."""
         if self._began is not None:
             self._late.append((time.perf_counter() - self._began, self._mark, self._device.mark()))
             self._began = None
@@ -131,17 +138,25 @@ class Steps:
             if seconds is None and start is not None and stop is not None:
                 return
             self._late.popleft()
-            yield max(host, seconds or 0.0)
+            yield host, seconds or 0.0
 
 
 def _clock() -> Clock:
+    """The device's, if the program uses the device already: a first event would make it take memory there."""
     place = devices.accelerator()
-    try:
-        clock = clock_of(place or torch.device("cpu"))
-        clock.mark()
-    except (RuntimeError, AssertionError):  # no device after all
+    if place is None or not _in_use(place):
         return HostClock()
-    return clock
+    return clock_of(place)
+
+
+def _in_use(device: torch.device) -> bool:
+    asked = getattr(torch.get_device_module(device), "is_initialized", None)
+    return asked is not None and bool(asked())
+
+
+def _steady(steps: Collection[float]) -> float:
+    """The first steps of a program take longer than those that follow."""
+    return min(steps) if len(steps) < _RECENT // 2 else middle(steps)
 
 
 def middle(values: Collection[float]) -> float:

@@ -26,7 +26,9 @@ class Machine:
 class Measured:
     """What is known of a loader so far.
 
-    fetch: seconds the training process takes to fetch a batch.  step: seconds between two fetches.
+    fetch: seconds the training process takes to fetch a batch.
+    step: seconds of a step, on the host or the device, whichever takes longer.  host: those of the host; fewer than
+    `step` where it hands work over and goes on.
     batch: bytes of a batch.  ahead: batches that each worker fetches ahead.
     left: batches left in this pass; None if unknown.  waited: seconds spent fetching in all passes so far.
     kept: whether later passes find the same workers.
@@ -34,6 +36,7 @@ class Measured:
 
     fetch: float
     step: float
+    host: float
     batch: int
     ahead: int
     left: int | None
@@ -58,6 +61,9 @@ def plan(measured: Measured, machine: Machine) -> Plan:
         return Plan(0, f"{times}: cheaper than handing it over", yet=True)
     if fetch < FAR_BELOW * step:
         return Plan(0, f"{times}: nothing to hide", yet=True)
+    lap = max(step, fetch + measured.host)  # what the host fetches while the device is busy costs nothing
+    if lap <= (1 + FAR_BELOW) * step:
+        return Plan(0, f"{times}: hidden already", yet=True)
     most, limit = _most(measured, machine)
     if most < 1:
         return Plan(0, f"{times}, but {limit}")
@@ -65,7 +71,7 @@ def plan(measured: Measured, machine: Machine) -> Plan:
     count = min(wanted, most)
     reason = times if wanted <= most else f"{times}; {wanted} would hide it, but {limit}"
     cost = START * count
-    saved = fetch + step - max(step, fetch / count)
+    saved = lap - max(step, fetch / count)
     if saved * (measured.left or 0) >= 1.5 * cost:
         return Plan(count, reason)
     if measured.kept and measured.waited >= cost:  # the run has shown that it lasts

@@ -30,6 +30,7 @@ from torch.utils.data import (
 
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices, environment, iterators, loading, passes, records, workers
+from autoaccel.runtime.clocks import HostClock
 from autoaccel.runtime.loading import WorkerCount
 from autoaccel.runtime.passes import Pass
 from autoaccel.runtime.prefetching import Prefetched
@@ -402,6 +403,23 @@ def test_steps_count_as_long_as_the_device_takes(choice: Choice, monkeypatch: py
     monkeypatch.setattr(records, "_clock", Clock)
     list(accel.prefetch(DataLoader(Numbers(), 2, num_workers=WorkerCount(1))))
     assert choice.asked[-1].step == 0.5
+    assert choice.asked[-1].host < 0.5
+
+
+def test_a_device_that_is_not_in_use_yet_is_not_woken(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[torch.device] = []
+
+    def clock_of(device: torch.device) -> HostClock:
+        made.append(device)
+        return HostClock()
+
+    monkeypatch.setattr(records, "clock_of", clock_of)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    assert isinstance(records._clock(), HostClock)
+    assert made == []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    records._clock()
+    assert made == [torch.device("cuda")]
 
 
 # ---------------------------------------------------------------- a thread of the training process

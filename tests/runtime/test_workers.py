@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from autoaccel.runtime.workers import CHEAP, MOST, START, Machine, Measured, helps, plan
 
 BIG = Machine(cpus=16.0, memory=math.inf, shared=math.inf)
-IMAGES = Measured(fetch=0.2, step=0.06, batch=40 * 2**20, ahead=2, left=1000, waited=0.6, kept=True)
+IMAGES = Measured(fetch=0.2, step=0.06, host=0.06, batch=40 * 2**20, ahead=2, left=1000, waited=0.6, kept=True)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,13 @@ IMAGES = Measured(fetch=0.2, step=0.06, batch=40 * 2**20, ahead=2, left=1000, wa
     ],
 )
 def test_enough_to_hide_the_fetch_behind_the_step(fetch: float, step: float, expected: int) -> None:
-    assert plan(replace(IMAGES, fetch=fetch, step=step), BIG).workers == expected
+    assert plan(replace(IMAGES, fetch=fetch, step=step, host=step), BIG).workers == expected
+
+
+@pytest.mark.parametrize(("host", "expected"), [(0.1, 1), (0.05, 1), (0.02, 0), (0.0, 0)])
+def test_what_is_fetched_while_the_device_is_busy_is_hidden_already(host: float, expected: int) -> None:
+    """A loop that never waits for its results hands work over faster than it is done."""
+    assert plan(replace(IMAGES, fetch=0.07, step=0.1, host=host), BIG).workers == expected
 
 
 @pytest.mark.parametrize(
@@ -55,7 +61,7 @@ def test_never_more_than_the_most() -> None:
 
 
 def test_a_short_pass_does_not_pay_for_starting_them() -> None:
-    short = replace(IMAGES, fetch=0.004, step=0.01, left=20, kept=False, waited=99.0)
+    short = replace(IMAGES, fetch=0.004, step=0.01, host=0.01, left=20, kept=False, waited=99.0)
     assert plan(short, BIG).workers == 0
     assert plan(short, BIG).yet
     assert plan(replace(short, left=60), BIG).workers == 1
@@ -64,7 +70,7 @@ def test_a_short_pass_does_not_pay_for_starting_them() -> None:
 
 def test_kept_workers_pay_once_the_run_has_lasted() -> None:
     """What they cost was lost to fetching before: at worst, twice of what the better way takes."""
-    short = replace(IMAGES, fetch=0.004, step=0.01, left=20)
+    short = replace(IMAGES, fetch=0.004, step=0.01, host=0.01, left=20)
     assert plan(replace(short, waited=0.9 * START), BIG).workers == 0
     assert plan(replace(short, waited=START), BIG).workers == 1
 
@@ -72,12 +78,22 @@ def test_kept_workers_pay_once_the_run_has_lasted() -> None:
 numbers = some.floats(0.0, 100.0)
 
 
-@given(numbers, numbers, some.integers(0, 2**34), some.integers(1, 8), numbers, numbers, numbers, some.booleans())
+@given(
+    numbers, numbers, numbers, some.integers(0, 2**34), some.integers(1, 8), numbers, numbers, numbers, some.booleans()
+)
 def test_whatever_is_measured_it_fits(
-    fetch: float, step: float, batch: int, ahead: int, cpus: float, memory: float, shared: float, kept: bool
+    fetch: float,
+    step: float,
+    host: float,
+    batch: int,
+    ahead: int,
+    cpus: float,
+    memory: float,
+    shared: float,
+    kept: bool,
 ) -> None:
     machine = Machine(cpus, memory * 2**30, shared * 2**30)
-    found = plan(Measured(fetch, step, batch, ahead, 1000, 1.0, kept), machine)
+    found = plan(Measured(fetch, max(step, host), host, batch, ahead, 1000, 1.0, kept), machine)
     assert 0 <= found.workers <= MOST
     assert found.reason
     if found.workers:
