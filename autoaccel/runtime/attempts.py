@@ -47,9 +47,11 @@ class Attempt:
             return self._function(*args, **kwargs)
         if not self._proven:
             return self._first(compiled, args, kwargs)
+        # compiling for another shape fails in dynamo, capturing another graph anywhere
+        compiler: type[Exception] = torch._dynamo.exc.TorchDynamoException  # noqa: SLF001
         try:
             return compiled(*args, **kwargs)
-        except torch._dynamo.exc.TorchDynamoException as failure:  # noqa: SLF001 - compiling for another shape failed
+        except Exception if isinstance(compiled, Graphed) else compiler as failure:
             return self._give_up(failure, args, kwargs)
 
     def drop(self) -> None:

@@ -29,7 +29,7 @@ from torch import nn
 
 from . import devices, graphs, inductor_cache
 from .attempts import Attempt
-from .compilers import verdict
+from .compilers import together, verdict
 from .courses import Course, Subject, settled
 from .environment import Decision, disabled, note, setting
 from .laps import sample
@@ -164,6 +164,9 @@ class _Policy:
         decision = verdict(place)
         attempt = self._attempt()
         forced = bool(setting("COMPILE_MODE"))
+        if decision.value and not forced and together():  # nothing is timed, for each would find another time
+            forced = place is not None and place.type != "cpu"
+            decision = Decision(forced, "all processes of a distributed run do the same")
         if not decision.value or forced:
             note(f"compile {attempt.name}", decision)
         self.given_up = decision.value is False

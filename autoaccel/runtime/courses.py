@@ -214,7 +214,7 @@ class Course:
         self._attempt.ran = True
         result = self._way.run(args, kwargs)
         if self._way.given_up:  # and has said why
-            self._leave()
+            self._failed()
             return result
         after = self._graphs()
         if before is None or after is None:
@@ -224,6 +224,13 @@ class Course:
             if self._stage is not _Stage.COMPILING:
                 self._compiled_again()
         return result
+
+    def _failed(self) -> None:
+        if len(self._flavours) > 1:
+            self._way.given_up = False
+            self._revert("reverted: it failed")
+        else:
+            self._leave()
 
     def _compiled_again(self) -> None:
         self._attempt.again += 1
@@ -323,7 +330,7 @@ class Course:
         cost = known.warm or prior.cost(self._subject.leaves, warm=True)
         offer = paying.Offer(cost, known.ratio or prior.speedup, prior.stake, prior.smallest)
         answer = paying.worth(self._run(1.0), offer)
-        if not answer.pays:
+        if not answer.pays or not amp_settled() or not self._account.free(self):
             return False
         if known.flavour in self._flavours:
             self._flavours = [known.flavour]

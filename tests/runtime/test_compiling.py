@@ -280,6 +280,19 @@ def test_what_pays_is_compiled_in_the_midst_of_training(on_this_cpu: list[str], 
     )
 
 
+@pytest.mark.parametrize(("place", "compiled"), [("cuda", ["call"]), ("cpu", [])])
+def test_processes_that_train_together_do_the_same(
+    on_this_cpu: list[str], monkeypatch: pytest.MonkeyPatch, place: str, compiled: list[str]
+) -> None:
+    """While one of them compiles the others wait: all at the first call, or none."""
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setattr(compiling, "_ready_home", lambda module: torch.device(place))
+    module = accel.compile(Net())
+    module(torch.ones(2, 4))
+    assert on_this_cpu == compiled
+    assert (module._compiled_call_impl is not None) is bool(compiled)
+
+
 def test_evaluation_is_not_compiled_unless_there_is_nothing_else(on_this_cpu: list[str], soon: None) -> None:
     module = accel.compile(Net())
     trained(module, 1)

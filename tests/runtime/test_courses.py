@@ -431,6 +431,16 @@ def test_where_graphs_do_not_pay_inductor_is_next(told: list[str]) -> None:
     assert script.step() == ["compiled"]
 
 
+def test_where_graphs_fail_inductor_is_next() -> None:
+    script = Script(planned=20_000, flavours=("cudagraphs", "inductor"))
+    script.way.fails = True
+    while script.way.prepared != ["cudagraphs"]:
+        script.run(1)
+    script.way.fails = False
+    assert script.run(400)[-1] == "compiled"
+    assert script.way.prepared == ["cudagraphs", "inductor"]
+
+
 class LateClock(Machine):
     """A device that takes longer for what it is handed than the host does."""
 
