@@ -17,6 +17,7 @@ import torch
 from torch.utils import data
 from torch.utils.data import _utils
 
+_CONTEXT: Final = "_DataLoader__multiprocessing_context"
 _States: TypeAlias = "list[torch.Tensor]"
 
 
@@ -89,7 +90,7 @@ def known() -> bool:
     settings = {"num_workers", "prefetch_factor", "persistent_workers", "timeout", "generator", "sampler"}
     methods = {"_reset", "_shutdown_workers", "_next_data"}
     return (
-        vars(loader).keys() >= settings | {"batch_sampler", "_iterator"}
+        vars(loader).keys() >= settings | {"batch_sampler", "_iterator", _CONTEXT}
         and hasattr(data.DataLoader, "_get_iterator")
         and hasattr(data.DataLoader, "_index_sampler")
         and vars(loader._get_iterator()).keys() >= {"_sampler_iter", "_dataset_fetcher", "_index_sampler"}  # noqa: SLF001
@@ -112,15 +113,20 @@ def single_process(loader: Any) -> Any:
         return loader._get_iterator()  # noqa: SLF001
 
 
-def several_processes(loader: Any, workers: int, order: Order, seeds: torch.Generator, keep: bool) -> Any:
+def several_processes(
+    loader: Any, workers: int, order: Order, seeds: torch.Generator, keep: bool, context: Any = None
+) -> Any:
     """New workers that fetch what is left of an order.
 
     workers: of the type of the loader's own number.
     seeds: the generator they get their base seed from.
     keep: whether they are to serve later passes.
+    context: how they are started, if not as the loader says.
     """
     batched = loader.batch_sampler is not None
-    changes = {"batch_sampler" if batched else "sampler": order, "generator": seeds}
+    changes: dict[str, Any] = {"batch_sampler" if batched else "sampler": order, "generator": seeds}
+    if context is not None:
+        changes[_CONTEXT] = context
     factor = loader.prefetch_factor or 2
     with _altered(loader, num_workers=workers, prefetch_factor=factor, persistent_workers=keep, **changes):
         iterator = loader._get_iterator()  # noqa: SLF001

@@ -9,6 +9,7 @@ import contextlib
 import math
 import multiprocessing
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -25,15 +26,26 @@ MOST_WORKERS: Final = 4
 LEAST_SHARED_MEMORY: Final = 256 * 2**20
 
 
+_BY_FORK: Final = "forkserver would run a script without main guard again; accel.prefetch forks where workers pay"
+
+
 class WorkerCount(int):
-    """A number of workers that the runtime chose: a loader keeps it, which tells it from a script's own number."""
+    """A number of workers that the runtime chose: a loader keeps it, which tells it from a script's own number.
+
+    forked: whether there may be workers nevertheless where it is 0, if they are started by fork, which `prefetch` can
+    ask for and a loop over the loader itself does not.
+    """
+
+    forked = False
 
 
 def num_workers() -> WorkerCount:
     """How many worker processes a DataLoader should use here; 0 where they would hurt."""
     decision = worker_decision()
     note("num_workers", decision)
-    return WorkerCount(decision.value)
+    count = WorkerCount(decision.value)
+    count.forked = decision.reason is _BY_FORK
+    return count
 
 
 def pin_memory() -> bool:
@@ -55,6 +67,8 @@ def worker_decision() -> Decision:
     if devices.accelerator() is None:
         return Decision(0, "no accelerator: workers would take CPU time from the training itself")
     if (method := start_method()) != "fork":
+        if method == "forkserver" and may_fork():
+            return Decision(0, _BY_FORK)
         return Decision(0, f"processes start by {method}: a script without main guard would run again in each worker")
     if (shared := _shared_memory()) < LEAST_SHARED_MEMORY:
         return Decision(0, f"/dev/shm holds {shared / 2**20:.0f} MiB only")
@@ -84,6 +98,15 @@ def pin_decision() -> Decision:
 def start_method() -> str:
     """How multiprocessing starts processes. `get_start_method()` would fix it before the program could choose."""
     return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+
+
+def may_fork() -> bool:
+    """Whether forking is as safe as it always was for loaders on Linux: another method is only Python's default.
+
+    It is since Python 3.14, which imports the script again in every worker, and wants all it gives them pickled.
+    """
+    chosen: str | None = multiprocessing.get_start_method(allow_none=True)
+    return sys.platform == "linux" and chosen is None and "fork" in multiprocessing.get_all_start_methods()
 
 
 def usable_cpus() -> float:

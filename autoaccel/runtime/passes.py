@@ -13,6 +13,7 @@ is asked when the first batch is, batches come in the sampler's order. Only who 
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import time
 import weakref
@@ -190,7 +191,7 @@ class Pass:
     def _decide(self) -> None:
         loader, record = self._loader, self._record
         record.next = record.count + max(1, record.count // 4)
-        if record.refused or not record.known or loader.num_workers == 0:
+        if record.refused or not record.known or not (loader.num_workers or loader.num_workers.forked):
             return
         self._machine = self._machine or loading.machine()
         keep = loader.persistent_workers and loader._iterator is None  # noqa: SLF001
@@ -223,10 +224,10 @@ class Pass:
 
     def _start(self, found: workers.Plan, keep: bool) -> None:
         self._fetcher.close()
+        count = loading.WorkerCount(found.workers)
+        context = None if self._loader.num_workers else multiprocessing.get_context("fork")
         try:
-            started = several_processes(
-                self._loader, loading.WorkerCount(found.workers), self._order, self._seeds, keep
-            )
+            started = several_processes(self._loader, count, self._order, self._seeds, keep, context)
         except Exception as failure:  # whatever it is, batches can be had without
             self._order.put_back()
             self._record.refuse(f"workers could not be started: {type(failure).__name__}: {failure}")

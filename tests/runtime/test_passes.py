@@ -6,6 +6,7 @@ import contextlib
 import gc
 import itertools
 import math
+import multiprocessing
 import os
 import random
 import threading
@@ -305,6 +306,28 @@ def test_workers_that_do_not_help_go_again(choice: Choice, kept: bool, monkeypat
     assert loader._iterator is None
     batches = list(accel.prefetch(loader))
     assert makers(batches) == {os.getpid()}
+
+
+def test_on_linux_workers_are_forked_where_python_would_do_otherwise(
+    choice: Choice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.14: a loop over the loader itself must not start any, since the script may have no main guard."""
+    monkeypatch.setattr(loading, "start_method", lambda: "forkserver")
+    monkeypatch.setattr(multiprocessing, "get_start_method", lambda allow_none=False: None)
+    choice.workers = 1
+    loader = DataLoader(
+        Numbers(), 2, shuffle=True, num_workers=accel.num_workers(), collate_fn=lambda each: torch.stack(each)
+    )
+    assert loader.num_workers == 0
+    assert makers(list(loader)) == {os.getpid()}
+    want = story(DataLoader(Numbers(), 2, shuffle=True), lambda loader: loader, 2)
+    assert story(loader, accel.prefetch, 2) == want
+    assert len(makers(list(accel.prefetch(loader)))) == 1
+    assert loader.multiprocessing_context is None
+    for how, chosen in (("forkserver", "forkserver"), ("spawn", None)):  # the program's choice; Windows
+        monkeypatch.setattr(loading, "start_method", lambda how=how: how)
+        monkeypatch.setattr(multiprocessing, "get_start_method", lambda allow_none=False, chosen=chosen: chosen)
+        assert not accel.num_workers().forked
 
 
 def test_workers_are_gone_with_the_pass(choice: Choice) -> None:
