@@ -17,7 +17,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import torch
 from torch.utils.data import _utils
@@ -25,7 +25,9 @@ from torch.utils.data import _utils
 from . import devices
 from .iterators import Order
 
-Fetch = Callable[[], Any]
+Fetch: TypeAlias = "Callable[[], Any]"
+_Request: TypeAlias = "tuple[int, Fetch]"
+_Answer: TypeAlias = "tuple[int, Any, BaseException | None]"
 
 # A fetch that takes longer is left behind: nothing is waited for endlessly.
 _PATIENCE: Final = 5.0  # seconds
@@ -36,8 +38,9 @@ class HostThread:
 
     def __init__(self) -> None:
         self.busy: Final = threading.RLock()
-        self._requests: Final[queue.SimpleQueue[Fetch | None]] = queue.SimpleQueue()
-        self._answers: Final[queue.SimpleQueue[tuple[Any, BaseException | None]]] = queue.SimpleQueue()
+        self._requests: Final[queue.SimpleQueue[_Request | None]] = queue.SimpleQueue()
+        self._answers: Final[queue.SimpleQueue[_Answer]] = queue.SimpleQueue()
+        self._last = 0  # request
         self._process: Final = os.getpid()
         # what the thread refers to is not this object: dropping that ends it
         arguments = (self._requests, self._answers, self.busy)
@@ -55,17 +58,20 @@ class HostThread:
     def begin(self, fetch: Fetch) -> None:
         """Start a fetch, under the modes that this thread of the program is in."""
         inside = functools.partial(_under, torch.is_grad_enabled(), torch.is_inference_mode_enabled(), fetch)
-        self._requests.put(functools.partial(contextvars.copy_context().run, inside))
+        self._last += 1
+        self._requests.put((self._last, functools.partial(contextvars.copy_context().run, inside)))
 
     def take(self) -> Any:
         """What was fetched, once it is there; an exception of the fetch is raised here."""
         while True:
             try:
-                fetched, failure = self._answers.get(timeout=_PATIENCE)
+                request, fetched, failure = self._answers.get(timeout=_PATIENCE)
             except queue.Empty:
                 if self._thread.is_alive():
                     continue
                 raise RuntimeError("the thread that fetches batches has died") from None
+            if request != self._last:
+                continue  # nobody came for it: the program was interrupted while it waited
             if failure is None:
                 return fetched
             try:
@@ -135,14 +141,15 @@ class Fetcher:
         self._pinned_for: Final = pinned_for
         self._thread: HostThread | None = None
         self._under_way: Any = None  # indices
+        self._failed = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._genuine, name)
 
     @property
     def possible(self) -> bool:
-        """Whether there may be a thread: not in a process that was forked while there was one."""
-        return self._thread is None or self._thread.here
+        """Whether there may be a thread: not if none can be started, nor in a process that was forked from its own."""
+        return not self._failed and (self._thread is None or self._thread.here)
 
     @property
     def pending(self) -> bool:
@@ -166,7 +173,11 @@ class Fetcher:
         except StopIteration:
             return
         if self._thread is None:
-            self._thread = HostThread()
+            try:
+                self._thread = HostThread()
+            except RuntimeError:  # no more threads
+                self._failed = True
+                return
         self._under_way = indices
         # without reference to this object, so that dropping it ends the thread
         pin = None if self._pinned_for is None else _pinning(self._pinned_for)
@@ -203,22 +214,19 @@ def _under(gradients: bool, inference: bool, fetch: Fetch) -> Any:
         return fetch()
 
 
-def _serve(
-    requests: queue.SimpleQueue[Fetch | None],
-    answers: queue.SimpleQueue[tuple[Any, BaseException | None]],
-    busy: Any,
-) -> None:
-    while (fetch := requests.get()) is not None:
+def _serve(requests: queue.SimpleQueue[_Request | None], answers: queue.SimpleQueue[_Answer], busy: Any) -> None:
+    while (request := requests.get()) is not None:
+        number, fetch = request
         with busy:
             try:
-                answer: tuple[Any, BaseException | None] = fetch(), None
+                answer: _Answer = number, fetch(), None
             except BaseException as failure:  # it is raised where it is taken
-                answer = None, failure
+                answer = number, None, failure
         answers.put(answer)
-        del fetch, answer
+        del request, fetch, answer
 
 
-def _stop(requests: queue.SimpleQueue[Fetch | None], thread: threading.Thread) -> None:
+def _stop(requests: queue.SimpleQueue[_Request | None], thread: threading.Thread) -> None:
     requests.put(None)
     if thread is not threading.current_thread():  # garbage may be collected anywhere
         thread.join(_PATIENCE)

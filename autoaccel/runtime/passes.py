@@ -162,6 +162,7 @@ class Pass:
             return
         if record.trial.lap() and ahead.ordinary():
             self._fetcher.begin(self._order)
+            record.tell("trying", "laps with a thread that fetches ahead are timed")
         if record.trial.state is not State.UNDECIDED:
             ratio = f"{record.trial.ratio:.2f}x" if record.trial.ratio else "not"
             adopted = record.trial.state is State.ADOPTED

@@ -91,7 +91,7 @@ def unsafe(loader: Any) -> str:
     """Why looking ahead on a loader could change what the loop sees, or would gain nothing; empty when neither."""
     if not is_torchs(loader):
         return f"a {type(loader).__name__} is not iterated by torch's DataLoader"
-    if loader.num_workers == 0:
+    if not (loader.num_workers or getattr(loader.num_workers, "forked", False)):
         return "the loader has no workers: fetching ahead would reorder the program's random numbers"
     if not pinned(loader):
         return "the loader does not pin its batches: copies would hold up the host"

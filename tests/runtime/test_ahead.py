@@ -63,6 +63,34 @@ def test_it_sees_the_variables_of_the_context() -> None:
     assert thread.take() == 5
 
 
+def test_what_nobody_came_for_is_not_taken_for_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    thread = HostThread()
+    thread.begin(lambda: 1)
+
+    def interrupted(timeout: float) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(thread, "_answers", type("Answers", (), {"get": staticmethod(interrupted)})())
+        with pytest.raises(KeyboardInterrupt):
+            thread.take()
+    thread.begin(lambda: 2)
+    assert thread.take() == 2
+
+
+def test_without_more_threads_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    order = Order(iter(range(3, 7)))
+    fetcher = Fetcher(Squares(), Draws(), None)
+    fetcher.begin(order)
+    assert not fetcher.pending
+    assert not fetcher.possible
+    assert fetcher.fetch(next(order)) == 9
+
+
 def test_closing_waits_for_the_fetch_in_progress() -> None:
     """A loop that is left may close the files that samples come from."""
     thread, done = HostThread(), list[int]()
