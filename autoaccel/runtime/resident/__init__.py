@@ -14,6 +14,7 @@ bit, random streams included; a difference leaves the loader to torch for good.
     datasets     what a dataset's samples are made of: torch's own datasets
     vision       torchvision's datasets and transforms
     pixels       those transforms for a batch of bytes
+    resizing     resizing as Pillow does it
     draws        the random numbers that they draw
     written      datasets that the script wrote
     source       the text of a method

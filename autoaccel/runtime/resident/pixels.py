@@ -14,6 +14,7 @@ from typing import TypeAlias
 import torch
 
 from .draws import Kinds, draw
+from .resizing import Resized
 from .rows import Unfit, sent
 
 
@@ -97,7 +98,7 @@ class Flip:
         return images.index_copy_(0, chosen, images.index_select(0, chosen).flip(self.along))
 
 
-Geometry: TypeAlias = "Pad | Cut | Crop | Flip"
+Geometry: TypeAlias = "Pad | Cut | Crop | Flip | Resized"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import torch
 
 from .columns import Numbers, Tensors, column
 from .pixels import Crop, Cut, Flip, Geometry, Normalized, Pad, Pipeline, Scaled, Value
+from .resizing import like_pillow
 from .samples import Part, Sample, Several
 from .watching import NotUnderstood, Watched, is_librarys
 
@@ -142,6 +143,27 @@ class Reading:
         self._image(transform)
         self._border(transform)
 
+    def resize(self, transform: Any) -> None:
+        self._image(transform)
+        size = self.watched.attribute(transform, "size")
+        kind = getattr(self.watched.attribute(transform, "interpolation"), "value", None)
+        if kind != "bilinear" or self.watched.attribute(transform, "max_size") is not None:
+            raise NotUnderstood("a resizing of another kind")
+        sides = (size,) if type(size) is int else self.watched.contents(size) if type(size) in (list, tuple) else ()
+        if {*map(type, sides)} != {int} or min(sides) < 1 or len(sides) > 2:
+            raise NotUnderstood("a size that is no number")
+        if len(sides) == 1:  # the length of the shorter side
+            shorter = min(self.height, self.width)
+            after = tuple(int(sides[0] * side / shorter) for side in (self.height, self.width))
+        else:
+            after = sides
+        if after != (self.height, self.width):
+            resized = like_pillow((self.height, self.width), (after[0], after[1]))
+            if resized is None:
+                raise NotUnderstood("a resizing that Pillow does in another way, or faster")
+            self.geometry.append(resized)
+        self.height, self.width = after
+
     def center_crop(self, transform: Any) -> None:
         self._image(transform)
         height, width = self._size(transform)
@@ -206,5 +228,6 @@ _READERS: Final[dict[str, Callable[[Reading, Any], None]]] = {
     "RandomVerticalFlip": Reading.flip,
     "RandomCrop": Reading.random_crop,
     "Pad": Reading.pad,
+    "Resize": Reading.resize,
     "CenterCrop": Reading.center_crop,
 }

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
+from autoaccel.runtime.resident import resizing
 from autoaccel.runtime.resident.draws import draw
 from autoaccel.runtime.resident.pixels import Normalized, Pipeline, Scaled
+from autoaccel.runtime.resident.resizing import like_pillow
 
 
 @pytest.mark.parametrize("kinds", [[None], [9, 9, None], [1], [2**20, None, 3, None, 5], [None, None]])
@@ -40,3 +44,29 @@ def test_a_table_gives_the_same_bits(layout: str) -> None:
     assert torch.equal(want, got)
     assert want.stride() == got.stride()
     assert len(pipeline.tables) == 1
+
+
+@pytest.mark.parametrize("before", [(28, 28), (7, 12), (1, 3), (32, 20)])
+@pytest.mark.parametrize("after", [(32, 32), (64, 64), (9, 5), (1, 1), (28, 31)])
+def test_resizing_is_pillows(before: tuple[int, int], after: tuple[int, int]) -> None:
+    images = np.random.RandomState(0).randint(0, 256, (50, *before, 3)).astype(np.uint8)
+    images[:10] = np.where(images[:10] > 127, 255, 0)
+    resized = like_pillow(before, after)
+    assert resized is not None
+    got = resized(torch.from_numpy(images))
+    assert got.is_contiguous()
+    for image, mine in zip(images, got, strict=True):
+        want = Image.fromarray(image).resize(after[::-1], Image.Resampling.BILINEAR)
+        assert np.array_equal(np.asarray(want), mine.numpy())
+
+
+def test_another_pillow_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resizing, "BITS", 15)
+    caches = (resizing._weights, resizing.like_pillow)
+    for cache in caches:
+        cache.cache_clear()
+    try:
+        assert like_pillow((10, 11), (15, 13)) is None
+    finally:
+        for cache in caches:
+            cache.cache_clear()

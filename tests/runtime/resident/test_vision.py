@@ -32,12 +32,21 @@ TRANSFORMS: dict[str, Transforms] = {
     "one draw": lambda t: t.Compose([t.RandomHorizontalFlip(), t.ToTensor()]),
     "padded unevenly": lambda t: t.Compose([t.RandomCrop((30, 26), padding=(1, 2, 3, 4), fill=7), t.ToTensor()]),
     "padded in pairs": lambda t: t.Compose([t.Pad((1, 3), fill=255), t.CenterCrop(25), t.ToTensor()]),
+    "resized": lambda t: t.Compose([t.Resize(32), t.ToTensor(), t.Normalize([0.5], [0.5])]),
+    "resized to any shape": lambda t: t.Compose([t.Resize((17, 41)), t.RandomCrop(16), t.Resize([9]), t.ToTensor()]),
+    "resized along one side": lambda t: t.Compose([t.CenterCrop(28), t.Resize((28, 30)), t.Resize((14, 30)),
+                                                   t.ToTensor()]),
     "twice": lambda t: t.Compose([t.RandomCrop(20), t.RandomCrop(18, padding=2), t.RandomHorizontalFlip(1.0),
                                   t.RandomVerticalFlip(0), t.PILToTensor()]),
 }  # fmt: skip
 
 UNKNOWN: dict[str, tuple[Transforms, str]] = {
-    "resized": (lambda t: t.Compose([t.Resize(20), t.ToTensor()]), "Resize is not known"),
+    "grey": (lambda t: t.Compose([t.Grayscale(), t.ToTensor()]), "Grayscale is not known"),
+    "resized by neighbours": (
+        lambda t: t.Compose([t.Resize(20, t.InterpolationMode.NEAREST), t.ToTensor()]),
+        "resizing of another kind",
+    ),
+    "much enlarged": (lambda t: t.Compose([t.Resize(300), t.ToTensor()]), "in another way, or faster"),
     "a function": (lambda t: t.Compose([t.ToTensor(), lambda x: x]), "function is not known"),
     "Lambda": (lambda t: t.Compose([t.ToTensor(), t.Lambda(lambda x: x)]), "Lambda is not known"),
     "a subclass": (lambda t: type("ToTensor", (t.ToTensor,), {})(), "ToTensor is not known"),

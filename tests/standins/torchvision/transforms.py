@@ -112,21 +112,28 @@ class Normalize(nn.Module):
         return target.sub_(mean.view(-1, 1, 1)).div_(std.view(-1, 1, 1))
 
 
-class Resize:
+class Resize(nn.Module):
     """An integer is the length of the shorter side."""
 
     def __init__(
-        self, size: Size, interpolation: Any = InterpolationMode.BILINEAR, antialias: bool | None = True
+        self,
+        size: Size,
+        interpolation: Any = InterpolationMode.BILINEAR,
+        max_size: int | None = None,
+        antialias: bool | None = True,
     ) -> None:
-        self.size, self.filter = size, _filter(interpolation)
+        super().__init__()
+        self.size, self.interpolation, self.max_size, self.antialias = size, interpolation, max_size, antialias
 
-    def __call__(self, image: Image.Image) -> Image.Image:
-        if isinstance(self.size, int):
-            scale = self.size / min(image.size)
-            width, height = (max(self.size, int(side * scale)) for side in image.size)
+    def forward(self, img: Image.Image) -> Image.Image:
+        if self.max_size is not None:
+            raise NotImplementedError("the stand-in knows no longest side")
+        sides = (self.size,) if isinstance(self.size, int) else tuple(self.size)
+        if len(sides) == 1:
+            width, height = (int(sides[0] * side / min(img.size)) for side in img.size)
         else:
-            height, width = _pair(self.size)
-        return image.resize((width, height), self.filter)
+            height, width = sides
+        return img if img.size == (width, height) else img.resize((width, height), _filter(self.interpolation))
 
 
 class CenterCrop(nn.Module):
