@@ -51,8 +51,8 @@ def autocast(device: devices.Device = None, *, fp16: bool = True) -> contextlib.
     if torch.compiler.is_compiling():
         dtype = _dtype(place)
     else:
-        candidate, tried = _candidate(place, setting("DISABLE"), setting("AMP_DTYPE"))
-        dtype = _gate(place, candidate).dtype(sys._getframe(1)) if tried else _noted(place, candidate)  # noqa: SLF001
+        candidate, gate = _candidate(place, setting("DISABLE"), setting("AMP_DTYPE"))
+        dtype = _noted(place, candidate) if gate is None else gate.dtype(sys._getframe(1))  # noqa: SLF001
     if dtype is None or (dtype is torch.float16 and not fp16):
         return contextlib.nullcontext()
     if dtype is torch.float32:
@@ -61,10 +61,11 @@ def autocast(device: devices.Device = None, *, fp16: bool = True) -> contextlib.
 
 
 @functools.lru_cache(maxsize=64)
-def _candidate(place: torch.device, disable: str, wish: str) -> tuple[Decision, bool]:  # noqa: ARG001 - a key
-    """The precision for a device under these settings, and whether it is to be tried: regions are opened often."""
+def _candidate(place: torch.device, disable: str, wish: str) -> tuple[Decision, Gate | None]:  # noqa: ARG001 - a key
+    """The precision for a device under these settings, and who tries it if it is to be tried."""
     decision = precision(place)
-    return decision, decision.value is torch.bfloat16 and not wish
+    tried = decision.value is torch.bfloat16 and not wish
+    return decision, _gate(place, decision) if tried else None
 
 
 def settled() -> bool:

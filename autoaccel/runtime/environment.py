@@ -28,7 +28,13 @@ class Decision:
 
 
 def setting(name: str) -> str:
-    """The value of `AUTOACCEL_<name>`, stripped; empty when unset."""
+    """The value of `AUTOACCEL_<name>`, stripped; empty when unset.
+
+    Regions ask at every step, and asking `os.environ` in vain costs two exceptions: what is below it is asked first.
+    """
+    values = getattr(os.environ, "_data", None)
+    if isinstance(values, dict) and os.environ.encodekey(f"AUTOACCEL_{name}") not in values:
+        return ""
     return os.environ.get(f"AUTOACCEL_{name}", "").strip()
 
 

@@ -39,6 +39,7 @@ _UNSEEN: Final = 200  # the same in calls, where no scaler tells of steps
 _LOOK: Final = 5.0  # seconds of a run that pay for a look at all living tensors; four times as many for the next
 
 _Site = tuple[int, int]
+_graph_task: Final[Callable[[], int] | None] = getattr(torch._C, "_current_graph_task_id", None)  # noqa: SLF001
 
 
 class _Phase:
@@ -95,12 +96,14 @@ class Gate:
 
     def dtype(self, frame: types.FrameType) -> torch.dtype | None:
         """The precision of the region that this frame opens: low, float32 for one that lifts, or None for none."""
+        phase = self._phase
+        if phase is not None and phase.verdict is not None and self._as_ever(phase, frame):
+            return self._dtype
         if threading.get_ident() != self._owner:
             return self._dtype if self._phase is not None else self._elsewhere()
         if _in_backward():
             return self._dtype
         training = torch.is_grad_enabled()
-        phase = self._phase
         if phase is None or (training and not phase.training):
             phase = self._enter(frame, training)
         elif training is not phase.training:  # an evaluation between the steps
@@ -114,10 +117,18 @@ class Gate:
         self._away = 0
         if phase.verdict is None:
             self._try(phase, frame)
-        elif self._dtype is torch.float32:
-            self._clear()
         phase.at_step = self._steps
         return self._dtype
+
+    def _as_ever(self, phase: _Phase, frame: types.FrameType) -> bool:
+        """Whether this is the region that all is decided for: next to nothing is done then."""
+        if (id(frame.f_code), frame.f_lasti) != phase.site or (torch.is_grad_enabled() and not phase.training):
+            return False
+        self._away = 0
+        phase.at_step = self._steps
+        if self._dtype is torch.float32:
+            self._clear()
+        return True
 
     def _elsewhere(self) -> torch.dtype | None:
         """Only other threads than the main one opened regions so far: replicas of a `DataParallel`, as a rule."""
@@ -246,8 +257,7 @@ def _name(place: torch.device) -> str:
 
 def _in_backward() -> bool:
     """Whether autograd is at work: this region is a recomputation, and has to be as it was in the forward pass."""
-    task: Callable[[], int] | None = getattr(torch._C, "_current_graph_task_id", None)  # noqa: SLF001
-    return task is not None and task() != -1
+    return _graph_task is not None and _graph_task() != -1
 
 
 def _no_choice() -> str:

@@ -76,6 +76,12 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     return told
 
 
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in another process."""
+    monkeypatch.setattr(amp, "_gates", {})
+    amp._candidate.cache_clear()
+
+
 LOW, USUAL = True, False
 FLIPS = [USUAL, LOW, LOW, USUAL, LOW, USUAL]
 
@@ -420,7 +426,7 @@ def test_the_second_run_starts_as_the_first_one_ended(
     trials = script([USUAL], end)
 
     def train() -> list[torch.dtype | None]:
-        monkeypatch.setattr(amp, "_gates", {})
+        forget(monkeypatch)
         stepper, seen = Stepper(), []
         for _ in range(4):
             with accel.autocast("cpu"):
@@ -449,7 +455,7 @@ def test_ranks_do_not_ask_their_memories(script: Script, memory: None, monkeypat
             return state()
 
     region()
-    monkeypatch.setattr(amp, "_gates", {})
+    forget(monkeypatch)
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert region() is torch.bfloat16
 
