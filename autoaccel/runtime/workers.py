@@ -9,7 +9,10 @@ from typing import Final
 MOST: Final = 16
 CHEAP: Final = 0.3e-3  # seconds: handing a batch over between processes takes as long
 FAR_BELOW: Final = 0.03  # of a step: what is hidden then is not worth processes
-SPARE: Final = 1.25  # batches take unequally long
+ENOUGH: Final = 1.25  # batches take unequally long
+AMPLE: Final = (
+    3.0  # steps become faster than the first ones were, by low precision and compiling; who waits costs nothing
+)
 START: Final = 0.06  # seconds to fork a training process once, and to end the child
 
 
@@ -67,15 +70,15 @@ def plan(measured: Measured, machine: Machine) -> Plan:
     most, limit = _most(measured, machine)
     if most < 1:
         return Plan(0, f"{times}, but {limit}")
-    wanted = max(1, math.ceil(SPARE * fetch / step))
-    count = min(wanted, most)
-    reason = times if wanted <= most else f"{times}; {wanted} would hide it, but {limit}"
-    cost = START * count
-    saved = lap - max(step, fetch / count)
-    if saved * (measured.left or 0) >= 1.5 * cost:
-        return Plan(count, reason)
-    if measured.kept and measured.waited >= cost:  # the run has shown that it lasts
-        return Plan(count, reason)
+    wanted = max(1, math.ceil(AMPLE * fetch / step))
+    enough = max(1, math.ceil(ENOUGH * fetch / step))
+    for count in (min(wanted, most), min(enough, most)):
+        reason = times if count >= enough else f"{times}; {enough} would hide it, but {limit}"
+        cost = START * count
+        saved = lap - max(step, fetch / count)
+        lasting = measured.kept and measured.waited >= cost  # the run has shown that it goes on
+        if lasting or saved * (measured.left or 0) >= 1.5 * cost:
+            return Plan(count, reason)
     return Plan(0, f"{times}: too few batches to pay for starting {count}", yet=True)
 
 

@@ -12,26 +12,27 @@ from hypothesis import strategies as some
 from autoaccel.runtime.workers import CHEAP, MOST, START, Machine, Measured, helps, plan
 
 BIG = Machine(cpus=16.0, memory=math.inf, shared=math.inf)
-IMAGES = Measured(fetch=0.2, step=0.06, host=0.06, batch=40 * 2**20, ahead=2, left=1000, waited=0.6, kept=True)
+IMAGES = Measured(fetch=0.19, step=0.06, host=0.06, batch=40 * 2**20, ahead=2, left=1000, waited=0.6, kept=True)
 
 
 @pytest.mark.parametrize(
     ("fetch", "step", "expected"),
     [
-        (0.2, 0.06, 5),  # 1.25 * 0.2 / 0.06
-        (0.03, 0.06, 1),
-        (0.05, 0.06, 2),
+        (0.19, 0.06, 10),  # 3 * 0.19 / 0.06: the step may well become three times faster
+        (0.03, 0.06, 2),
+        (0.015, 0.06, 1),
+        (0.05, 0.06, 3),
         (10.0, 0.01, 15),  # as many as there are CPUs beside the one that trains
         (0.0002, 0.00001, 0),  # cheap
         (0.001, 0.5, 0),  # far below the step
-        (0.001, 0.0, 5),  # a step of no time: batches are handed over in 0.3 ms
+        (0.00095, 0.0, 10),  # a step of no time: batches are handed over in 0.3 ms
     ],
 )
 def test_enough_to_hide_the_fetch_behind_the_step(fetch: float, step: float, expected: int) -> None:
     assert plan(replace(IMAGES, fetch=fetch, step=step, host=step), BIG).workers == expected
 
 
-@pytest.mark.parametrize(("host", "expected"), [(0.1, 1), (0.05, 1), (0.02, 0), (0.0, 0)])
+@pytest.mark.parametrize(("host", "expected"), [(0.1, 3), (0.05, 3), (0.02, 0), (0.0, 0)])
 def test_what_is_fetched_while_the_device_is_busy_is_hidden_already(host: float, expected: int) -> None:
     """A loop that never waits for its results hands work over faster than it is done."""
     assert plan(replace(IMAGES, fetch=0.07, step=0.1, host=host), BIG).workers == expected
@@ -40,8 +41,8 @@ def test_what_is_fetched_while_the_device_is_busy_is_hidden_already(host: float,
 @pytest.mark.parametrize(
     ("machine", "expected", "reason"),
     [
-        (Machine(64.0, math.inf, math.inf), 5, "a batch takes 200 ms to fetch, a step 60 ms"),
-        (Machine(4.0, math.inf, math.inf), 3, "5 would hide it, but there are 4 CPUs"),
+        (Machine(64.0, math.inf, math.inf), 10, "a batch takes 190 ms to fetch, a step 60 ms"),
+        (Machine(4.0, math.inf, math.inf), 3, "4 would hide it, but there are 4 CPUs"),
         (Machine(2.5, math.inf, math.inf), 1, "2.5 CPUs"),
         (Machine(1.0, math.inf, math.inf), 0, "1 CPUs, of which one trains"),
         (Machine(16.0, math.inf, 400 * 2**20), 2, "400 MiB free in /dev/shm for batches of 40.0 MiB"),
@@ -64,7 +65,8 @@ def test_a_short_pass_does_not_pay_for_starting_them() -> None:
     short = replace(IMAGES, fetch=0.004, step=0.01, host=0.01, left=20, kept=False, waited=99.0)
     assert plan(short, BIG).workers == 0
     assert plan(short, BIG).yet
-    assert plan(replace(short, left=60), BIG).workers == 1
+    assert plan(replace(short, left=60), BIG).workers == 2
+    assert plan(replace(short, left=30), BIG).workers == 1, "fewer, where more would not pay"
     assert plan(replace(short, left=None), BIG).workers == 0
 
 
@@ -73,6 +75,7 @@ def test_kept_workers_pay_once_the_run_has_lasted() -> None:
     short = replace(IMAGES, fetch=0.004, step=0.01, host=0.01, left=20)
     assert plan(replace(short, waited=0.9 * START), BIG).workers == 0
     assert plan(replace(short, waited=START), BIG).workers == 1
+    assert plan(replace(short, waited=2 * START), BIG).workers == 2
 
 
 numbers = some.floats(0.0, 100.0)
