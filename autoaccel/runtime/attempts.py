@@ -48,10 +48,12 @@ class Attempt:
         if not self._proven:
             return self._first(compiled, args, kwargs)
         # compiling for another shape fails in dynamo, capturing another graph anywhere
-        compiler: type[Exception] = torch._dynamo.exc.TorchDynamoException  # noqa: SLF001
+        expected: type[Exception] = (
+            Exception if isinstance(compiled, Graphed) else torch._dynamo.exc.TorchDynamoException  # noqa: SLF001
+        )
         try:
             return compiled(*args, **kwargs)
-        except Exception if isinstance(compiled, Graphed) else compiler as failure:
+        except expected as failure:
             return self._give_up(failure, args, kwargs)
 
     def drop(self) -> None:

@@ -154,6 +154,10 @@ class _Policy:
         self.given_up = self._course.over and rank == _TRAINING
         return result
 
+    def rests(self) -> bool:
+        """Whether this call runs eagerly without further ado."""
+        return self._course is not None and self._course.rests()
+
     def pass_by(self) -> None:
         """A call is made eagerly without asking."""
         if self._course is not None:
@@ -205,6 +209,8 @@ class _InPlace:
         self._hooked = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._policy.rests():
+            return self._eager(*args, **kwargs)
         if _elsewhere_traced() or self._has_hooks():
             self._policy.pass_by()
             return self._eager(*args, **kwargs)
@@ -322,7 +328,7 @@ def _compiled_function(function: _Target) -> _Target:
 
     @functools.wraps(function)
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        if policy.given_up or _elsewhere_traced():
+        if policy.given_up or policy.rests() or _elsewhere_traced():
             return function(*args, **kwargs)
         return policy.call(_rank(training=True), function, args, kwargs)
 

@@ -133,7 +133,8 @@ class Course:
         account: Account = _account,
     ) -> None:
         self.over = False
-        self.laps = 0  # that are over
+        self.rest = 0  # calls to come that need not be watched
+        self.laps = 0  # that are over, as far as they were watched, and about as many as were not
         self._subject = subject
         self._way = way
         self._now = now
@@ -145,6 +146,7 @@ class Course:
         self._steps = Steps(subject.steps)
         self._stage = _Stage.WATCHING
         self._began: float | None = None  # the lap in progress
+        self._partial = False  # it began before it was watched
         self._called = self._born = now()
         self._compiled = False  # the lap in progress
         self._attempt = _Attempt()
@@ -190,6 +192,15 @@ class Course:
         if self._trial is not None:
             self._trial.drop()
 
+    def rests(self) -> bool:
+        """Whether a call just runs eagerly: where nothing can be decided for a while, watching would only cost."""
+        if not self.rest:
+            return False
+        if torch.is_grad_enabled() is self._subject.gradients:
+            self.rest -= 1
+            return True
+        return self._subject.gradients  # else it is not for this course to say
+
     def besides(self, what: Hashable) -> None:
         """Something happens in the lap in progress that does not happen in every one."""
         if self._trial is not None:
@@ -202,9 +213,11 @@ class Course:
     def _next_lap(self, kind: Hashable) -> None:
         now = self._called = self._now()
         began, self._began = self._began, now
+        seconds = 0.0
         if began is not None:
             self.laps += 1
-        seconds = 0.0 if began is None else now - began
+            seconds = 0.0 if self._partial else now - began
+            self._partial = False
         self._compiled = False
         self._compiled = self._goes_compiled(seconds, kind) and not self.over
         self._attempt.captured, self._attempt.ran = 0, False
@@ -252,15 +265,20 @@ class Course:
     def _watching(self, seconds: float) -> bool:
         if self._known.verdict == "adopted":
             return self._take_up()
-        if self._began is not None and seconds > 0:
+        if seconds > 0:
             self._watch.lap(seconds)
+        else:
+            self._watch.drop()
         if not self._steps.told_apart and self._subject.stateful:
             self._stop("its steps cannot be told apart")
             return False
-        if self._watch.laps < self._consider_at or self._called - self._born < _SOONEST:
+        if self._watch.laps < self._consider_at:
             return False
-        self._consider_at = self._watch.laps + max(4, self._watch.laps // 16)
-        return self._consider()
+        self._consider_at = self._watch.laps + 4
+        if self._called - self._born >= _SOONEST:
+            return self._consider()
+        self._take_rest()
+        return False
 
     def _compiling(self, seconds: float) -> bool:
         attempt = self._attempt
@@ -318,7 +336,18 @@ class Course:
             return self._begin(_Attempt(kinds), answer.reason)
         if answer.final and (self._subject.planned or 0) > self.laps >= paying.EARLY:
             self._stop(answer.reason)
+        else:
+            self._take_rest()
         return False
+
+    def _take_rest(self) -> None:
+        """Let some laps pass unwatched: enough that watching costs next to nothing, few enough to be on time."""
+        if self._watch.laps < WINDOW // 2:
+            return
+        laps = max(32, self.laps // 16)
+        self.rest = round(laps * self._watch.calls_per_lap)
+        self.laps += laps
+        self._began, self._partial = None, True
 
     def _take_up(self) -> bool:
         """Begin compiling with this lap, if an earlier run of this program found that it pays: by its numbers alone.

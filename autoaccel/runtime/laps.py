@@ -77,6 +77,7 @@ class Watch:
         self._clock = clock
         self._now = now
         self._calls = 0
+        self._calls_now = 0  # in the lap in progress
         self._seconds: deque[float] = deque(maxlen=WINDOW)
         self._kinds: deque[frozenset[Hashable]] = deque(maxlen=WINDOW)
         self._kinds_now: set[Hashable] = set()
@@ -85,7 +86,7 @@ class Watch:
     def call(self, kind: Hashable, run: Callable[[], Any]) -> Any:
         """Run the target with arguments of this kind, as part of the lap in progress."""
         self._kinds_now.add(kind)
-        self._calls += 1
+        self._calls_now += 1
         if self.laps < 2 or len(self._inside) >= WINDOW:
             return run()
         before, start = self._now(), self._clock.mark()
@@ -99,12 +100,23 @@ class Watch:
         if self.laps > 2:  # before, kernels are chosen and memory is asked for
             self._seconds.append(seconds)
             self._kinds.append(frozenset(self._kinds_now))
+        self._calls += self._calls_now
+        self.drop()
+
+    def drop(self) -> None:
+        """The lap in progress does not count."""
         self._kinds_now.clear()
+        self._calls_now = 0
 
     @property
     def step(self) -> float:
         """The seconds of a usual lap."""
         return _median(self._seconds) if self._seconds else 0.0
+
+    @property
+    def calls_per_lap(self) -> float:
+        """How often a lap calls the target."""
+        return self._calls / max(1, self.laps)
 
     def usual_kinds(self) -> tuple[frozenset[Hashable], float]:
         """The kinds of arguments that at least half of the laps have, and the share of laps that have no others."""
@@ -123,7 +135,7 @@ class Watch:
         known = [seconds for seconds, _ in self._measured()]
         if not known or not self.step:
             return 1.0
-        per_lap = _median(known) * self._calls / max(1, self.laps)
+        per_lap = _median(known) * self.calls_per_lap
         return min(1.0, per_lap * (1 + backward) / self.step)
 
     def launch_bound(self) -> bool:
