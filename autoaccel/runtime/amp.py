@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -99,6 +100,12 @@ def _gate(device: torch.device, candidate: Decision) -> Gate:
     return gate
 
 
+@functools.cache
+def _expect_checkpoints() -> None:
+    """What is computed again in the backward pass is so without a region on a CPU: right, with a warning too many."""
+    warnings.filterwarnings("ignore", "In [A-Z]+ autocast, but the target dtype is not supported", UserWarning)
+
+
 class _Lifted:
     """A region that lifts what is low to float32: autocast with float32 as its low precision.
 
@@ -106,6 +113,7 @@ class _Lifted:
     """
 
     def __init__(self, kind: str) -> None:
+        _expect_checkpoints()
         self._kind = kind
         self._before: torch.dtype | None = None
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any
@@ -302,6 +304,24 @@ def test_lifting_changes_no_float32() -> None:
     assert low.dtype is torch.float32
     assert state() is None
     assert torch.get_autocast_dtype("cpu") is torch.bfloat16
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_recomputation_of_a_lifted_region_is_silent(reentrant: bool) -> None:
+    layer = nn.Linear(8, 8)
+    grads: list[torch.Tensor] = []
+    amp._expect_checkpoints.cache_clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for lifted in (contextlib.nullcontext(), amp._Lifted("cpu")):
+            x = torch.ones(2, 8, requires_grad=True)
+            with lifted:
+                y = checkpoint(layer, x, use_reentrant=reentrant)
+            y.sum().backward()
+            assert x.grad is not None
+            grads.append(x.grad)
+    assert torch.equal(grads[0], grads[1])
+    amp._expect_checkpoints.cache_clear()
 
 
 def test_lifting_leaves_an_open_region_alone() -> None:
