@@ -13,7 +13,7 @@ parser.add_argument("--size", choices=["small", "full"], default="small")
 parser.add_argument("--data", default="data")
 args = parser.parse_args()
 
-BATCH = 64
+BATCH = 100
 torch.manual_seed(args.seed)
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 cuda = device.type == "cuda"
@@ -21,31 +21,34 @@ torch.set_float32_matmul_precision("high")
 
 
 class Net(nn.Module):
-    def __init__(self, width: int, stride: int) -> None:
+    def __init__(self, full: bool) -> None:
         super().__init__()
-        pool = nn.MaxPool2d(2) if stride == 1 else nn.Identity()
-        self.conv1 = nn.Conv2d(1, width, 3, stride=stride, padding=1)
-        self.conv2 = nn.Conv2d(width, 2 * width, 3, stride=stride, padding=1)
-        self.pool = pool
-        self.fc1 = nn.Linear(2 * width * 7 * 7, 4 * width)
-        self.fc2 = nn.Linear(4 * width, 10)
+        if full:
+            self.features = nn.Sequential(
+                nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+                nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            )  # fmt: skip
+            self.fc1, self.fc2 = nn.Linear(64 * 7 * 7, 128), nn.Linear(128, 10)
+        else:
+            self.features = nn.Sequential(
+                nn.Conv2d(1, 8, 7, stride=5, padding=1), nn.ReLU(),
+                nn.Conv2d(8, 16, 3, stride=2, padding=1), nn.ReLU(),
+            )  # fmt: skip
+            self.fc1, self.fc2 = nn.Linear(16 * 3 * 3, 32), nn.Linear(32, 10)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.pool(torch.relu(self.conv1(x)))
-        x = self.pool(torch.relu(self.conv2(x)))
-        x = torch.relu(self.fc1(x.flatten(1)))
-        return self.fc2(x)
+        x = self.features(x).flatten(1)
+        return self.fc2(torch.relu(self.fc1(x)))
 
 
 train_data = datasets.MNIST(args.data, train=True, download=True)
 images = train_data.data.to(device).float().div_(255).sub_(0.1307).div_(0.3081).unsqueeze(1)
 labels = train_data.targets.to(device)
 
-model = Net(32, stride=1) if args.size == "full" else Net(8, stride=2)
-model = model.to(device)
+model = Net(args.size == "full").to(device)
 forward = torch.compile(model, dynamic=False) if cuda else model
 criterion = nn.CrossEntropyLoss()
-optimizer = optim.Adam(model.parameters(), lr=0.001, fused=True, capturable=cuda)
+optimizer = optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
 loss_sum = torch.zeros((), device=device)
 
 

@@ -7,20 +7,24 @@ from torch import Tensor, nn
 
 
 class Net(nn.Module):
-    def __init__(self, width: int, stride: int) -> None:
+    def __init__(self, full: bool) -> None:
         super().__init__()
-        pool = nn.MaxPool2d(2) if stride == 1 else nn.Identity()
-        self.conv1 = nn.Conv2d(1, width, 3, stride=stride, padding=1)
-        self.conv2 = nn.Conv2d(width, 2 * width, 3, stride=stride, padding=1)
-        self.pool = pool
-        self.fc1 = nn.Linear(2 * width * 7 * 7, 4 * width)
-        self.fc2 = nn.Linear(4 * width, 10)
+        if full:
+            self.features = nn.Sequential(
+                nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+                nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            )  # fmt: skip
+            self.fc1, self.fc2 = nn.Linear(64 * 7 * 7, 128), nn.Linear(128, 10)
+        else:
+            self.features = nn.Sequential(
+                nn.Conv2d(1, 8, 7, stride=5, padding=1), nn.ReLU(),
+                nn.Conv2d(8, 16, 3, stride=2, padding=1), nn.ReLU(),
+            )  # fmt: skip
+            self.fc1, self.fc2 = nn.Linear(16 * 3 * 3, 32), nn.Linear(32, 10)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.pool(torch.relu(self.conv1(x)))
-        x = self.pool(torch.relu(self.conv2(x)))
-        x = torch.relu(self.fc1(x.flatten(1)))
-        return self.fc2(x)
+        x = self.features(x).flatten(1)
+        return self.fc2(torch.relu(self.fc1(x)))
 
 
 def repeated(work):
@@ -58,11 +62,11 @@ device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 cuda = device.type == "cuda"
 full = args.size == "full"
 
-model = (Net(32, stride=1) if full else Net(8, stride=2)).to(device)
+model = Net(full).to(device)
 forward = torch.compile(model, dynamic=False) if cuda else model
 criterion = nn.CrossEntropyLoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.001, fused=True, capturable=cuda)
-images, labels = torch.randn(64, 1, 28, 28, device=device), torch.randint(10, (64,), device=device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
+images, labels = torch.randn(100, 1, 28, 28, device=device), torch.randint(10, (100,), device=device)
 
 
 def loss_of():

@@ -21,18 +21,25 @@ set_seed(args.seed)
 
 
 class Net(nn.Module):
-    def __init__(self, width, stride):
+    def __init__(self, size):
         super().__init__()
-        # strided convolutions instead of pooling keep the small network cheap
-        self.conv1 = nn.Conv2d(1, width, 3, stride=stride, padding=1)
-        self.conv2 = nn.Conv2d(width, 2 * width, 3, stride=stride, padding=1)
-        self.pool = nn.MaxPool2d(2) if stride == 1 else nn.Identity()
-        self.fc1 = nn.Linear(2 * width * 7 * 7, 4 * width)
-        self.fc2 = nn.Linear(4 * width, 10)
+        if size == "full":
+            self.features = nn.Sequential(
+                nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+                nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            )
+            self.fc1 = nn.Linear(64 * 7 * 7, 128)
+            self.fc2 = nn.Linear(128, 10)
+        else:  # strides instead of pooling keep the small network cheap
+            self.features = nn.Sequential(
+                nn.Conv2d(1, 8, 7, stride=5, padding=1), nn.ReLU(),
+                nn.Conv2d(8, 16, 3, stride=2, padding=1), nn.ReLU(),
+            )
+            self.fc1 = nn.Linear(16 * 3 * 3, 32)
+            self.fc2 = nn.Linear(32, 10)
 
     def forward(self, x):
-        x = self.pool(torch.relu(self.conv1(x)))
-        x = self.pool(torch.relu(self.conv2(x)))
+        x = self.features(x)
         x = torch.flatten(x, 1)
         x = torch.relu(self.fc1(x))
         return self.fc2(x)
@@ -40,14 +47,11 @@ class Net(nn.Module):
 
 transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))])
 train_dataset = datasets.MNIST(args.data, train=True, download=True, transform=transform)
-train_loader = DataLoader(train_dataset, batch_size=64, shuffle=True)
+train_loader = DataLoader(train_dataset, batch_size=100, shuffle=True)
 
-if args.size == "full":
-    model = Net(32, stride=1)
-else:
-    model = Net(8, stride=2)
+model = Net(args.size)
 criterion = nn.CrossEntropyLoss()
-optimizer = optim.Adam(model.parameters(), lr=0.001)
+optimizer = optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 model, optimizer, train_loader = accelerator.prepare(model, optimizer, train_loader)
 
 step = 0
