@@ -60,9 +60,10 @@ def main():
         loss_of = torch.compile(loss_of, dynamic=False)
 
     def work():
-        with torch.autocast("cuda", torch.bfloat16, enabled=cuda):  # on a CPU such small products are slower in it
-            with torch.no_grad():
-                policy(obs).argmax(1)
+        # on a CPU such small products are slower in bfloat16
+        with torch.no_grad(), torch.autocast("cuda", torch.bfloat16, enabled=cuda):
+            policy(obs).argmax(1)
+        with torch.autocast("cuda", torch.bfloat16, enabled=cuda):
             loss = loss_of(states, next_states, actions, done)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
