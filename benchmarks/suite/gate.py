@@ -56,11 +56,11 @@ def close(column: str, original: Losses, found: Losses) -> Gate:
         return Gate(column, False, "a loss is no number")
     level = statistics.fmean(abs(value) for each in before.values() for value in each)
     differs = _apart([(before[seed], after[seed]) for seed in seeds])
-    said = f"{count} losses, seed by seed {differs / level:.2%} apart" if level else f"{count} losses"
+    said = f"{count} losses, seed by seed {differs / level * 100:.2g} % apart" if level else f"{count} losses"
     if len(seeds) == 1:
         return Gate(column, differs <= _WITHOUT_SPREAD * level, f"{said}; allowed {_WITHOUT_SPREAD:.0%}, of one seed")
     own = _apart([(before[one], before[other]) for one, other in itertools.combinations(seeds, 2)])
-    said += f"; {len(seeds)} seeds {own / level:.2%} apart" if level else ""
+    said += f"; {len(seeds)} seeds {own / level * 100:.2g} % apart" if level else ""
     return Gate(column, differs <= max(_SAFE * own, _ALWAYS * level), said)
 
 

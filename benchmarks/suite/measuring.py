@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
 from autoaccel.measure.observing.turns import Turn
 from benchmarks.suite.candidates import ENDLESS, Candidate
-from benchmarks.suite.catalogue import AGAIN, COMPILED, DEFAULT, EXACT, ORIGINAL, WRITTEN
+from benchmarks.suite.catalogue import AGAIN, COMPILED, DEFAULT, EXACT, ORIGINAL, PAIRED, WRITTEN
 
 Clock = Callable[[], float]
 
@@ -45,6 +45,8 @@ class Pace:
     """Of a process's own time before anything counts."""
     settling: float = 12.0
     """That the runtime may try for, at most."""
+    steps: int = 16
+    """Made at least, of columns whose losses are compared."""
     rounds: int = 7
     fewest: int = 3
     """Rounds, whatever the time."""
@@ -55,8 +57,9 @@ class Pace:
 
 
 SMALL = Pace()
-FULL = Pace(block=0.4, warm=1.0, settling=60.0, rounds=6, together=True)
+FULL = Pace(block=0.4, warm=1.0, settling=60.0, steps=100, rounds=6, together=True)
 
+_LOWER = ("bfloat16", "float16")
 LATE = "late"
 """The kind of failure of what was not started any more."""
 
@@ -179,6 +182,25 @@ def _whole_run(series: Series, open_: Open, *, first: bool) -> None:
     series.device_memory = max(series.device_memory, run.device_memory)
 
 
+def losses(candidate: Candidate, open_: Open, steps: int) -> list[float]:
+    """Of the first steps of a run that nothing is timed of; none where it fails."""
+    series = Series(candidate)
+    with open_(candidate) as contender:
+        _start(series, contender)
+        if not series.over and steps > 1:
+            series.add(contender.run(steps - 1))
+    return [] if series.failure else series.losses
+
+
+def lowered(series: Series) -> Candidate | None:
+    """The same in the lower precision that the runtime adopted, from the first step on; None where it adopted none."""
+    dtypes = (value for topic, value, _ in series.decisions if topic.startswith("autocast ") and value in _LOWER)
+    dtype = next(dtypes, None)
+    if dtype is None:
+        return None
+    return replace(series.candidate, environment={**series.candidate.environment, "AUTOACCEL_AMP_DTYPE": dtype})
+
+
 def _start_together(running: Sequence[tuple[Series, Contender]]) -> None:
     if running:
         with ThreadPoolExecutor(len(running)) as threads:
@@ -202,7 +224,8 @@ def _warm_up(series: Series, contender: Contender, pace: Pace) -> None:
         spent += turn.seconds
         series.block = max(1, round(steps * pace.block / max(turn.seconds, 1e-6)))
         found = turn.seconds >= pace.block / 2 or steps >= series.block
-        if found and spent >= pace.warm and ((settled and series.settled) or spent >= pace.settling):
+        enough = spent >= pace.warm and (series.steps >= pace.steps or series.column not in PAIRED)
+        if found and enough and ((settled and series.settled) or spent >= pace.settling):
             return
         steps = min(series.block, steps * 8)
 

@@ -23,8 +23,9 @@ from benchmarks.suite.measuring import Pace, Series
 from benchmarks.suite.results import FAILED, MEASURED, SKIPPED, Column, Gate, Result, Run, Until
 from benchmarks.suite.schedule import Unit
 
+_SEEDS = 2  # for which losses are compared
 _TIMEOUT = 240.0  # s without a step: compiling takes long
-_REMEMBERED = 2000  # losses of a column that are kept
+_REMEMBERED = 64  # losses of a column that are kept in the result
 
 Say = Callable[[str], None]
 Keep = Callable[[Run], None]
@@ -59,6 +60,8 @@ class _Suite:
         self.began = time.monotonic()
         self.scripts = {each.id: each for each in wanted.scripts}
         self.found: dict[str, list[list[Series]]] = {each.id: [] for each in wanted.scripts}
+        self.lowered: dict[str, dict[int, list[float]]] = {each.id: {} for each in wanted.scripts}
+        """Losses by seed of runs in the precision that was adopted, where one was."""
         self.problems: dict[str, str] = {}
         self.spent: dict[str, list[float]] = {each.id: [] for each in wanted.scripts}
         """Seconds by column, process after process."""
@@ -149,7 +152,13 @@ class _Suite:
         if script.whole is not None:
             return measuring.whole_runs(ready, opener, pace=pace)
         latest = self.began + self.wanted.seconds
-        return measuring.side_by_side(ready, opener, pace=pace, seconds=seconds, latest=latest)
+        found = measuring.side_by_side(ready, opener, pace=pace, seconds=seconds, latest=latest)
+        default = next((each for each in found if each.column == DEFAULT and each.failure is None), None)
+        lower = None if default is None else measuring.lowered(default)
+        if lower is not None and unit.seed < _SEEDS:
+            # What was tried began when the original had long made its steps: losses are compared of a run without.
+            self.lowered[script.id][unit.seed] = measuring.losses(lower, opener, found[0].steps)
+        return found
 
     def _opener(self, seed: int) -> measuring.Open:
         start = self.servers[seed % len(self.servers)].start if self.servers else launching.start
@@ -284,7 +293,10 @@ class _Suite:
         if EXACT in measured:
             yield gate.exact(EXACT, losses[ORIGINAL], losses[AGAIN], losses[EXACT])
         if DEFAULT in measured:
-            yield gate.close(DEFAULT, losses[ORIGINAL], losses[DEFAULT])
+            lower = self.lowered[script.id]
+            said = " (low precision from the first step on)" if lower else ""
+            found = gate.close(DEFAULT, losses[ORIGINAL], lower or losses[DEFAULT])
+            yield dataclasses.replace(found, said=found.said + said)
 
 
 class _Remembering:

@@ -196,6 +196,17 @@ def test_time_to_a_step_is_measured_or_extrapolated() -> None:
     assert running._until([series], 100, 3.0, 0.2, Script("a", "a", "a", whole=30)) is None
 
 
+def test_losses_are_compared_in_the_precision_that_was_adopted() -> None:
+    series = Series(candidate(DEFAULT), decisions=(("amp", "x", "y"), ("autocast a.py:3", "bfloat16", "faster")))
+    lower = measuring.lowered(series)
+    assert lower is not None and lower.environment == {"AUTOACCEL_AMP_DTYPE": "bfloat16"}
+    series.decisions = (("autocast a.py:3", "off", "slower"),)
+    assert measuring.lowered(series) is None
+    log: list[str] = []
+    assert measuring.losses(lower, played(log, default=Played("default", 0.1, log)), 20) == []
+    assert log == ["default 1", "default 19"]
+
+
 # -- who gets the time
 
 
