@@ -20,6 +20,7 @@ bit, random streams included; a difference leaves the loader to torch for good.
     source       the text of a method
     values       what may stand in a `__getitem__`: looking up and computing
     conversions  and conversions
+    texts        windows of a text as numbers
     watching     noticing that a dataset, or a transform, is no longer what was read
     samples      the structure of a sample, and the batch made of it
     columns      tensors, arrays and lists that rows are looked up in

@@ -48,5 +48,16 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _alike(one: types.CodeType, other: types.CodeType) -> bool:
-    names = ("co_name", "co_code", "co_consts", "co_names", "co_varnames", "co_argcount", "co_kwonlyargcount")
-    return all(repr(getattr(one, name)) == repr(getattr(other, name)) for name in names)
+    names = ("co_name", "co_code", "co_names", "co_varnames", "co_cellvars", "co_freevars", "co_argcount")
+    return (
+        all(getattr(one, name) == getattr(other, name) for name in names)
+        and one.co_kwonlyargcount == other.co_kwonlyargcount
+        and len(one.co_consts) == len(other.co_consts)
+        and all(map(_same_constant, one.co_consts, other.co_consts))
+    )
+
+
+def _same_constant(one: Any, other: Any) -> bool:
+    if isinstance(one, types.CodeType) and isinstance(other, types.CodeType):  # a comprehension
+        return _alike(one, other)
+    return repr(one) == repr(other)  # 1 == 1.0 == True, but they are not the same

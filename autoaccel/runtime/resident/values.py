@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import torch
 
-from .columns import Column, Constant, Indices, Numbers, Tensors, column
+from .columns import Column, Constant, Indices, Numbers, Tensors, View, column
 from .samples import Part, Route, Step
 from .watching import NotUnderstood, Watched
 
@@ -33,7 +33,7 @@ class Affine:
 class Row:
     """One row of a column, with what was done to it.
 
-    kind: "tensor", "array" (of numpy, its single numbers too) or "number" (Python's).
+    kind: "tensor", "array" (of numpy, its single numbers too), "number" or "list" (of numbers, Python's).
     dims: how many dimensions the row has.
     scalar: torch chooses the dtype when the batch is put together.
     """
@@ -51,6 +51,8 @@ class Row:
 
 def part(value: Any) -> Part:
     """One part of what is returned, as default collate takes it."""
+    if isinstance(value, Row) and value.kind == "list":
+        raise NotUnderstood("its samples hold lists")
     if isinstance(value, Affine):
         return Part(Indices(), value.route())
     if isinstance(value, (int, float)):
@@ -102,20 +104,33 @@ def _looked_up(of: Any, route: Route | None) -> Any:
 
 def _window(of: Any, bounds: slice) -> Row:
     """`of[i + a : i + b]`: rows of a view in which a window begins at every element."""
-    start, stop = (Affine(0, each) if type(each) is int else each for each in (bounds.start, bounds.stop))
     found = column(of)
-    if not isinstance(found, Tensors) or not isinstance(start, Affine) or not isinstance(stop, Affine):
+    if not isinstance(found, Tensors):
+        raise NotUnderstood("its __getitem__ takes a slice of another kind")
+    start, length = span(bounds)
+    kind = "tensor" if isinstance(of, torch.Tensor) else "array"
+    return Row(kind, Tensors(of, (*found.views, windows(length))), found.seen().dim(), start.route())
+
+
+def span(bounds: slice) -> tuple[Affine, int]:
+    """Where a slice begins, and how long it is, whatever the index."""
+    start, stop = (Affine(0, each) if type(each) is int else each for each in (bounds.start, bounds.stop))
+    if not isinstance(start, Affine) or not isinstance(stop, Affine):
         raise NotUnderstood("its __getitem__ takes a slice of another kind")
     length = stop.plus - start.plus
     if start.factor != stop.factor or not start.factor or length < 1:
         raise NotUnderstood("its __getitem__ takes slices of other lengths")
+    return start, length
 
-    def windows(source: torch.Tensor) -> torch.Tensor:
+
+def windows(length: int) -> View:
+    """A tensor as a tensor of its windows."""
+
+    def view(source: torch.Tensor) -> torch.Tensor:
         count, stride = source.shape[0] - length + 1, source.stride()
         return source.as_strided((count, length, *source.shape[1:]), (stride[0], *stride), source.storage_offset())
 
-    kind = "tensor" if isinstance(of, torch.Tensor) else "array"
-    return Row(kind, Tensors(of, (*found.views, windows)), found.seen().dim(), start.route())
+    return view
 
 
 def _inside(row: Any, index: Any) -> Row:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from . import conversions, values
+from . import conversions, texts, values
 from .samples import Named, Sample, Several
 from .source import definition
 from .values import Affine, Row
@@ -118,7 +118,10 @@ class _Reader:
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name == self._self:
                 return self._watched.attribute(self._dataset, attribute)
             case ast.Subscript(value=of, slice=index):
-                return values.indexed(self.value(of), self._index(index), self._watched)
+                held, at = self.value(of), self._index(index)
+                if type(held) is str and isinstance(at, slice):
+                    return texts.Window(held, *values.span(at))
+                return values.indexed(held, at, self._watched)
             case ast.Tuple(elts=elements):
                 return tuple(self.value(each) for each in elements)
             case ast.List(elts=elements):
@@ -130,6 +133,11 @@ class _Reader:
                 return values.computed("Sub", 0, self.value(operand), integers_only=True)
             case ast.BinOp(left=left, op=op, right=right):
                 return values.computed(type(op).__name__, self.value(left), self.value(right))
+            case ast.ListComp(
+                elt=ast.Subscript(value=table, slice=ast.Name(id=name)),
+                generators=[ast.comprehension(target=ast.Name(id=each), iter=window, ifs=[], is_async=0)],
+            ) if name == each:
+                return texts.numbers(self.value(window), self.value(table), self._watched)
             case ast.Call():
                 return self._called(node)
         raise NotUnderstood(f"its __getitem__ has an expression like `{_start(node)}`")

@@ -37,6 +37,8 @@ class Held(Dataset[Any]):
         self.transform: Any = None
         self.test = False
         self.size, self.scale = 5, 0.5
+        self.text = "".join("abc "[number % 4] for number in numbers.randint(0, 99, COUNT))
+        self.stoi = {"a": 1, "b": 7, "c": 2, " ": 0}
         self.texts = [str(number) for number in range(COUNT)]
         self.objects = np.array([None] * COUNT)
         self.frozen = np.arange(COUNT)
@@ -75,6 +77,9 @@ UNDERSTOOD = [
     "return self.t[i:i + self.size], self.t[i + 1:i + 1 + self.size], self.y[i:i + 3], self.labels[i + self.size]",
     "return self.x[i : i + 4, 0], torch.from_numpy(self.x[i:i + 2])[:, 1], self.labels[2 * i - i]",
     "return i, 2 * i + 1, 0, 1.5",
+    "chunk = self.text[i:i + self.size + 1]\ndix = [self.stoi[s] for s in chunk]\nreturn torch.tensor(dix[:-1])",
+    "dix = [self.stoi[s] for s in self.text[i:i + 4]]\nreturn torch.tensor(dix[1:], dtype=torch.long)",
+    "return np.array([self.stoi[c] for c in self.text[i:i + 4]]), self.x[i]",
     "if torch.is_tensor(i):\n    i = i.tolist()\nreturn self.x[i]",
     "if isinstance(i, torch.Tensor):\n    i = i.item()\nreturn self.x[i]",
     "x = self.x[i]\nif self.transform:\n    x = self.transform(x)\nreturn x",
@@ -107,7 +112,12 @@ LEFT = {
     "return self.x[i], None": "hold a NoneType",
     "return self.missing[i]": "not a plain attribute",
     "return self.__len__()": "an expression like `self`",
-    "return [x for x in self.x[i]]": "no text to read",
+    "return [x for x in self.x[i]]": "an expression like",
+    "return [self.stoi[c] for c in self.text[i:i + 4]]": "samples hold lists",
+    "return torch.tensor([self.stoi[c] for c in self.text[i:i + 4] if c != 'a'])": "an expression like",
+    "return torch.tensor([self.stoi[c] for c in self.texts[i]])": "looks something up in a list",
+    "return torch.tensor([self.names[c] for c in self.text[i:i + 2]])": "makes a list of something else",
+    "return torch.tensor([self.parts[c] for c in self.text[i:i + 2]])": "are no numbers",
     "for x in self.x:\n    return x": "a statement like",
     "with torch.no_grad():\n    return self.x[i]": "a statement like",
     "try:\n    return self.x[i]\nexcept IndexError:\n    return self.x[0]": "a statement like",
@@ -117,7 +127,7 @@ LEFT = {
     "return int(self.floats[i])": "",
     "return torch.tensor(self.x[i], requires_grad=True)": "makes something out of",
     "import os\nreturn self.x[i]": "a statement like",
-    "x = lambda: self.x[i]\nreturn x()": "no text to read",
+    "x = lambda: self.x[i]\nreturn x()": "an expression like",
     "pass": "returns nothing",
 }
 
