@@ -17,6 +17,7 @@ from typing import Final
 MARGIN: Final = 1.5
 PATIENCE: Final = 0.1  # the share of the time of the first hundred steps that compiling may take
 EARLY: Final = 100  # steps
+_COMPARED: Final = 4  # steps that may be lost on top, when what was compiled turns out to be slower
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def worth(run: Run, offer: Offer) -> Answer:
     whole = run.done + (run.left or 0)
     if cost > offer.stake * whole * run.step:
         return Answer(False, f"{known}: too little to stake {duration(cost)} on it", run.left is not None)
-    if run.done < EARLY and cost > PATIENCE * EARLY * run.step:
+    if run.done < EARLY and cost > (PATIENCE * EARLY - _COMPARED) * run.step:
         return Answer(False, f"{known}: the first {EARLY} steps would suffer")
     return Answer(True, f"{known}: compiling pays")
 
