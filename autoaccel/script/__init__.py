@@ -43,6 +43,7 @@ Models and evaluation:
     models          trained models: where they are ready, why they can not be compiled
     pure            tensor functions worth compiling
     evaluation      passes that only evaluate
+    judging         programs that only evaluate
     sampling        forwards amid training that are only looked at
     unit_tests      places that belong to tests and benchmarks
     repetition      places that run a single time

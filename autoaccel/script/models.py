@@ -14,6 +14,7 @@ from autoaccel.script.gradients import (
     calls_training,
     gradients_off,
 )
+from autoaccel.script.judging import judged
 from autoaccel.script.repetition import runs_once
 from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind, Value
@@ -70,7 +71,8 @@ class TrainedModel:
 
 
 def trained_models(script: Script) -> Iterator[TrainedModel]:
-    """Models made in this file that a training step of the project calls, in source order."""
+    """Models made in this file that a training step of the project calls, in source order; in a program that only
+    evaluates, those that it evaluates."""
     if not _makes_objects(script):
         return
     groups: dict[tuple[ast.AST | None, str], list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]] = {}
@@ -141,6 +143,8 @@ def _origins(script: Script) -> dict[Origin, bool]:
         for call, again in _training_forwards(other):
             for origin in _made_at(other, call.func, set()):
                 found[origin] = found.get(origin, False) or again
+        for each in judged(other):
+            found.update(dict.fromkeys(_made_at(other, each.call.func, set()), True))
     return found
 
 

@@ -6,7 +6,8 @@ suggests is found out when the script runs, and bfloat16 stays only where steps 
 scaler acts for float16 only.
 
 A training step is converted whole or not at all: every forward, loss, backward, clip and optimizer step that belong
-together. Binary cross-entropy of probabilities is computed in float32, outside the region.
+together. Binary cross-entropy of probabilities is computed in float32, outside the region. Evaluation stays in float32
+beside training; in a program that only evaluates, the forward pass of a loop is converted, and its result is float32.
 
 Left alone:
 - closures (LBFGS), second derivatives, gradients that the script applies or reads by hand;
@@ -46,7 +47,7 @@ from autoaccel.rewriting.finding import (
     WrapStatements,
 )
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Script, devices, escapes, regions, scaling
+from autoaccel.script import Script, devices, escapes, hazards, judging, regions, scaling
 from autoaccel.script.regions import Hoist, Region, Regions
 from autoaccel.script.repetition import runs_once
 from autoaccel.script.scaling import Creation, Scaling
@@ -56,8 +57,8 @@ RULE = Rule(
     code="AA301",
     name="autocast",
     tier=Tier.NUMERICS,
-    needles=(b"backward",),
-    pattern=r"torch|\.backward\(",
+    needles=(b"backward", b".eval()"),
+    pattern=r"torch|\.backward\(|\.eval\(",
     references=(
         "https://docs.pytorch.org/docs/stable/amp.html",
         "https://docs.pytorch.org/docs/stable/notes/amp_examples.html",
@@ -85,6 +86,24 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         found.single += escaped.single
         edits = _edits(script, step, found, scaled, names)
         yield RULE.finding(step.backwards[0].call, _message(step), *script.import_runtime, *edits)
+    if not script.training:
+        yield from _judged(script)
+
+
+def _judged(script: Script) -> Iterator[Finding | Skipped]:
+    """Forward passes of a program that only evaluates; what comes after them gets float32, as before."""
+    for each in judging.judged(script):
+        code = hazards.reached(script, [each.statement])
+        found = (*hazards.in_code(code, script, each.call), *hazards.in_file(script, each.call))
+        if found:
+            yield RULE.skip(*found[0])
+            continue
+        device = devices.visible(script, each.statement)
+        half = "fp16=False" if hazards.needs_range(code) else None
+        header = f"with {script.accel}.autocast({_literal(', '.join(part for part in (device, half) if part))})"
+        single = [Replace(part, Code("{0}.float()", (part,))) for part in (each.call, *hazards.arrays(code, script))]
+        wrapped = WrapStatements(each.statement, each.statement, Code(header), None)
+        yield RULE.finding(each.call, "the evaluation runs in float32", *script.import_runtime, wrapped, *single)
 
 
 def _single(script: Script, step: TrainingStep) -> Iterator[Problem]:

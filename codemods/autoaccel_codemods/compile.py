@@ -3,7 +3,8 @@
 `torch.compile` fuses the small kernels of a forward and backward pass, which saves launches and memory traffic.
 Compiled in place a model stays the same object: its type, its `state_dict` keys, its copies and checkpoints are what
 they were. Whether compiling is possible and pays is decided when the script runs, by what a step takes and how many
-there are: where the code shows that number, it is handed over as `steps=`.
+there are: where the code shows that number, it is handed over as `steps=`. In a program that only evaluates, the models
+that are evaluated are compiled.
 
 Left alone:
 - models whose gradients are differentiated again (gradient penalties, forces, meta-learning), models with hooks;
@@ -41,7 +42,7 @@ RULE = Rule(
     code="AA401",
     name="compile",
     tier=Tier.NUMERICS,
-    needles=(b"optim", b".backward(", b"train(", b"Trainer("),
+    needles=(b"optim", b".backward(", b"train(", b"Trainer(", b"eval("),
     pattern=r"torch|\.(?:backward|zero_grad|step)\(",
     references=(
         "https://docs.pytorch.org/docs/stable/torch.compiler.html",

@@ -6,7 +6,7 @@ find the data already in place.
 
 Samples that lie in memory (`TensorDataset`, MNIST, CIFAR, a class whose `__getitem__` only indexes) are looked up a
 batch at a time instead of one by one, on the device where they fit, and on the CPU as well: same order, same batches,
-bit for bit. That is why loops of scripts that never leave the CPU are wrapped too, as `accel.prefetch(loader, move=())`,
+bit for bit. That is why loops of scripts that never leave the CPU are wrapped too (`accel.prefetch(loader, move=())`)
 where such samples are in sight. For all other data without an accelerator the loader is iterated as before.
 
 Only what the loop itself moves is moved ahead. Left alone:
