@@ -209,7 +209,7 @@ class _InPlace:
         self._hooked = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._policy.rests():
+        if torch.compiler.is_compiling() or self._policy.rests():  # in this order: a graph is not to depend on rests
             return self._eager(*args, **kwargs)
         if _elsewhere_traced() or self._has_hooks():
             self._policy.pass_by()
@@ -328,7 +328,7 @@ def _compiled_function(function: _Target) -> _Target:
 
     @functools.wraps(function)
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        if policy.given_up or policy.rests() or _elsewhere_traced():
+        if torch.compiler.is_compiling() or policy.given_up or policy.rests() or _elsewhere_traced():
             return function(*args, **kwargs)
         return policy.call(_rank(training=True), function, args, kwargs)
 

@@ -129,8 +129,8 @@ class Course:
         *,
         clock: Clock | None = None,
         now: Callable[[], float] = time.perf_counter,
-        graphs: Callable[[], int | None] = graphs_captured,
-        account: Account = _account,
+        graphs: Callable[[], int | None] | None = None,
+        account: Account | None = None,
     ) -> None:
         self.over = False
         self.rest = 0  # calls to come that need not be watched
@@ -139,8 +139,8 @@ class Course:
         self._way = way
         self._now = now
         self._clock = clock or clock_of(subject.place)
-        self._graphs = graphs
-        self._account = account
+        self._graphs = graphs or graphs_captured
+        self._account = account or _account
         self._thread = threading.get_ident()
         self._flavours = list(subject.flavours)
         self._steps = Steps(subject.steps)

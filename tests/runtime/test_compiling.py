@@ -249,6 +249,7 @@ def on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(compiling, "verdict", lambda place: Decision(True, "as soon as it pays"))
     monkeypatch.setattr(compiling, "_torch_compile", fake)
     monkeypatch.setattr(courses, "graphs_captured", lambda: None)
+    monkeypatch.setattr(courses, "_account", courses.Account())  # whose turn it is, after other tests
     return compiled
 
 
@@ -268,13 +269,18 @@ def trained(module: nn.Module, steps: int) -> nn.Module:
     return module
 
 
-def test_what_pays_is_compiled_in_the_midst_of_training(on_this_cpu: list[str], soon: None) -> None:
+def test_what_pays_is_compiled_in_the_midst_of_training(
+    on_this_cpu: list[str], soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(courses, "note", lambda topic, decision: told.append(decision.reason))
     torch.manual_seed(0)
     plain = Net()
     module = accel.compile(copy.deepcopy(plain))
-    trained(module, 30)
+    trained(module, 60)
     assert on_this_cpu == ["call"]
-    trained(plain, 30)
+    assert module._compiled_call_impl is not None or "reverted" in told[-1]
+    trained(plain, 60)
     assert all(
         torch.equal(a, b) for a, b in zip(module.state_dict().values(), plain.state_dict().values(), strict=True)
     )
@@ -308,6 +314,18 @@ def test_evaluation_is_not_compiled_unless_there_is_nothing_else(on_this_cpu: li
         for _ in range(100):
             only(torch.ones(2, 4))
     assert on_this_cpu == ["call"]
+
+
+def test_graphs_of_others_do_not_depend_on_the_course_of_a_run(on_this_cpu: list[str]) -> None:
+    counting = Graphs()
+    inner, function = accel.compile(Net()), accel.compile(torch.neg)
+    outer = nn.Sequential(inner, nn.ReLU())
+    whole = torch.compile(lambda x: function(outer(x)), backend=counting)
+    for _ in range(60):  # some are watched, some are not
+        inner(torch.ones(2, 4))
+        function(torch.ones(2, 4))
+        whole(torch.ones(2, 4))
+    assert counting.count == 1
 
 
 def test_training_in_evaluation_mode_counts(on_this_cpu: list[str], soon: None) -> None:

@@ -30,7 +30,8 @@ def exact_and_fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiling pays at once."""
+    """Compiling pays at once, and it is nobody else's turn."""
+    monkeypatch.setattr(courses, "_account", courses.Account())
     monkeypatch.setattr(courses, "_SOONEST", 0.0)
     monkeypatch.setattr(paying, "worth", lambda run, offer: paying.Answer(True, "it pays"))
 
