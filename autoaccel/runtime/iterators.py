@@ -18,6 +18,7 @@ from torch.utils import data
 from torch.utils.data import _utils
 
 _CONTEXT: Final = "_DataLoader__multiprocessing_context"
+_RECENT: Final = 16  # batches: as far as anybody looks ahead, and more
 _States: TypeAlias = "list[torch.Tensor]"
 
 
@@ -34,7 +35,7 @@ class Order:
         # each with the states of the generators when it had been given
         self._again: Final[deque[tuple[Any, _States]]] = deque()
         self._under_way: Final[deque[tuple[Any, _States]]] = deque()
-        self._arrived: _States | None = None
+        self._arrived: Final[deque[_States]] = deque(maxlen=_RECENT)
         self._latest: _States = []
         self.taken = 0
 
@@ -65,7 +66,7 @@ class Order:
 
     def arrived(self) -> None:
         """The earliest of those under way has been fetched, or has failed for good."""
-        self._arrived = self._under_way.popleft()[1]
+        self._arrived.append(self._under_way.popleft()[1])
 
     def put_back(self) -> None:
         """Nobody fetches what is under way any more: it comes next."""
@@ -73,10 +74,13 @@ class Order:
         self.taken -= len(self._under_way)
         self._under_way.clear()
 
-    def rewind(self) -> None:
-        """The loop was left: generators are as if nothing had been asked early, unless others drew from them since."""
-        if self._arrived is not None and all(map(torch.equal, self._latest, self._states())):
-            for generator, state in zip(self._generators, self._arrived, strict=True):
+    def rewind(self, unused: int = 0) -> None:
+        """The loop was left: generators are as if nothing had been asked early, unless others drew from them since.
+
+        unused: how many of the last that arrived the loop never got.
+        """
+        if len(self._arrived) > unused and all(map(torch.equal, self._latest, self._states())):
+            for generator, state in zip(self._generators, self._arrived[-1 - unused], strict=True):
                 generator.set_state(state)
 
     def _states(self) -> _States:

@@ -123,6 +123,11 @@ class Pass:
         if getattr(self, "_active", False) and not sys.is_finalizing():  # not if making the iterator failed
             self._order.rewind()
 
+    def left(self, unused: int) -> None:
+        """The loop was left while somebody looked ahead: it never got the last `unused` batches, nor asked for more."""
+        self._active = False
+        self._order.rewind(unused)
+
     def arrived(self) -> bool:
         """Whether the next batch can be had at once; never, where the training process has to fetch it."""
         return self._workers is not None and at_hand(self._workers)
@@ -184,8 +189,13 @@ class Pass:
         kept, serving = self._loader._iterator, self._record.serving  # noqa: SLF001
         if kept is not None and (serving is None or serving() is None):
             self._record.serving = weakref.ref(self)
-            resume(self._loader, kept, self._order)
             self._workers = kept
+            try:
+                resume(self._loader, kept, self._order)
+            except Exception as failure:  # some have died since the last pass
+                self._dismiss()
+                self._order.put_back()
+                self._record.refuse(f"workers failed: {type(failure).__name__}")
         else:
             self._decide()
 
@@ -258,7 +268,7 @@ class Pass:
 
     def _after_workers(self) -> Any:
         """They have fetched all they were given: the pass is over, unless they were given no more."""
-        if self._record.refused:
+        if self._record.refused:  # or they are kept, and wait for the next pass
             self._dismiss()
         self._workers = None
         return self._here()
@@ -288,6 +298,8 @@ class Pass:
         wait, record.waits = middle(record.waits[first:]), None
         if not workers.helps(record.fetch, wait):
             drain(self._workers)
+            if self._loader._iterator is self._workers:  # noqa: SLF001
+                vars(self._loader)["_iterator"] = None  # no later pass finds them
             record.refuse(
                 f"with workers the loop waited {wait * 1e3:.3g} ms for a batch, without {record.fetch * 1e3:.3g} ms"
             )

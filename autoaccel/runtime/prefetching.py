@@ -170,6 +170,7 @@ class Epoch:
     def __init__(self, batches: Iterator[Any], lane: Lane, move: Move, ahead: int) -> None:
         self._staged: deque[_Staged] = deque()
         self._failure: Exception | None = None
+        self._ended = False  # the loop was told that there are no more
         self._batches = batches
         self._lane = lane
         self._move = move
@@ -188,10 +189,13 @@ class Epoch:
 
     def _take(self) -> Any:
         failure, self._failure = self._failure, None
-        if failure is None:
-            return next(self._batches)
         try:
+            if failure is None:
+                return next(self._batches)
             raise failure
+        except StopIteration:
+            self._ended = True
+            raise
         finally:
             del failure  # it refers to this frame, and through it to staged batches and workers
 
@@ -251,6 +255,9 @@ class Epoch:
         for staged in self._staged:
             if staged.copied is not None:
                 self._lane.wait(staged.consumer, staged.copied)
+        left = getattr(self._batches, "left", None)
+        if left is not None and not self._ended:
+            left(len(self._staged))
         self._staged.clear()
         self._failure = None
         self._batches = iter(())

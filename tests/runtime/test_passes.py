@@ -183,7 +183,7 @@ def test_the_loader_keeps_its_settings(choice: Choice) -> None:
     assert len(list(loader)) == 11, "a loop over the loader itself uses the same workers, and gets everything"
 
 
-@pytest.mark.parametrize("leave", [0, 2, 3, 5, 7])
+@pytest.mark.parametrize("leave", [2, 5, 7])
 @pytest.mark.parametrize("options", ["shuffled", "own generator"])
 @pytest.mark.parametrize("kept", [True, False])
 def test_leaving_in_the_middle_changes_nothing(choice: Choice, leave: int, options: str, kept: bool) -> None:

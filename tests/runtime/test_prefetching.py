@@ -414,11 +414,14 @@ def test_an_endless_loader_that_the_loop_returns_from(cuda_lane: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument")
-@pytest.mark.parametrize("leave", [-1, 3])
+@pytest.mark.parametrize(("leave", "own"), [(-1, False), (3, False), (-1, True), (3, True), (4, True), (5, True)])
 def test_looking_ahead_on_workers_that_come_in_the_middle(
-    cuda_lane: Any, monkeypatch: pytest.MonkeyPatch, leave: int
+    cuda_lane: Any, monkeypatch: pytest.MonkeyPatch, leave: int, own: bool
 ) -> None:
-    """The training process fetches the first batches, and none of them before the loop asks for it."""
+    """The training process fetches the first batches, and none of them before the loop asks for it.
+
+    A sampler that draws from the loader's own generator draws again when it is asked for more than there is.
+    """
     monkeypatch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(
         "autoaccel.runtime.workers.plan", lambda measured, machine: Plan(1, "chosen by the test", yet=True)
@@ -436,9 +439,12 @@ def test_looking_ahead_on_workers_that_come_in_the_middle(
                     break
         return found
 
-    chosen = plain(shuffle=True, num_workers=loading.WorkerCount(1), persistent_workers=True, pin_memory=True)
-    assert isinstance(iter(accel.prefetch(chosen, "cuda")), Epoch)
-    assert run(chosen, cuda_lane.synchronize) == run(plain(shuffle=True), lambda: None)
+    def shuffled(**options: Any) -> DataLoader[torch.Tensor]:
+        return plain(shuffle=True, generator=torch.Generator().manual_seed(1) if own else None, **options)
+
+    chosen = shuffled(num_workers=loading.WorkerCount(1), persistent_workers=True, pin_memory=True)
+    assert type(accel.prefetch(chosen, "cuda")._device) is torch.device
+    assert run(chosen, cuda_lane.synchronize) == run(shuffled(), lambda: None)
     assert cuda_lane.log.count("copy") >= 8
 
 
