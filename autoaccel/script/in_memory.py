@@ -27,7 +27,7 @@ _COMPOSE = "torchvision.transforms.Compose"
 _TRANSFORMS = frozenset(
     f"torchvision.transforms.{name}"
     for name in """ToTensor PILToTensor ConvertImageDtype Normalize RandomHorizontalFlip RandomVerticalFlip RandomCrop
-    Pad CenterCrop""".split()
+    Pad CenterCrop Resize""".split()
 )
 
 
@@ -82,7 +82,7 @@ def _lies_in_memory(script: Script, source: Value) -> bool:
         return _looks_up(source.cls.script, source, source.cls)
     if source.name in _VISION:
         return isinstance(source.node, ast.Call) and _is_known(source.script or script, source.node)
-    return datasets.only_indexes(script, source)
+    return source.name == "torch.utils.data.TensorDataset"
 
 
 def _looks_up(script: Script, source: Value, cls: ClassRef) -> bool:

@@ -261,7 +261,12 @@ class _Planner:
     def _reduce(self, statement: ast.stmt) -> None:
         """Note what a statement inside a region leaves in low precision."""
         if Effect.FORWARD in effects(self.script, statement) or variables(self.script, statement) & self.found.reduced:
-            self.found.reduced |= changed(self.script, statement)
+            self.found.reduced |= changed(self.script, statement) - self._arrays(statement)
+
+    def _arrays(self, statement: ast.stmt) -> set[str]:
+        """Names of arrays that a statement makes: those are in NumPy's precision."""
+        names = (part for part in walk_scope(statement) if isinstance(part, ast.Name))
+        return {each.id for each in names if isinstance(each.ctx, ast.Store) and self.script.kind(each) is Kind.ARRAY}
 
     def _load(self, statement: ast.stmt) -> bool:
         """`loss = model(next(batches))`: the batch is drawn before the region."""
