@@ -193,7 +193,7 @@ class Gate:
     def _conclude(self, phase: _Phase) -> None:
         trial = phase.trial
         worth = trial.state is State.ADOPTED
-        self._decide(phase, worth, _spelled(trial.ratio, trial.measured) or trial.why)
+        self._decide(phase, worth, _spelled(worth, trial.ratio, trial.measured) or trial.why)
         if trial.ratio is not None:
             decision = {"low": worth, "ratio": round(trial.ratio, 3), "steps": trial.measured}
             remembering.keep("amp", decision, *self._facts(phase))
@@ -209,7 +209,7 @@ class Gate:
             case {"low": bool() as low, "ratio": int() | float() as ratio, "steps": int() as steps}:
                 phase.verdict = low
                 value = self._candidate.value if low else None
-                self._note(phase, value, f"{self._low} {_spelled(ratio, steps)} of an earlier run")
+                self._note(phase, value, f"{self._low} {_spelled(low, ratio, steps)}, in an earlier run")
 
     def _facts(self, phase: _Phase) -> tuple[object, ...]:
         return phase.where, phase.training, self._candidate.value, _name(self._place)
@@ -245,8 +245,11 @@ def new_trial(place: torch.device) -> Trial:
     return Trial(clock_of(place), Terms())
 
 
-def _spelled(ratio: float | None, steps: int) -> str:
-    return "" if ratio is None else f"{ratio:.2f}x as fast as float32 over {steps} steps"
+def _spelled(worth: bool, ratio: float | None, steps: int) -> str:
+    if ratio is None:
+        return ""
+    unsure = ", not clearly faster" if not worth and ratio >= 1.0 else ""
+    return f"{ratio:.2f}x as fast as float32 over {steps} steps{unsure}"
 
 
 def _name(place: torch.device) -> str:
