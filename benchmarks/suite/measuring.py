@@ -134,8 +134,9 @@ def side_by_side(
             _start_together([each for each in running if each[0].column in (*WRITTEN, COMPILED)])
         original = running[0][0]
         for series, contender in running:
-            if series is not original and clock() > latest:
+            if not series.steps and series is not original and clock() > latest:
                 series.failure = series.failure or Failure(LATE, "no time was left")
+            if series.failure is not None:
                 continue
             if not series.steps:
                 _start(series, contender)
