@@ -47,20 +47,20 @@ def exact(column: str, original: Losses, again: Losses, found: Losses) -> Gate:
 def close(column: str, original: Losses, found: Losses) -> Gate:
     """Mean losses of windows differ from the original's by hardly more than those of other seeds do."""
     seeds = sorted(original.keys() & found.keys())
-    count = min((min(len(original[seed]), len(found[seed])) for seed in seeds), default=0)
+    count = min((len(losses) for losses in (*original.values(), *found.values())), default=0) if seeds else 0
     if count < _FEWEST:
         return Gate(column, False, f"{count} losses are too few to compare")
-    before = {seed: windows(original[seed][:count]) for seed in seeds}
+    before = {seed: windows(losses[:count]) for seed, losses in original.items()}
     after = {seed: windows(found[seed][:count]) for seed in seeds}
     if not all(math.isfinite(value) for each in after.values() for value in each):
         return Gate(column, False, "a loss is no number")
     level = statistics.fmean(abs(value) for each in before.values() for value in each)
     differs = _apart([(before[seed], after[seed]) for seed in seeds])
     said = f"{count} losses, seed by seed {differs / level * 100:.2g} % apart" if level else f"{count} losses"
-    if len(seeds) == 1:
+    if len(before) == 1:
         return Gate(column, differs <= _WITHOUT_SPREAD * level, f"{said}; allowed {_WITHOUT_SPREAD:.0%}, of one seed")
-    own = _apart([(before[one], before[other]) for one, other in itertools.combinations(seeds, 2)])
-    said += f"; {len(seeds)} seeds {own / level * 100:.2g} % apart" if level else ""
+    own = _apart([(before[one], before[other]) for one, other in itertools.combinations(before, 2)])
+    said += f"; {len(before)} seeds {own / level * 100:.2g} % apart" if level else ""
     return Gate(column, differs <= max(_SAFE * own, _ALWAYS * level), said)
 
 

@@ -23,7 +23,7 @@ from benchmarks.suite.measuring import Pace, Series
 from benchmarks.suite.results import FAILED, MEASURED, SKIPPED, Column, Gate, Result, Run, Until
 from benchmarks.suite.schedule import Unit
 
-_SEEDS = 2  # for which losses are compared
+_SEEDS = 3  # for which losses are compared
 _TIMEOUT = 240.0  # s without a step: compiling takes long
 _REMEMBERED = 64  # losses of a column that are kept in the result
 
