@@ -23,6 +23,7 @@ from torch import nn
 from autoaccel import runtime as accel
 from autoaccel.runtime import compiling, courses, devices, paying
 from autoaccel.runtime.environment import Decision
+from autoaccel.runtime.trials import State
 
 
 @pytest.fixture(autouse=True)
@@ -326,6 +327,71 @@ def test_graphs_of_others_do_not_depend_on_the_course_of_a_run(on_this_cpu: list
         function(torch.ones(2, 4))
         whole(torch.ones(2, 4))
     assert counting.count == 1
+
+
+class Turns:
+    """A trial without a clock: both ways by turns, and then what was agreed on."""
+
+    def __init__(self, outcome: State) -> None:
+        self.state, self.outcome = State.UNDECIDED, outcome
+        self.ratio, self.measured, self.why, self._laps = 1.5, 10, "agreed", 0
+
+    @property
+    def decided(self) -> bool:
+        return self.state is not State.UNDECIDED
+
+    def lap(self) -> bool:
+        self._laps += 1
+        if self._laps > 14:
+            self.state = self.outcome
+            return self.state is State.ADOPTED
+        return self._laps % 3 == 0
+
+    def drop(self) -> None: ...
+
+    def contains(self, what: object) -> None: ...
+
+
+@pytest.mark.parametrize("outcome", [State.ADOPTED, State.REJECTED])
+def test_a_gan_trains_the_same_through_every_stage(soon: None, monkeypatch: pytest.MonkeyPatch, outcome: State) -> None:
+    """Traced for real, with statistics that compiled code writes; joint backward passes, short batches, evaluations."""
+    told: list[str] = []
+    monkeypatch.setattr(courses, "note", lambda topic, decision: told.append(f"{topic}: {decision.value}"))
+    monkeypatch.setattr(courses, "Trial", lambda clock, terms: Turns(outcome))
+    monkeypatch.setattr(courses, "_FEWEST", 6)
+    monkeypatch.setattr(courses, "_account", courses.Account())
+    monkeypatch.setattr(compiling, "verdict", lambda place: Decision(True, "as soon as it pays"))
+    monkeypatch.setattr(compiling, "_torch_compile", lambda function: torch.compile(function, backend="aot_eager"))
+
+    def train(prepare: Callable[[nn.Module], nn.Module]) -> list[float]:
+        torch.manual_seed(0)
+        generator = prepare(nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 3)))
+        critic = prepare(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1)))
+        g_steps = torch.optim.SGD(generator.parameters(), lr=0.05)
+        d_steps = torch.optim.AdamW(critic.parameters(), lr=0.01, fused=True)
+        losses = []
+        for step in range(90):
+            size = 3 if step % 9 == 8 else 5
+            real, noise = torch.randn(size, 3), torch.randn(size, 2)
+            g_steps.zero_grad()
+            fake = generator(noise)
+            (-critic(fake).mean()).backward()
+            g_steps.step()
+            d_steps.zero_grad()
+            loss = critic(fake.detach()).mean() - critic(real).mean()  # one backward pass for both
+            loss.backward()
+            d_steps.step()
+            losses.append(loss.item())
+            if step % 10 == 0:
+                critic.eval()
+                with torch.no_grad():
+                    losses.append(critic(generator(noise)).mean().item())
+                critic.train()
+        return losses
+
+    assert train(accel.compile) == pytest.approx(train(lambda module: module), rel=1e-4, abs=1e-6)
+    assert told.count("compile Sequential: trying") == 2
+    assert told.count(f"compile Sequential: {outcome is State.ADOPTED}") == 2
 
 
 def test_training_in_evaluation_mode_counts(on_this_cpu: list[str], soon: None) -> None:
