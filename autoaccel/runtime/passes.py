@@ -169,9 +169,10 @@ class Pass:
             self._fetcher.begin(self._order)
             record.tell("trying", "laps with a thread that fetches ahead are timed")
         if record.trial.state is not State.UNDECIDED:
-            ratio = f"{record.trial.ratio:.2f}x" if record.trial.ratio else "not"
             adopted = record.trial.state is State.ADOPTED
-            record.tell("thread" if adopted else 0, f"a thread that fetches ahead: {ratio} as fast, {record.trial.why}")
+            how = f"{record.trial.ratio:.2f}x as fast" if record.trial.ratio else record.trial.why
+            laps = f"over {record.trial.measured} laps" if adopted else f"({record.trial.why})"
+            record.tell("thread" if adopted else 0, f"with a thread that fetches ahead laps are {how} {laps}")
 
     def _may_look_ahead(self) -> bool:
         record = self._record

@@ -9,6 +9,7 @@ import math
 import multiprocessing
 import os
 import random
+import signal
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -283,6 +284,38 @@ def test_what_workers_fail_to_do_is_done_without(
     assert loader._iterator is None
 
 
+def test_workers_that_died_between_two_passes(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: Any = torch.utils.data.dataloader._MultiProcessingDataLoaderIter._try_get_data
+    monkeypatch.setattr(waits, "__defaults__", (0.2,))
+    choice.workers = 2
+    loader = DataLoader(Numbers(), 3, shuffle=True, num_workers=WorkerCount(2), persistent_workers=True)
+    want = story(DataLoader(Numbers(), 3, shuffle=True), lambda loader: loader)
+    seed()
+    found = []
+    for number in range(4):
+        for batch in accel.prefetch(loader):
+            found += [batch[:, 0].tolist(), states(loader)]
+            body()
+        found.append((states(loader), None))
+        if number == 1:
+            kept: Any = loader._iterator
+            os.kill(kept._workers[1].pid, signal.SIGKILL)
+    assert found == want
+    assert "workers failed" in passes._records[loader].refused
+
+
+def test_workers_that_do_not_help_are_not_there_in_the_next_pass(
+    choice: Choice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice.workers, choice.better = 1, False
+    monkeypatch.setattr(passes, "_JUDGED", 1)
+    loader = DataLoader(Numbers(), 1, num_workers=WorkerCount(2), persistent_workers=True)
+    for _ in accel.prefetch(loader):
+        if passes._records[loader].refused:
+            break
+    assert makers(list(accel.prefetch(loader))) == {os.getpid()}
+
+
 def test_workers_that_do_not_start_are_done_without(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: Any) -> Any:
         raise OSError(12, "Cannot allocate memory")
@@ -452,7 +485,7 @@ class Laps:
     """A trial that goes the other way when it is told to."""
 
     state = State.UNDECIDED
-    ratio, why = None, ""
+    ratio, why, measured = None, "", 0
 
     def __init__(self, turns: list[bool]) -> None:
         self.turns = itertools.cycle(turns)
