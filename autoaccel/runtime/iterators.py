@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections import deque
 from collections.abc import Collection, Iterator
 from typing import Any, Final, TypeAlias
@@ -19,6 +20,21 @@ from torch.utils.data import _utils
 
 _CONTEXT: Final = "_DataLoader__multiprocessing_context"
 _RECENT: Final = 16  # batches: as far as anybody looks ahead, and more
+# What is altered of a loader for a moment, and what is read or replaced inside its iterators, with where torch uses it.
+_SETTINGS: Final = frozenset(
+    {"num_workers", "prefetch_factor", "persistent_workers", "timeout", "generator", "sampler", "batch_sampler"}
+    | {"_iterator", _CONTEXT}
+)
+_INSIDES: Final = (
+    ("DataLoader", "_get_iterator", set[str]()),
+    ("_BaseDataLoaderIter", "__init__", {"_index_sampler", "_sampler_iter", "generator", "random_"}),
+    ("_BaseDataLoaderIter", "_next_index", {"_sampler_iter"}),
+    ("_BaseDataLoaderIter", "_reset", {"_index_sampler", "_sampler_iter"}),
+    ("_SingleProcessDataLoaderIter", "_next_data", {"_next_index", "_dataset_fetcher", "fetch"}),
+    ("_MultiProcessingDataLoaderIter", "_reset", {"_try_put_index"}),
+    ("_MultiProcessingDataLoaderIter", "_try_put_index", {"_next_index"}),
+    ("_MultiProcessingDataLoaderIter", "_shutdown_workers", set[str]()),
+)
 _States: TypeAlias = "list[torch.Tensor]"
 
 
@@ -87,19 +103,22 @@ class Order:
         return [generator.get_state() for generator in self._generators] if self._generators else []
 
 
-@functools.cache
-def known() -> bool:
+def known(loader: Any) -> bool:
     """Whether this torch's loaders and iterators are made as is relied on here."""
-    loader: Any = data.DataLoader(data.TensorDataset(torch.zeros(1)), generator=torch.Generator())  # draws from its own
-    settings = {"num_workers", "prefetch_factor", "persistent_workers", "timeout", "generator", "sampler"}
-    methods = {"_reset", "_shutdown_workers", "_next_data"}
-    return (
-        vars(loader).keys() >= settings | {"batch_sampler", "_iterator", _CONTEXT}
-        and hasattr(data.DataLoader, "_get_iterator")
-        and hasattr(data.DataLoader, "_index_sampler")
-        and vars(loader._get_iterator()).keys() >= {"_sampler_iter", "_dataset_fetcher", "_index_sampler"}  # noqa: SLF001
-        and all(hasattr(data.dataloader._MultiProcessingDataLoaderIter, name) for name in methods)  # noqa: SLF001
-    )
+    return vars(loader).keys() >= _SETTINGS and _iterators_are_known()
+
+
+@functools.cache
+def _iterators_are_known() -> bool:
+    module: Any = data.dataloader
+    try:
+        for name, method, uses in _INSIDES:
+            code = inspect.unwrap(getattr(getattr(module, name), method)).__code__  # others may have wrapped it
+            if not {*code.co_names} >= uses:
+                return False
+    except AttributeError:
+        return False
+    return True
 
 
 def is_torchs(loader: Any) -> bool:

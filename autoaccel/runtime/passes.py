@@ -62,7 +62,7 @@ def managed(loader: Any) -> bool:
         and torch.get_default_device().type == "cpu"
         and getattr(loader, "in_order", True)
         and hashed is object.__hash__
-        and known()
+        and known(loader)
     )
 
 

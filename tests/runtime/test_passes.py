@@ -427,6 +427,22 @@ def test_who_is_not_managed(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> 
     assert accel.prefetch(loader) is loader, "on a machine that trains on its CPUs"
 
 
+def test_a_torch_that_is_made_otherwise_is_left_alone(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
+    loader: Any = DataLoader(Numbers(), num_workers=WorkerCount(1))
+    assert passes.managed(loader)
+    for name, method, uses in (
+        ("_MultiProcessingDataLoaderIter", "_put_somehow", set[str]()),
+        ("_BaseDataLoaderIter", "_next_index", {"_order"}),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(iterators, "_INSIDES", ((name, method, uses),))
+            iterators._iterators_are_known.cache_clear()
+            assert not passes.managed(loader)
+    iterators._iterators_are_known.cache_clear()
+    monkeypatch.delattr(loader, "prefetch_factor")
+    assert not passes.managed(loader)
+
+
 def test_decisions_are_told_with_their_numbers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
