@@ -6,8 +6,8 @@ is asked when the first batch is, batches come in the sampler's order. Only who 
 - the training process, for the first batches that the program ever takes from the loader, which tell what one costs;
 - workers, if that pays: they get the rest of the pass, and are kept for later ones where the loader keeps workers. They
   go again if the loop does not wait less for them;
-- without workers, a thread of the training process, one batch ahead, if the datasets draws no random numbers and laps
-  of the loop are measurably shorter with it;
+- without workers, a thread of the training process, one batch ahead, if laps of the loop are measurably shorter with
+  it, and neither the dataset nor, meanwhile, the loop draws random numbers on the host;
 - the training process again for what workers failed to do. A sample that cannot be had raises its own exception.
 """
 
