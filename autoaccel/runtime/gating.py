@@ -180,7 +180,8 @@ class Gate:
         low = phase.trial.lap()
         asked = low and self._dtype is not self._candidate.value
         if (asked or not phase.asked) and (reason := _no_choice()):
-            self._decide(phase, True, f"{self._candidate.reason}; {reason}")
+            known = [other.verdict for other in self._phases.values() if other.verdict is not None]
+            self._decide(phase, known[-1] if known else True, f"untried: {reason}")
             return
         phase.asked = True
         self._go(low=low)

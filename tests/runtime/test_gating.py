@@ -412,6 +412,22 @@ def test_a_compiling_script_is_known_by_its_backends(monkeypatch: pytest.MonkeyP
     assert compiles()
 
 
+def test_what_was_compiled_meanwhile_stays_as_it_was_tried(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    script([USUAL], State.REJECTED)
+    stepper = Stepper()
+    for _ in range(20):
+        with accel.autocast("cpu"):
+            pass
+        stepper.step()
+    monkeypatch.setattr(gating, "_compiles", lambda: True)
+    for _ in range(20):
+        with accel.autocast("cpu"):
+            assert state() is None
+        stepper.step()
+    assert len(amp._gates["cpu"]._phases) == 2
+    assert amp.settled()
+
+
 def test_a_region_in_compiled_code_is_not_tried(script: Script) -> None:
     trials = script([USUAL] * 10)
 
