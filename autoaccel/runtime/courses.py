@@ -10,6 +10,7 @@ the last batch of an epoch, run eagerly: no graph is made that was not paid for.
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import enum
 import sys
 import threading
@@ -21,10 +22,11 @@ from typing import Any, Final, Protocol
 
 import torch
 
-from . import amp, paying, remembering
+from . import amp, paying
 from .clocks import Clock, clock_of
 from .environment import Decision, note
 from .laps import WINDOW, Steps, Watch
+from .outcomes import Record
 from .signatures import signature
 from .trials import State, Terms, Trial
 
@@ -86,9 +88,13 @@ class Subject:
 
 @dataclass(slots=True)
 class Account:
-    """What compiling took so far in this process, and whose turn it is: side by side they would time one another."""
+    """What compiling took so far in this process, and whose turn it is: side by side they would time one another.
+
+    spent: seconds, whatever for.  dearer: how many times as long the last one took as was expected.
+    """
 
     spent: float = 0.0
+    dearer: float = 1.0
     _turn: weakref.ref[Course] | None = field(default=None)
 
     def free(self, asking: Course) -> bool:
@@ -99,6 +105,10 @@ class Account:
     def take(self, course: Course) -> None:
         """It is this one's turn."""
         self._turn = weakref.ref(course)
+
+    def learn(self, cost: float, expected: float) -> None:
+        """With Inductor's cache on disk it is quicker, on a busy machine slower: so will be the next."""
+        self.dearer = min(4.0, max(0.1, cost / expected))
 
 
 _account: Final = Account()
@@ -153,7 +163,7 @@ class Course:
         self._trial: Trial | None = None
         self._watch = Watch(self._clock, now)
         self._consider_at = _FEWEST
-        self._known = _Record.recall(subject)
+        self._known = Record.recall(subject.facts)
         self._step = self._known.step
         _courses.add(self)
         if self._known.verdict == "rejected":
@@ -372,7 +382,7 @@ class Course:
 
     def _offer(self, graphs: int) -> paying.Offer:
         prior = self._prior()
-        cost = prior.cost(self._subject.leaves, graphs, warm=False)
+        cost = prior.cost(self._subject.leaves, graphs, warm=False) * self._account.dearer
         return paying.Offer(cost, prior.speedup, prior.stake, prior.smallest)
 
     def _prior(self) -> paying.Prior:
@@ -391,6 +401,9 @@ class Course:
         return True
 
     def _compare(self) -> bool:
+        if self._flavours[0] == "inductor":
+            expected = self._prior().cost(self._subject.leaves, len(self._attempt.kinds), warm=False)
+            self._account.learn(self._attempt.cost, expected)
         if self._known.verdict == "adopted":
             faster = f"{self._known.ratio:.2f}x as fast" if self._known.ratio else "faster"
             self._adopt(f"compiled in {self._took()}, {faster} in an earlier run", self._known.ratio)
@@ -404,8 +417,8 @@ class Course:
         self._stage = _Stage.ADOPTED
         self._trial = None
         self._tell(True, reason)
-        self._known = _Record("adopted", reason, ratio, self._step, warm, self._known.steps, self._flavours[0])
-        self._known.keep(self._subject)
+        self._known = Record("adopted", reason, ratio, self._step, warm, self._known.steps, self._flavours[0])
+        self._known.keep(self._subject.facts)
 
     def _revert(self, reason: str) -> None:
         """Go back to eager for good, unless there is another flavour to try."""
@@ -415,12 +428,12 @@ class Course:
         self._flavours.pop(0)
         if self._flavours:
             self._tell("watching", reason)
-            self._known = _Record(steps=self._known.steps)
+            self._known = Record(steps=self._known.steps)
             self._stage = _Stage.WATCHING
             self._watch, self._consider_at = Watch(self._clock, self._now), _FEWEST
             return
-        self._known = _Record("rejected", reason, step=self._step, steps=self._known.steps)
-        self._known.keep(self._subject)
+        self._known = Record("rejected", reason, step=self._step, steps=self._known.steps)
+        self._known.keep(self._subject.facts)
         self._stop(reason)
 
     def _stop(self, reason: str) -> None:
@@ -443,10 +456,7 @@ class Course:
     def remember_length(self) -> None:
         """At the end of the run: how many steps such runs have."""
         if self.laps * self._step >= _MANY:
-            known = self._known
-            _Record(known.verdict, known.why, known.ratio, self._step, known.warm, self.laps, known.flavour).keep(
-                self._subject
-            )
+            dataclasses.replace(self._known, step=self._step, steps=self.laps).keep(self._subject.facts)
 
 
 @dataclass(slots=True)
@@ -466,51 +476,6 @@ class _Attempt:
         if self.open and len(self.kinds) < _KINDS:
             self.kinds |= {kind}
         return kind in self.kinds
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """What an earlier run found out.
-
-    step: seconds of an eager step.  warm: seconds that compiling took with Inductor's cache on disk.  steps: of the
-    whole run.
-    """
-
-    verdict: str | None = None
-    why: str = ""
-    ratio: float | None = None
-    step: float = 0.0
-    warm: float | None = None
-    steps: int | None = None
-    flavour: str = "inductor"
-
-    @classmethod
-    def recall(cls, subject: Subject) -> _Record:
-        """Of this subject; empty if there was none, or if it is damaged."""
-        found = remembering.recall("compile", *subject.facts) or {}
-        number = {name: _number(found.get(name)) for name in ("ratio", "step", "warm", "steps")}
-        words = {name: str(found[name]) for name in ("why", "flavour") if isinstance(found.get(name), str)}
-        verdict = found.get("verdict")
-        steps = number["steps"]
-        return cls(
-            verdict if verdict == "rejected" or (verdict == "adopted" and number["step"]) else None,
-            words.get("why", ""),
-            number["ratio"],
-            number["step"] or 0.0,
-            number["warm"],
-            int(steps) if steps else None,
-            words.get("flavour", "inductor"),
-        )
-
-    def keep(self, subject: Subject) -> None:
-        """For later runs."""
-        value = {name: getattr(self, name) for name in self.__slots__}
-        remembering.keep("compile", value, *subject.facts)
-
-
-def _number(value: object) -> float | None:
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e12
-    return float(value) if fits else None  # type: ignore[arg-type]
 
 
 def amp_settled() -> bool:

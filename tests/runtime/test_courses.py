@@ -384,6 +384,21 @@ def test_together_they_stay_within_the_stake() -> None:
     assert machine.now <= 1.1 * 100 * 3 * 3 * 0.05
 
 
+def test_what_the_first_took_is_expected_of_the_next(told: list[str]) -> None:
+    """A cache on disk shows in what compiling takes, and in nothing else."""
+
+    def waited(cost: float) -> int:
+        account, machine = Account(), Machine(cost=cost)
+        script = Script(machine, account)
+        while script.step() == ["eager"]:
+            pass
+        script.run(200)
+        second = Script(machine, account)
+        return next(step for step in range(10_000) if second.step() == ["compiled"])
+
+    assert waited(1.5) < waited(15.0) / 3
+
+
 def test_a_model_that_is_no_longer_used_does_not_hold_up_others() -> None:
     machine, account = Machine(), Account()
     first = Script(machine, account, planned=20_000)
