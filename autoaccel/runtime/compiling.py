@@ -30,9 +30,10 @@ from torch import nn
 from . import devices, graphs, inductor_cache
 from .attempts import Attempt
 from .compilers import together, verdict
-from .courses import Course, Subject, settled
+from .courses import Course, settled
 from .environment import Decision, disabled, note, setting
 from .laps import sample
+from .subjects import Subject
 
 __all__ = ["compile", "hooked", "settled", "verdict"]
 

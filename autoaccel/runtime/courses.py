@@ -17,8 +17,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from typing import Any, Final
 
 import torch
 
@@ -28,6 +28,7 @@ from .environment import Decision, note
 from .laps import WINDOW, Steps, Watch
 from .outcomes import Record
 from .signatures import signature
+from .subjects import Account, Subject, Way
 from .trials import State, Terms, Trial
 
 _FEWEST: Final = 16  # laps, and
@@ -45,70 +46,6 @@ class _Stage(enum.Enum):
     COMPILING = enum.auto()
     COMPARING = enum.auto()
     ADOPTED = enum.auto()
-
-
-class Way(Protocol):
-    """How to call the target."""
-
-    given_up: bool
-
-    def eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """As it is."""
-
-    def prepare(self, flavour: str) -> bool:
-        """Make a compiled version, which compiles when it is called; False where that is impossible."""
-
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Compiled; or eagerly, if that fails, with `given_up` set."""
-
-    def drop(self) -> None:
-        """Forget the compiled version."""
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What there is to know of a target beforehand.
-
-    gradients: whether its calls are followed by a backward pass.  steps: parameters whose changes tell steps apart;
-    none where each call is one.  stateful: whether calls change buffers.  leaves: how many leaf modules it has.
-    planned: steps of the run, if the script says.  flavours: ways of compiling, in the order in which they are tried.
-    facts: by which it is known again in a later run.
-    """
-
-    name: str
-    place: torch.device
-    gradients: bool = True
-    steps: tuple[torch.Tensor, ...] = ()
-    stateful: bool = False
-    leaves: int = 1
-    planned: int | None = None
-    flavours: tuple[str, ...] = ("inductor",)
-    facts: tuple[object, ...] = ()
-
-
-@dataclass(slots=True)
-class Account:
-    """What compiling took so far in this process, and whose turn it is: side by side they would time one another.
-
-    spent: seconds, whatever for.  dearer: how many times as long the last one took as was expected.
-    """
-
-    spent: float = 0.0
-    dearer: float = 1.0
-    _turn: weakref.ref[Course] | None = field(default=None)
-
-    def free(self, asking: Course) -> bool:
-        """Whether nobody else is being compiled or compared."""
-        other = self._turn() if self._turn is not None else None
-        return other is None or other is asking or not other.under_way
-
-    def take(self, course: Course) -> None:
-        """It is this one's turn."""
-        self._turn = weakref.ref(course)
-
-    def learn(self, cost: float, expected: float) -> None:
-        """With Inductor's cache on disk it is quicker, on a busy machine slower: so will be the next."""
-        self.dearer = min(4.0, max(0.1, cost / expected))
 
 
 _account: Final = Account()

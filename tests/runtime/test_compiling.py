@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import compiling, courses, devices, paying
+from autoaccel.runtime import compiling, courses, devices, paying, subjects
 from autoaccel.runtime.environment import Decision
 from autoaccel.runtime.trials import State
 
@@ -250,7 +250,7 @@ def on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(compiling, "verdict", lambda place: Decision(True, "as soon as it pays"))
     monkeypatch.setattr(compiling, "_torch_compile", fake)
     monkeypatch.setattr(courses, "graphs_captured", lambda: None)
-    monkeypatch.setattr(courses, "_account", courses.Account())  # whose turn it is, after other tests
+    monkeypatch.setattr(courses, "_account", subjects.Account())  # whose turn it is, after other tests
     return compiled
 
 
@@ -359,7 +359,7 @@ def test_a_gan_trains_the_same_through_every_stage(soon: None, monkeypatch: pyte
     monkeypatch.setattr(courses, "note", lambda topic, decision: told.append(f"{topic}: {decision.value}"))
     monkeypatch.setattr(courses, "Trial", lambda clock, terms: Turns(outcome))
     monkeypatch.setattr(courses, "_FEWEST", 6)
-    monkeypatch.setattr(courses, "_account", courses.Account())
+    monkeypatch.setattr(courses, "_account", subjects.Account())
     monkeypatch.setattr(compiling, "verdict", lambda place: Decision(True, "as soon as it pays"))
     monkeypatch.setattr(compiling, "_torch_compile", lambda function: torch.compile(function, backend="aot_eager"))
 

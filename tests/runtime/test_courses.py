@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoaccel.runtime import courses, paying, remembering
-from autoaccel.runtime.courses import Account, Course, Subject
+from autoaccel.runtime.courses import Course
+from autoaccel.runtime.subjects import Account, Subject
 
 CPU = torch.device("cpu")
 FULL, LAST = torch.empty(8, 3), torch.empty(5, 3)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import compiling, courses, graphs, paying
+from autoaccel.runtime import compiling, courses, graphs, paying, subjects
 from autoaccel.runtime.clocks import clock_of
 from autoaccel.runtime.laps import Watch
 
@@ -31,7 +31,7 @@ def exact_and_fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiling pays at once, and it is nobody else's turn."""
-    monkeypatch.setattr(courses, "_account", courses.Account())
+    monkeypatch.setattr(courses, "_account", subjects.Account())
     monkeypatch.setattr(courses, "_SOONEST", 0.0)
     monkeypatch.setattr(paying, "worth", lambda run, offer: paying.Answer(True, "it pays"))
 
