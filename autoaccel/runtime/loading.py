@@ -80,7 +80,9 @@ def worker_decision() -> Decision:
 def machine() -> Machine:
     """What workers of one training process may use."""
     processes = _processes_here()
-    return Machine(usable_cpus() / processes, _free_memory() / processes, _free_shared_memory() / processes)
+    return Machine(
+        usable_cpus() / processes, _free_memory() / processes, _free_shared_memory() / processes, _held_memory()
+    )
 
 
 def pin_decision() -> Decision:
@@ -192,6 +194,13 @@ def _free_memory() -> float:
             if line.startswith("MemAvailable:"):
                 limits.append(float(line.split()[1]) * 1024)
     return min(limits, default=math.inf)
+
+
+def _held_memory() -> float:
+    """Bytes of memory that this process holds; 0 where nobody says."""
+    with contextlib.suppress(OSError, ValueError, IndexError, AttributeError):
+        return float(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0.0
 
 
 def memory_left(root: Path, membership: Path) -> Iterator[float]:

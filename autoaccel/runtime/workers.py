@@ -13,16 +13,23 @@ ENOUGH: Final = 1.25  # batches take unequally long
 AMPLE: Final = (
     3.0  # steps become faster than the first ones were, by low precision and compiling; who waits costs nothing
 )
-START: Final = 0.06  # seconds to fork a training process once, and to end the child
+START: Final = 0.06  # seconds to fork a training process, and to end the child
+PER_GIB: Final = 0.02  # seconds more for each GiB that the process holds: its page tables are copied
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What one training process may use: CPUs, bytes of memory, bytes of shared memory."""
+    """What one training process may use: CPUs, bytes of memory, bytes of shared memory; and the bytes that it holds."""
 
     cpus: float
     memory: float
     shared: float
+    held: float = 0.0
+
+    @property
+    def start(self) -> float:
+        """Seconds that a worker costs."""
+        return START + PER_GIB * self.held / 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,7 @@ def plan(measured: Measured, machine: Machine) -> Plan:
     enough = max(1, math.ceil(ENOUGH * fetch / step))
     for count in (min(wanted, most), min(enough, most)):
         reason = times if count >= enough else f"{times}; {enough} would hide it, but {limit}"
-        cost = START * count
+        cost = machine.start * count
         saved = lap - max(step, fetch / count)
         lasting = measured.kept and measured.waited >= cost  # the run has shown that it goes on
         if lasting or saved * (measured.left or 0) >= 1.5 * cost:

@@ -200,9 +200,10 @@ def test_memory_that_control_groups_leave(tmp_path: Path) -> None:
 def test_a_training_process_has_its_share_of_the_machine(machine: pytest.MonkeyPatch) -> None:
     machine.setattr(loading, "_free_memory", lambda: 8e9)
     machine.setattr(loading, "_free_shared_memory", lambda: 4e9)
-    assert loading.machine() == Machine(16.0, 8e9, 4e9)
+    machine.setattr(loading, "_held_memory", lambda: 1e9)
+    assert loading.machine() == Machine(16.0, 8e9, 4e9, 1e9)
     machine.setenv("LOCAL_WORLD_SIZE", "4")
-    assert loading.machine() == Machine(4.0, 2e9, 1e9)
+    assert loading.machine() == Machine(4.0, 2e9, 1e9, 1e9)
 
 
 def test_this_machine_has_memory() -> None:
@@ -210,3 +211,4 @@ def test_this_machine_has_memory() -> None:
     assert found.cpus > 0
     assert found.memory > 2**20
     assert found.shared > 0
+    assert sys.platform != "linux" or 2**24 < found.held < 2**40

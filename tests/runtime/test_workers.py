@@ -78,6 +78,12 @@ def test_kept_workers_pay_once_the_run_has_lasted() -> None:
     assert plan(replace(short, waited=2 * START), BIG).workers == 2
 
 
+def test_a_process_that_holds_much_is_forked_at_a_price() -> None:
+    short = replace(IMAGES, fetch=0.004, step=0.01, host=0.01, left=60, kept=False)
+    assert plan(short, BIG).workers == 2
+    assert plan(short, replace(BIG, held=64 * 2**30)).workers == 0
+
+
 numbers = some.floats(0.0, 100.0)
 
 
