@@ -121,11 +121,13 @@ def side_by_side(
     pace: Pace,
     seconds: float,
     latest: float = math.inf,
+    aligned: bool = False,
     clock: Clock = time.monotonic,
 ) -> list[Series]:
     """One process of each candidate, the original first; all is over after about `seconds`, or when the original is.
 
-    After `latest`, by the clock, nothing but the original is started.
+    After `latest`, by the clock, nothing but the original is started. With `aligned` the blocks of a round are the very
+    same steps of the script, else of about the same time.
     """
     until = clock() + seconds
     with ExitStack() as stack:
@@ -143,6 +145,8 @@ def side_by_side(
             _warm_up(series, contender, pace)
             if original.over:
                 break
+        if aligned:
+            _align(running)
         for number in range(pace.rounds):
             if original.over or (number >= pace.fewest and clock() > until):
                 break
@@ -229,6 +233,15 @@ def _warm_up(series: Series, contender: Contender, pace: Pace) -> None:
         if found and enough and ((settled and series.settled) or spent >= pace.settling):
             return
         steps = min(series.block, steps * 8)
+
+
+def _align(running: Sequence[tuple[Series, Contender]]) -> None:
+    """Bring all to the same step."""
+    furthest = max(series.steps for series, _ in running)
+    for series, contender in running:
+        if not series.over and series.steps < furthest:
+            series.add(contender.run(furthest - series.steps))
+        series.block = running[0][0].block
 
 
 def _round(running: Sequence[tuple[Series, Contender]], number: int) -> None:

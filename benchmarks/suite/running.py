@@ -152,7 +152,7 @@ class _Suite:
         if script.whole is not None:
             return measuring.whole_runs(ready, opener, pace=pace)
         latest = self.began + self.wanted.seconds
-        found = measuring.side_by_side(ready, opener, pace=pace, seconds=seconds, latest=latest)
+        found = measuring.side_by_side(ready, opener, pace=pace, seconds=seconds, latest=latest, aligned=script.varied)
         default = next((each for each in found if each.column == DEFAULT and each.failure is None), None)
         lower = None if default is None else measuring.lowered(default)
         if lower is not None and unit.seed < _SEEDS:

@@ -158,6 +158,16 @@ def test_fewest_rounds_are_made_although_the_time_is_over() -> None:
     assert len(series.blocks) == 3
 
 
+def test_steps_that_differ_are_compared_with_themselves() -> None:
+    log: list[str] = []
+    processes = {"original": Played("original", 0.05, log), "default": Played("default", 0.02, log, settles=90)}
+    found = measuring.side_by_side(
+        [candidate(ORIGINAL), candidate(DEFAULT)], played(log, **processes), pace=PACE, seconds=0, aligned=True
+    )
+    assert [each.block for each in found] == [4, 4]
+    assert found[0].steps == found[1].steps > 90
+
+
 def test_what_comes_too_late_is_not_started() -> None:
     log: list[str] = []
     open_ = played(log, original=Played("original", 0.05, log), expert=Played("expert", 0.05, log))
