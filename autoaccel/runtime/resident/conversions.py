@@ -96,10 +96,19 @@ def made(function: Any, arguments: Sequence[Any], options: dict[str, Any]) -> An
     kind = name.split(".")[0].replace("numpy", "array").replace("torch", "tensor")
     if dtype is not None:
         return row.then(_to(_dtype(dtype)), kind=kind, scalar=False)
+    if kind == "tensor" and row.kind == "number":
+        return row.then(_as_torch_takes_numbers, kind=kind, scalar=False)
     return replace(row, kind=kind, scalar=row.scalar or (kind == "tensor" and row.kind != "tensor" and row.dims == 0))
 
 
+def _as_torch_takes_numbers(values: torch.Tensor) -> torch.Tensor:
+    """Python's numbers become of the default dtype before anything is computed with them."""
+    return values.to(torch.get_default_dtype()) if values.is_floating_point() else values
+
+
 def _in_a_list(row: Row) -> Row:
+    if row.kind == "number":
+        row = row.then(_as_torch_takes_numbers)
     return row.then(lambda values: values.unsqueeze(1), dims=1, scalar=True)
 
 

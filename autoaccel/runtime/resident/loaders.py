@@ -74,6 +74,9 @@ class Residence:
         loader = self._loader()
         if loader is None or not self.fits():
             return None
+        if reason := _unfit(loader):  # a loader's attributes may be others than in the pass before
+            self.give_up(reason)
+            return None
         self._passes += 1
         batches = single_process(loader)
         if type(batches) is torchs._SingleProcessDataLoaderIter:  # noqa: SLF001

@@ -7,6 +7,7 @@ the dtype, changing the shape, and + - * / with a number.
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -176,6 +177,8 @@ def computed(name: str, left: Any, right: Any, integers_only: bool = False) -> A
         raise NotUnderstood("its __getitem__ computes with numbers")
     if left.kind == "tensor":
         return left.then(lambda values: operate(values, right))
+    if not left.dims and sys.modules["numpy"].__version__.startswith("1."):
+        raise NotUnderstood("its __getitem__ computes with a single number, which numpy 1 does in another precision")
     return left.then(lambda values: torch.from_numpy(operate(values.numpy(), right)))
 
 
