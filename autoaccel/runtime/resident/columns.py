@@ -44,7 +44,10 @@ class Tensors:
         self.views = tuple(views)
 
     def host(self, rows: Rows) -> torch.Tensor:
-        return self.seen().index_select(0, rows.tensor)
+        seen = self.seen()
+        if seen.device.type == "cpu":
+            return seen.index_select(0, rows.tensor)
+        return seen.index_select(0, rows.inside(seen.shape[0]).on(seen.device))  # a script's own tensors on a device
 
     def seen(self) -> torch.Tensor:
         """The tensor that is indexed, on the script's memory."""
@@ -55,8 +58,9 @@ class Tensors:
 
     def kept(self) -> torch.Tensor | None:
         # memory that came from elsewhere (numpy, a file) can be changed by others: no version would tell
-        is_torchs = isinstance(self.source, torch.Tensor) and self.source.untyped_storage().resizable()
-        return self.source if is_torchs else None
+        source = self.source
+        is_torchs = isinstance(source, torch.Tensor) and not source.is_cuda and source.untyped_storage().resizable()
+        return source if is_torchs else None
 
 
 class Numbers:
@@ -109,13 +113,23 @@ class Constant:
 def column(source: Any) -> Column | None:
     """The column over an attribute of a dataset; None for what is not understood."""
     if isinstance(source, torch.Tensor):
-        return Tensors(source) if plain(source) and source.dim() and not source.is_inference() else None
+        return Tensors(source) if _is_plain(source) and source.dim() and not source.is_inference() else None
     if type(source) in (list, tuple):
         return Numbers(source) if source and set(map(type, source)) in ({int}, {float}) else None
     numpy = sys.modules.get("numpy")
     if numpy is not None and type(source) is numpy.ndarray and _numeric(source):
         return Tensors(source)
     return None
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is nothing but numbers, on the host or on a CUDA device."""
+    return plain(tensor) or (
+        type(tensor) is torch.Tensor
+        and tensor.is_cuda
+        and tensor.layout is torch.strided
+        and not (tensor.requires_grad or tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
+    )
 
 
 def _numeric(array: Any) -> bool:

@@ -86,12 +86,13 @@ class Placing:
     def look(self, part: Part, rows: Rows, path: tuple[Any, ...]) -> torch.Tensor:
         device = None if self.device is None else numbered(self.device)
         if device is None or not self.moves(path):
-            return part.host(rows).pin_memory() if self._pin else part.host(rows)
+            values = part.host(rows)
+            return values.pin_memory() if self._pin and values.device.type == "cpu" else values
         at = part.rows(rows)
         if anywhere(part):
             kept = self._kept(part, device)
-            if kept is not None and _inside(at.tensor, kept.shape[0]):
-                return part.finish(kept.index_select(0, at.on(device)))
+            if kept is not None:
+                return part.finish(kept.index_select(0, at.inside(kept.shape[0]).on(device)))
             return part.finish(_sent(part.column.host(at), device))
         return _sent(part.finish(part.column.host(at)), device)
 
@@ -114,13 +115,9 @@ class Placing:
 
 
 def _sent(values: torch.Tensor, device: torch.device) -> torch.Tensor:
-    return values if device.type == "cpu" else values.pin_memory().to(device, non_blocking=True)
-
-
-def _inside(indices: torch.Tensor, size: int) -> bool:
-    """Whether all indices can be looked up; on a device a wrong one would end the program."""
-    least, most = torch.aminmax(indices)
-    return bool(least >= 0) and bool(most < size)
+    if device.type == "cpu" or values.device.type != "cpu":
+        return values
+    return values.pin_memory().to(device, non_blocking=True)
 
 
 def copied(source: torch.Tensor, device: torch.device, free: FreeMemory) -> torch.Tensor | None:

@@ -41,7 +41,7 @@ def _numpys(state: Any) -> Any:
 def difference(want: Any, got: Any) -> str:
     """What differs between two batches, in types, containers, dtypes, shapes, strides or a single bit; or nothing.
 
-    Tensors on a device are compared without their strides' host side meaning: values, dtype and shape count there.
+    Where torch's tensor is on the host, the other may be on a device.
     """
     if type(want) is not type(got):
         return f"a {type(got).__name__} instead of a {type(want).__name__}"
@@ -64,9 +64,11 @@ def _between_tensors(want: torch.Tensor, got: torch.Tensor) -> str:
             return f"{name} {getattr(got, name)} instead of {getattr(want, name)}"
     if want.stride() != got.stride() or want.storage_offset() != got.storage_offset():
         return f"strides {got.stride()} instead of {want.stride()}"
+    if want.device.type != "cpu" and want.device != got.device:
+        return f"its values on {got.device} instead of {want.device}"
     if got.device.type == "cpu" and want.untyped_storage().nbytes() != got.untyped_storage().nbytes():
         return "memory of another size"
-    return "" if torch.equal(_bits(want), _bits(got.cpu())) else "other values"
+    return "" if torch.equal(_bits(want.cpu()), _bits(got.cpu())) else "other values"
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

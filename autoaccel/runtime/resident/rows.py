@@ -41,6 +41,13 @@ class Rows:
             self._on[device] = sent(self.tensor, device)
         return self._on[device]
 
+    def inside(self, size: int) -> Rows:
+        """These, if all can be looked up; on a device a wrong index would end the program."""
+        least, most = torch.aminmax(self.tensor)
+        if not (least >= 0 and most < size):
+            raise Unfit
+        return self
+
     def times(self, factor: int, plus: int) -> Rows:
         """Other indices, computed from these."""
         return self if (factor, plus) == (1, 0) else Rows(self.tensor * factor + plus)

@@ -71,6 +71,17 @@ class Rows(Dataset[Any]):
         return torch.from_numpy(self.x[i]).float() / 3, int(self.y[i])
 
 
+def test_tensors_that_are_there_already() -> None:
+    dataset = TensorDataset(torch.randn(300, 5, device="cuda"), torch.arange(300, device="cuda"))
+    before = len(placing._copies)
+    same(lambda: DataLoader(dataset, batch_size=32, shuffle=True), (True, True))
+    batches = iter(accel.prefetch(DataLoader(dataset, batch_size=2, sampler=[1, 2, 3, 999]), move=()))
+    assert next(batches)[1].tolist() == [1, 2]
+    with pytest.raises((IndexError, RuntimeError)):
+        next(batches)
+    assert len(placing._copies) == before
+
+
 def test_arrays_are_sent() -> None:
     dataset = Rows()
     loader = same(lambda: DataLoader(dataset, batch_size=32, shuffle=True), (True, True))

@@ -195,6 +195,7 @@ def test_an_index_outside_raises_as_it_does() -> None:
     assert outcome(iter)[1]
 
 
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
 @pytest.mark.parametrize("indices", [[True, False], [torch.tensor(1)], [1.0], ["a"]], ids=str)
 def test_indices_that_are_not_numbers(indices: list[Any]) -> None:
     def outcome(iterate: Callable[[Any], Any]) -> Any:
@@ -234,6 +235,15 @@ def test_another_collate_function_for_a_type(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(collate.default_collate_fn_map, torch.Tensor, lambda batch, **_: torch.stack(batch) + 1)
     loader = DataLoader(PAIR)
     assert accel.prefetch(loader, "cpu") is loader
+    assert "function of the script" in found(loader).given_up
+
+
+def test_another_collate_function_for_the_next_pass() -> None:
+    loader = DataLoader(PAIR, batch_size=3)
+    prefetched = accel.prefetch(loader, "cpu")
+    list(prefetched)
+    prefetched.collate_fn = len
+    assert list(prefetched) == list(loader) and set(loader) <= {1, 2, 3}
     assert "function of the script" in found(loader).given_up
 
 

@@ -164,6 +164,20 @@ def test_left_alone(body: str) -> None:
     assert found(loader).given_up
 
 
+@pytest.mark.parametrize("body", ["torch.tensor(self.floats[i]) / 3", "torch.tensor([self.floats[i]]).double()"])
+def test_numbers_are_rounded_before_they_are_computed_with(body: str) -> None:
+    own = dataset(f"return {body}")
+    own.floats = [0.0, 1.0, *own.floats]  # the first batch does not tell
+    same(lambda: DataLoader(own, batch_size=2))
+    assert not found(loader := DataLoader(own)).given_up and found(loader).fits()
+
+
+def test_numpy_1_computes_with_single_numbers_in_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(np, "__version__", "1.26.4")
+    left_to_torch(lambda: DataLoader(dataset("return self.x32[i, 0] * 0.1")), "numpy 1")
+    same(lambda: DataLoader(dataset("return self.x32[i] * 0.1")))
+
+
 def _outcome(batches: Any) -> str:
     try:
         return repr(list(batches))
