@@ -6,7 +6,6 @@ from typing import Any
 
 from torch.utils import data
 
-from . import vision, written
 from .columns import column
 from .rows import Rows
 from .samples import Named, Part, Route, Sample, Several
@@ -30,7 +29,15 @@ def understand(dataset: Any, watched: Watched) -> Sample:
         return Several([_part(tensor, kind.__name__) for tensor in watched.contents(tensors)])
     if kind in (list, tuple):
         raise NotUnderstood("a list of samples is stacked as fast by torch")
-    return vision.understand(dataset, watched) or written.understand(dataset, watched)
+    if kind.__module__.startswith("torchvision"):
+        from .vision import understand as in_vision  # most scripts can do without, and start a little sooner
+
+        found = in_vision(dataset, watched)
+        if found is not None:
+            return found
+    from .written import understand as in_text
+
+    return in_text(dataset, watched)
 
 
 def _is_torchs(dataset: Any, name: str) -> bool:

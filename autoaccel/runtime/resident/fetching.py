@@ -8,7 +8,6 @@ from typing import Any, Final
 import torch
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
-from .pixels import Pipeline
 from .placing import Placing
 from .proving import Streams, difference
 from .rows import Rows, Unfit, rows
@@ -55,7 +54,7 @@ def parts(sample: Sample) -> list[Part]:
 
 
 def _draws(part: Part) -> bool:
-    return any(isinstance(step, Pipeline) and step.kinds for step in part.steps)
+    return any(getattr(step, "kinds", ()) for step in part.steps)
 
 
 class Batches(_MapDatasetFetcher):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import torch
 
@@ -141,6 +141,7 @@ class Pipeline:
     layout: str
     geometry: tuple[Geometry, ...]
     values: tuple[Value, ...]
+    anywhere: ClassVar[bool] = True  # its values are the same on every device
     tables: dict[tuple[torch.device, int, torch.dtype], torch.Tensor] = field(default_factory=dict, compare=False)
 
     @property

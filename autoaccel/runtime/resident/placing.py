@@ -16,7 +16,6 @@ import torch
 
 from ..batches import Move
 from .columns import Tensors
-from .pixels import Pipeline
 from .rows import Rows, Unfit
 from .samples import Part
 
@@ -155,4 +154,4 @@ def _remember(source: torch.Tensor, device: torch.device, copy: Copy) -> None:
 
 def anywhere(part: Part) -> bool:
     """Whether a part's values come out the same on every device: nothing is computed but what a table holds."""
-    return all(isinstance(step, Pipeline) for step in part.steps)
+    return all(getattr(step, "anywhere", False) for step in part.steps)
