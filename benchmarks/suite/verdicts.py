@@ -85,7 +85,6 @@ def _gates(run: Run, column: str, promise: str) -> Verdict:
     controls = {each.id: gate for each in run.controls for gate in each.gates if gate.column == column}
     if astray := [name for name, gate in controls.items() if not gate.passed]:
         said += f"; of the controls not: {', '.join(astray)}"
-    # On an accelerator the order of additions is not fixed: what differs there is shown, and proves nothing.
     kept = None if not found else len(found) - len(failed) == len(run.scripts) and not astray
     return Verdict(promise, kept, said)
 
