@@ -36,7 +36,7 @@ _PATIENCE: Final = 60.0  # seconds without a lap, or four of the longest laps: n
 _LONGEST: Final = 600.0  # seconds that anybody has to wait at all
 _GONE: Final = 8  # steps without the region that laps begin at, after which they begin elsewhere
 _UNSEEN: Final = 200  # the same in calls, where no scaler tells of steps
-_LOOK: Final = 5.0  # seconds of a run that pay for a look at all living tensors; four times as many for the next
+_LOOK: Final = 2.0  # seconds of a run that pay for a look at all living tensors; four times as many for the next
 
 _Site = tuple[int, int]
 _graph_task: Final[Callable[[], int] | None] = getattr(torch._C, "_current_graph_task_id", None)  # noqa: SLF001
