@@ -74,7 +74,10 @@ def worker_decision() -> Decision:
         return Decision(0, f"/dev/shm holds {shared / 2**20:.0f} MiB only")
     cpus = usable_cpus() / _processes_here()
     # one CPU stays with the training loop
-    return Decision(max(0, min(MOST_WORKERS, math.floor(cpus) - 1)), f"{cpus:g} usable CPUs per training process")
+    return Decision(
+        max(0, min(MOST_WORKERS, math.floor(cpus) - 1)),
+        f"{cpus:g} usable CPUs per training process; accel.prefetch measures first",
+    )
 
 
 def machine() -> Machine:
