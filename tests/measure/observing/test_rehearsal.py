@@ -22,7 +22,7 @@ from autoaccel.measure.observing import drawing, marks, moving, precision, rehea
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, REHEARSALS, SCALER, WORKERS, Request
-from autoaccel.runtime import compiling, prefetching
+from autoaccel.runtime import compiling, prefetching, resident
 from autoaccel.runtime.amp import Scaler
 
 # What rehearsing puts hooks on.
@@ -774,3 +774,18 @@ def test_what_a_stream_draws_from() -> None:
     batches: Any = iter(DataLoader(Endless(), batch_size=2))
     next(batches)
     assert drawing.drawn(batches) == ("python",)
+
+
+def test_batches_that_are_looked_up_whole_are_moved_too(rehearse: Callable[..., Observation]) -> None:
+    observation = rehearse(PREFETCH)
+    loader = DataLoader(TensorDataset(torch.arange(10.0), torch.arange(10)), batch_size=2)
+    batches = accel.prefetch(loader, CPU, move=(0, 1))
+    assert resident.fits(loader, CPU, (0, 1))
+    labels = []
+    for x, y in batches:
+        x.to(CPU)
+        labels += y.tolist()
+    assert labels == list(range(10))
+    assert marks_of(observation) == {moving.KEPT_ON_HOST: 1}
+    seen = [(x.isnan().all().item(), x.to(CPU).tolist()) for x, y in batches if y.to(CPU) is not None]
+    assert seen == [(at > 0, [2.0 * at, 2.0 * at + 1]) for at in range(5)]
