@@ -24,6 +24,7 @@ from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, REHEARSALS, SCALER, WORKERS, Request
 from autoaccel.runtime import compiling, prefetching, resident
 from autoaccel.runtime.amp import Scaler
+from autoaccel.runtime.resident.fetching import Batches
 
 # What rehearsing puts hooks on.
 HOOKED: tuple[Any, ...] = (
@@ -40,6 +41,7 @@ HOOKED: tuple[Any, ...] = (
     torch.utils.data.dataloader._MultiProcessingDataLoaderIter,
     torch.utils.data._utils.fetch._MapDatasetFetcher,
     torch.utils.data._utils.fetch._IterableDatasetFetcher,
+    Batches,
 )
 
 
@@ -767,6 +769,19 @@ def test_what_a_dataset_draws_from(draw: Callable[[], Any], streams_drawn: tuple
     for _ in batches:
         torch.rand(1), random.random(), np.random.rand()  # what the loop draws is not the dataset's
     assert drawing.drawn(batches) == streams_drawn
+
+
+def test_what_is_drawn_for_a_batch_that_is_looked_up_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up = Batches.fetch
+
+    def drawing_too(self: Batches, indices: Any) -> Any:
+        torch.rand(1)  # as random crops do
+        return looked_up(self, indices)
+
+    monkeypatch.setattr(Batches, "fetch", drawing_too)
+    drawing.install()
+    batches: Any = resident.begin(loader := DataLoader(TensorDataset(torch.arange(4)), batch_size=2), CPU)
+    assert (len(list(batches)), drawing.drawn(batches)) == (len(loader), ("torch",))
 
 
 def test_what_a_stream_draws_from() -> None:
