@@ -45,6 +45,8 @@ class Pace:
     """Of a process's own time before anything counts."""
     settling: float = 12.0
     """That the runtime may try for, at most."""
+    after: float = 2.5
+    """Once it has decided: what it tried may cost something for a while."""
     steps: int = 16
     """Made at least, of columns whose losses are compared."""
     rounds: int = 7
@@ -221,16 +223,17 @@ def _start(series: Series, contender: Contender) -> None:
 
 def _warm_up(series: Series, contender: Contender, pace: Pace) -> None:
     """Until a block is as long as it should be, everything is warm, and the runtime has decided."""
-    spent, steps = 0.0, 1
+    spent, tried, steps = 0.0, -math.inf, 1
     while not series.over:
-        settled = series.settled  # before: a turn in which something was tried is no measure for the next
         turn = contender.run(steps)
         series.add(turn)
         spent += turn.seconds
+        if not series.settled:
+            tried = spent
         series.block = max(1, round(steps * pace.block / max(turn.seconds, 1e-6)))
         found = turn.seconds >= pace.block / 2 or steps >= series.block
         enough = spent >= pace.warm and (series.steps >= pace.steps or series.column not in PAIRED)
-        if found and enough and ((settled and series.settled) or spent >= pace.settling):
+        if found and enough and (spent >= tried + pace.after or spent >= pace.settling):
             return
         steps = min(series.block, steps * 8)
 
