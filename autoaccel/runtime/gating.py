@@ -79,6 +79,7 @@ class Gate:
         self._tainted = False  # a region was in low precision, so its results may be about
         self._looked = time.monotonic()
         self._look = _LOOK
+        self._recurrent: bool | None = None  # not looked yet
 
     def settled(self) -> bool:
         """Whether nothing is tried any more: who asks may rely on it, and is never kept waiting for ever."""
@@ -150,6 +151,7 @@ class Gate:
             phase = self._phases[site] = _Phase(site, where, training, self._make_trial())
             self._remember(phase)
         self._phase, self._fresh, phase.at_step = phase, False, self._steps
+        self._recurrent = None
         if phase.verdict is None:
             self._go(low=False)
             self._note(phase, "trying", f"{self._low} against float32: {self._candidate.reason}")
@@ -179,7 +181,11 @@ class Gate:
             return
         low = phase.trial.lap()
         asked = low and self._dtype is not self._candidate.value
-        if (asked or not phase.asked) and (reason := _no_choice()):
+        reason = _no_choice() if asked or not phase.asked else ""
+        if (reason or asked) and self._has_recurrent():
+            self._decide(phase, False, "untried: cuDNN's recurrent networks compute in float16 in any autocast region")
+            return
+        if reason:
             known = [other.verdict for other in self._phases.values() if other.verdict is not None]
             self._decide(phase, known[-1] if known else True, f"untried: {reason}")
             return
@@ -190,6 +196,15 @@ class Gate:
             phase.trial.contains((id(caller.f_code), caller.f_lasti))
         if phase.trial.decided:
             self._conclude(phase)
+
+    def _has_recurrent(self) -> bool:
+        """Whether the program has networks that are in float16 in every region, those that lift included.
+
+        (https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/cudnn/AutocastRNN.cpp)
+        """
+        if self._recurrent is None:
+            self._recurrent = self._place.type == "cuda" and _recurrent(self._place.type)
+        return self._recurrent
 
     def _conclude(self, phase: _Phase) -> None:
         trial = phase.trial
@@ -284,6 +299,12 @@ def _compiles() -> bool:
         return any(callable(backend) for backend in backends.values())
     counters: Any = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
     return bool(counters) and bool(counters["frames"]["ok"])
+
+
+def _recurrent(kind: str) -> bool:
+    """Whether Python holds any recurrent network on this kind of device."""
+    found = (thing for thing in gc.get_objects() if issubclass(type(thing), torch.nn.RNNBase))
+    return any(parameter.device.type == kind for module in found for parameter in module.parameters())
 
 
 def _alive(dtype: torch.dtype) -> bool:

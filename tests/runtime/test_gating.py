@@ -407,6 +407,30 @@ def test_at_once(script: Script, monkeypatch: pytest.MonkeyPatch, name: str) -> 
     assert amp.settled()
 
 
+@pytest.mark.parametrize("ranks", ["1", "2"])
+@pytest.mark.parametrize("recurrent", [True, False])
+def test_recurrent_networks_of_cudnn_stay_in_float32(
+    monkeypatch: pytest.MonkeyPatch, ranks: str, recurrent: bool
+) -> None:
+    """There they are in float16 in any region, whatever its precision."""
+    monkeypatch.setenv("WORLD_SIZE", ranks)
+    monkeypatch.setattr(gating, "_recurrent", lambda kind: recurrent and kind == "cuda")
+    monkeypatch.setattr(gating, "_name", lambda place: "some device")
+    trial: Any = Scripted([USUAL, LOW, USUAL, LOW], State.ADOPTED)
+    gate = gating.Gate(torch.device("cuda"), amp.by_capability(8, 0), lambda place: trial)
+    seen = [gate.dtype(sys._getframe()) for _ in range(6)]
+    assert (torch.bfloat16 in seen) is not recurrent
+    assert recurrent is (seen == [None] * 6)
+    assert gate.settled()
+
+
+def test_recurrent_networks_are_found() -> None:
+    layer = nn.Sequential(nn.GRU(1, 1))
+    assert gating._recurrent("cpu")
+    assert not gating._recurrent("cuda")
+    del layer
+
+
 def test_a_compiling_script_is_known_by_its_backends(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.compile(nn.Linear(1, 1), backend="eager")
     assert compiles()
