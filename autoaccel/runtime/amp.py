@@ -65,7 +65,7 @@ def autocast(device: devices.Device = None, *, fp16: bool = True) -> contextlib.
 def _candidate(place: torch.device, disable: str, wish: str) -> tuple[Decision, Gate | None]:  # noqa: ARG001 - a key
     """The precision for a device under these settings, and who tries it if it is to be tried."""
     decision = precision(place)
-    tried = decision.value is torch.bfloat16 and not wish
+    tried = decision.value is torch.bfloat16 and wish.lower() not in (*_DTYPES, "hardware")
     return decision, _gate(place, decision) if tried else None
 
 

@@ -6,6 +6,7 @@ Nothing here imports torch.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
@@ -105,4 +106,5 @@ class _StderrHandler(logging.Handler):
     """Writes to whatever `sys.stderr` is at that moment, so that redirection by the program keeps working."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        sys.stderr.write(self.format(record) + "\n")
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # None without a console, full, or closed
+            sys.stderr.write(self.format(record) + "\n")

@@ -100,6 +100,13 @@ def test_an_unknown_dtype_is_ignored_with_one_warning(monkeypatch: pytest.Monkey
         accel.autocast("cpu")
 
 
+def test_an_unknown_dtype_leaves_the_trial_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "int4")
+    monkeypatch.setattr(amp, "_cpu_computes_bfloat16", lambda: True)
+    with pytest.warns(RuntimeWarning, match="int4"), accel.autocast("cpu"):
+        assert not torch.is_autocast_enabled("cpu")
+
+
 @pytest.mark.parametrize("computes", [True, False])
 def test_what_the_hardware_has_may_be_asked_for(monkeypatch: pytest.MonkeyPatch, computes: bool) -> None:
     monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "hardware")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -76,6 +77,15 @@ def test_every_decision_is_logged_once(monkeypatch: pytest.MonkeyPatch, capsys: 
         "autoaccel: compile: off (AUTOACCEL_DISABLE)",
         "autoaccel: amp on cpu: off (AUTOACCEL_DISABLE)",
     ]
+
+
+def test_without_a_console_nothing_is_logged_and_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOACCEL_LOG", "info")
+    closed = io.StringIO()
+    closed.close()
+    for console in (None, closed):
+        monkeypatch.setattr(sys, "stderr", console)
+        environment.note(f"console {console}", environment.Decision(True, "nobody sees it"))
 
 
 def test_with_everything_disabled_the_script_is_the_original(monkeypatch: pytest.MonkeyPatch) -> None:
