@@ -517,7 +517,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Run:
         scripts,
         [ORIGINAL, AGAIN, EXACT, DEFAULT, EXPERT, FABRIC],
         Setting("small", "cpu", folder, folder),
-        Pace(block=0.02, warm=0.02, rounds=3, fewest=3, repetitions=1),
+        Pace(block=0.02, warm=0.02, settling=0.05, rounds=3, fewest=3, repetitions=1),
         seconds=100.0,
         replicates=1,
         most=1,
