@@ -223,8 +223,10 @@ def synchronize() -> None:
 
     torch_: Any = torch  # parts of it have no types
     if torch_.cuda.is_initialized():
+        in_use = getattr(torch_._C, "_cuda_hasPrimaryContext", None)  # noqa: SLF001
         for number in range(torch_.cuda.device_count()):
-            torch_.cuda.synchronize(number)
+            if in_use is None or in_use(number):
+                torch_.cuda.synchronize(number)
     elif torch_.xpu.is_initialized():
         torch_.xpu.synchronize()
     elif torch_.backends.mps.is_available():
