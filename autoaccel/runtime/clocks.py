@@ -41,13 +41,19 @@ class DeviceClock:
     def __init__(self, module: Any, device: torch.device) -> None:
         self._module = module
         self._device = device
+        self._where: Any = None  # the device of the first event
 
     def mark(self) -> Any | None:
         """An event behind all work handed to the current stream so far; None while a graph is being captured."""
         if getattr(self._module, "is_current_stream_capturing", _never)():
             return None  # an event in a graph has no time, and asking for any event would spoil the capture
+        stream = self._module.current_stream(self._device)
+        where = getattr(stream, "device", None)
+        self._where = self._where or where
+        if where != self._where:
+            return None  # the script has made another device the current one: no time lies between events of two
         event = self._module.Event(enable_timing=True)
-        event.record(self._module.current_stream(self._device))
+        event.record(stream)
         return event
 
     def seconds(self, start: Any, end: Any) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
+import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -275,8 +276,8 @@ class FakeEvent:
         self.device = device
         self.at: float | None = None
 
-    def record(self, stream: object) -> None:
-        assert stream == "current"
+    def record(self, stream: Any) -> None:
+        assert stream.device == self.device.current
         self.at = self.device.queued
 
     def query(self) -> bool:
@@ -296,12 +297,13 @@ class FakeDevice:
     queued = 0.0
     done = 0.0
     capturing = False
+    current = torch.device("cuda", 0)
 
     def Event(self, enable_timing: bool = False) -> FakeEvent:  # noqa: N802 - as torch.cuda has it
         return FakeEvent(self, enable_timing)
 
-    def current_stream(self, device: torch.device) -> str:
-        return "current"
+    def current_stream(self, device: torch.device) -> types.SimpleNamespace:
+        return types.SimpleNamespace(device=self.current)
 
     def is_current_stream_capturing(self) -> bool:
         return self.capturing
@@ -318,6 +320,10 @@ def test_a_device_tells_times_when_it_has_come_so_far() -> None:
     assert clock.seconds(start, end) is None
     device.done = 0.3
     assert clock.seconds(start, end) == pytest.approx(0.25)
+    device.current = torch.device("cuda", 1)
+    assert clock.mark() is None
+    device.current = torch.device("cuda", 0)
+    assert clock.mark() is not None
     device.capturing = True
     assert clock.mark() is None
 
