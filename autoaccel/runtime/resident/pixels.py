@@ -142,7 +142,9 @@ class Pipeline:
     geometry: tuple[Geometry, ...]
     values: tuple[Value, ...]
     anywhere: ClassVar[bool] = True  # its values are the same on every device
-    tables: dict[tuple[torch.device, int, torch.dtype], torch.Tensor] = field(default_factory=dict, compare=False)
+    tables: dict[tuple[torch.device, int, torch.dtype], tuple[torch.Tensor, torch.Tensor]] = field(
+        default_factory=dict, compare=False
+    )
 
     @property
     def kinds(self) -> Kinds:
@@ -182,7 +184,10 @@ class Pipeline:
             table = torch.arange(256, dtype=torch.uint8).expand(1, channels, 1, 256)
             for each in self.values:
                 table = each(table)
-            self.tables[key] = table.reshape(-1).to(images.device)
-        first = torch.arange(0, 256 * channels, 256, device=images.device).view(-1, 1, 1)
-        at = images.to(torch.int64, memory_format=torch.contiguous_format).add_(first)
-        return self.tables[key].index_select(0, at.view(-1)).view(at.shape)
+            first = torch.arange(0, 256 * channels, 256, dtype=torch.int32).view(-1, 1, 1)
+            self.tables[key] = table.reshape(-1).to(images.device), first.to(images.device)
+        values, first = self.tables[key]
+        at = images.to(torch.int32, memory_format=torch.contiguous_format)  # half the memory of int64
+        if channels > 1:
+            at.add_(first)
+        return values.index_select(0, at.view(-1)).view(at.shape)

@@ -45,7 +45,8 @@ def numbered(device: torch.device) -> torch.device:
 class Copy:
     """A tensor's copy on a device, and by what a change of the tensor would show.
 
-    used: for how many batches since it was made; None for a tensor that is changed too often to be copied.
+    used: for how many batches since it was made; None for a tensor that is not copied: it is too large, or changed too
+    often.
     """
 
     values: torch.Tensor
@@ -131,7 +132,7 @@ def copied(source: torch.Tensor, device: torch.device, free: FreeMemory) -> torc
         often = copy.used < LEAST_USED
         del _copies[key]
         if often:
-            _remember(source, device, Copy(torch.empty(0), 0, 0, source.shape, None))
+            _refuse(source, device)
             return None
         return _first_copy(source, device, free)
     copy.used += 1
@@ -141,10 +142,15 @@ def copied(source: torch.Tensor, device: torch.device, free: FreeMemory) -> torc
 def _first_copy(source: torch.Tensor, device: torch.device, free: FreeMemory) -> torch.Tensor | None:
     taken = sum(each.values.nbytes for (_, place), (_, each) in _copies.items() if place == device)
     if source.nbytes + taken > SHARE * (free(device) + taken):
+        _refuse(source, device)  # to ask a device for its free memory takes too long to do it for every batch
         return None
     copy = Copy(source.contiguous().to(device, copy=True), source._version, source.data_ptr(), source.shape)  # noqa: SLF001
     _remember(source, device, copy)
     return copy.values
+
+
+def _refuse(source: torch.Tensor, device: torch.device) -> None:
+    _remember(source, device, Copy(torch.empty(0), 0, 0, source.shape, None))
 
 
 def _remember(source: torch.Tensor, device: torch.device, copy: Copy) -> None:

@@ -95,6 +95,19 @@ def test_what_takes_too_much_is_not_kept(memory: int, no_copies: dict[Any, Any])
     assert copied(second, HERE, left) is None
 
 
+def test_a_device_is_asked_for_its_memory_once() -> None:
+    asked: list[torch.device] = []
+
+    def left(device: torch.device) -> int:
+        asked.append(device)
+        return 0
+
+    tensor = torch.zeros(30)
+    for _ in range(3):
+        assert copied(tensor, HERE, left) is None
+    assert len(asked) == 1
+
+
 def test_a_changed_tensor_is_copied_again() -> None:
     tensor = torch.zeros(4)
     for value in (1.0, 2.0):
