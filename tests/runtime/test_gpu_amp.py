@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 
@@ -17,13 +18,15 @@ from autoaccel.runtime.trials import State, Terms, Trial
 pytestmark = pytest.mark.gpu
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def no_waiting() -> Iterator[None]:
     """Anything that makes the host wait for the device is an error."""
     before = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
-    yield
-    torch.cuda.set_sync_debug_mode(before)
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
 
 
 class Residual(nn.Module):
@@ -109,26 +112,25 @@ def test_a_net_that_waits_for_launches_is_not_slower(monkeypatch: pytest.MonkeyP
     assert min(chosen) <= 1.05 * min(plain)
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_trying_never_makes_the_host_wait() -> None:
-    step = stepper(*small())
-    for _ in range(400):
-        step()
-    torch.cuda.set_sync_debug_mode("default")
+    step = stepper(*small())  # parameters are sent from pageable memory, for which the host waits
+    with no_waiting():
+        for _ in range(400):
+            step()
     torch.cuda.synchronize()
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_the_clock_of_a_device_tells_its_times_later() -> None:
     clock = clock_of(torch.device("cuda"))
     assert isinstance(clock, DeviceClock)
     a = torch.randn(4096, 4096, device="cuda")
-    start = clock.mark()
-    for _ in range(200):
-        a @ a
-    end = clock.mark()
-    assert clock.seconds(start, end) is None  # the device has some 10 ms of work to do
-    torch.cuda.set_sync_debug_mode("default")
+    a @ a
+    with no_waiting():
+        start = clock.mark()
+        for _ in range(200):
+            a @ a
+        end = clock.mark()
+        assert clock.seconds(start, end) is None  # the device has some 10 ms of work to do
     torch.cuda.synchronize()
     seconds = clock.seconds(start, end)
     assert seconds is not None
@@ -153,13 +155,36 @@ def test_no_moment_is_taken_while_a_graph_is_captured() -> None:
     assert trial.state is State.UNDECIDED
 
 
-def test_a_state_is_handed_from_step_to_step() -> None:
-    """cuDNN's networks too take a bfloat16 state in a region that lifts to float32."""
-    for kind in (nn.LSTM, nn.GRU, nn.RNN):
-        model = kind(8, 8).cuda()
-        x = torch.randn(3, 2, 8, device="cuda")
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            _, hidden = model(x)
-        with amp._Lifted("cuda"):
-            output, _ = model(x, hidden)
+@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
+def test_a_state_is_handed_from_step_to_step(kind: type[nn.LSTMCell]) -> None:
+    """Cells too take a bfloat16 state in a region that lifts to float32."""
+    cell = kind(8, 8).cuda()
+    x = torch.randn(2, 8, device="cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        state = cell(x)
+    with amp._Lifted("cuda"):
+        output = cell(x, state)
+    assert (output[0] if isinstance(output, tuple) else output).dtype is torch.float32
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_networks_are_left_alone(kind: type[nn.LSTM]) -> None:
+    """cuDNN's are in float16 in any region; if one day they are not, `gating` need not leave them out."""
+    model = kind(8, 8).cuda()
+    x = torch.randn(3, 2, 8, device="cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        assert model(x)[0].dtype is torch.float16
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    scaler = accel.grad_scaler(optimizer)
+    hidden = None
+    end = time.monotonic() + 20.0
+    while True:
+        with accel.autocast("cuda"):
+            output, hidden = model(x, hidden)
         assert output.dtype is torch.float32
+        scaler.scale(output.sum()).backward()
+        scaler.step(optimizer)
+        hidden = tuple(part.detach() for part in hidden) if isinstance(hidden, tuple) else hidden.detach()
+        if amp.settled() or time.monotonic() > end:
+            break
+    assert amp.settled()
