@@ -7,6 +7,48 @@ models, loaders and optimizers.
 
 Only torch is needed, and nothing of the rest of the tool: `autoaccel rewrite --vendor` copies this folder beside a
 script.
+
+What every part leans on:
+
+    environment     what the user asked for by AUTOACCEL_*, and the log of what was decided
+    devices         which device something speaks of, and what it can do
+    clocks          moments of the host and of a device, without ever waiting for it
+    trials          of two ways to do a lap, the faster one, with next to nothing lost by asking
+    remembering     decisions of earlier runs, on disk
+    deciding        what would be decided here, for `autoaccel env`
+
+`autocast` and `grad_scaler`:
+
+    amp             the low precision that suits a device, the region, the scaler
+    gating          whether it is worth it: a trial over the script's own steps
+
+`compile`:
+
+    compiling       modules in place, functions by a wrapper; what stands in the way
+    compilers       whether anything can be compiled here
+    courses         one target on its way from eager to compiled, and back
+    paying          what compiling costs against what it saves: arithmetic
+    laps            where steps begin, how long they take, and with what arguments
+    signatures      which arguments need a graph of their own
+    attempts        a compiled call that becomes the eager one when it fails
+    graphs          CUDA graphs, where they are asked for
+    subjects        what is compiled, and the account that all share
+    outcomes        what compiling came to in an earlier run
+    inductor_cache  where compiled code is kept
+
+`prefetch`, `num_workers` and `pin_memory`:
+
+    prefetching     batches under way to the device before the loop asks
+    streams         the side stream for copies, and the events that order it
+    batches         a batch with some of its tensors replaced
+    resident        batches looked up whole in data that are in memory
+    loading         how many workers the machine has room for; pinning
+    keeping         how a pass over a loader begins
+    passes          by whom the batches of a pass are fetched, decided meanwhile
+    records         what is known of a loader: fetches, steps, decisions
+    workers         how many workers pay: arithmetic
+    ahead           a thread that fetches one batch ahead
+    iterators       torch's own iterators, made in another way
 """
 
 from .amp import autocast, grad_scaler
