@@ -135,10 +135,11 @@ class _Policy:
         self._home: torch.device | None = None  # known as soon as compiling is known to be possible
         self._course: Course | None = None
         self._rank = -1
+        self._asked = 0  # calls so far at which nothing could be said
 
     def call(self, rank: int, eager: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the target; of the calls those of the highest rank that was ever seen may go compiled."""
-        if self._home is None:
+        if self._home is None and self._asks():
             self._decide(args, kwargs)
         if self._forced is not None:
             result = self._forced.run(args, kwargs)
@@ -164,6 +165,11 @@ class _Policy:
         if self._course is not None:
             self._course.pass_by()
 
+    def _asks(self) -> bool:
+        """Whether to look where the work is done now: at every call that would cost a model which stays on the CPU."""
+        self._asked += 1
+        return self._asked <= _ASKED or self._asked % _ASKED == 0
+
     def _decide(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         place = self._place(args, kwargs)
         decision = verdict(place)
@@ -188,6 +194,7 @@ class _Policy:
         self._course = Course(self._subject(place, rank), self._attempt())
 
 
+_ASKED: Final = 64
 # Calls by rank: evaluation and sampling run eagerly, unless the program does nothing else.
 _TRAINING: Final = 2
 

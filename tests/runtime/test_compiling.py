@@ -470,6 +470,20 @@ def test_a_module_that_may_still_move_is_asked_again(graphs: Graphs, monkeypatch
     assert graphs.count == 1
 
 
+def test_a_module_that_does_not_move_is_asked_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[torch.device | None] = []
+
+    def verdict(place: torch.device | None) -> Decision:
+        asked.append(place)
+        return Decision(None, "on the CPU, beside an accelerator")
+
+    monkeypatch.setattr(compiling, "verdict", verdict)
+    module = accel.compile(Net())
+    for _ in range(64 * 10):
+        module(torch.ones(1, 4))
+    assert len(asked) == 64 + 9
+
+
 @pytest.mark.parametrize(
     ("triton", "capability", "expected"), [(False, (9, 0), False), (True, (6, 1), False), (True, (7, 0), True)]
 )
