@@ -155,6 +155,19 @@ class _Staged:
     copied: Event | None
 
 
+def _nothing_to_copy(batch: Any) -> bool:
+    """Whether a batch is seen at a glance to be small, or on a device already."""
+    if type(batch) not in (list, tuple):
+        return False
+    size = 0
+    for part in batch:
+        if type(part) is not torch.Tensor or part.layout is not torch.strided:
+            return False
+        if part.is_cpu:
+            size += part.nbytes
+    return size < SMALLEST_BATCH
+
+
 def _without_frames(failure: Exception) -> Exception:
     """An exception, and those it came from, without tracebacks."""
     each: BaseException | None = failure
@@ -231,6 +244,8 @@ class Epoch:
 
     def _movable(self, host: Any) -> list[torch.Tensor]:
         """The tensors worth copying: each once, none if all of them together are small."""
+        if _nothing_to_copy(host):
+            return []
         found: dict[int, torch.Tensor] = {}
 
         def look(tensor: torch.Tensor) -> torch.Tensor:

@@ -160,6 +160,16 @@ def test_small_batches_are_left_to_the_loop(lane_of: LaneOf, monkeypatch: pytest
     assert lane.log == []
 
 
+def test_small_batches_and_those_on_a_device_are_not_looked_into(
+    lane_of: LaneOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prefetching, "SMALLEST_BATCH", 100)
+    monkeypatch.setattr(prefetching, "rebuild", None)
+    there = torch.empty(100, device="meta")
+    given = [[there, torch.zeros(2)], (there, there)]
+    assert all(got is want for got, want in zip(Epoch(iter(given), lane_of(0), "all", 1), given, strict=True))
+
+
 def test_batches_kept_across_steps_stay_right(lane_of: LaneOf) -> None:
     lane, results = lane_of(3), list[float]()
     kept = [x for x, _ in Epoch(iter(batches(5)), lane, "all", 2)]
