@@ -38,7 +38,7 @@ class Resized:
         for along in (0, 1) if self.columns_first else (1, 0):
             before, after = self.before[along], self.after[along]
             if before != after:
-                weights = _weights(before, after).to(images.device)
+                weights = _weights(before, after, images.device)
                 values = _rounded(values @ weights if along else weights.t() @ values)
         return values.permute(0, 2, 3, 1).to(torch.uint8, memory_format=torch.contiguous_format)
 
@@ -59,8 +59,8 @@ def _rounded(sums: torch.Tensor) -> torch.Tensor:
 
 
 @functools.lru_cache(maxsize=32)
-def _weights(before: int, after: int) -> torch.Tensor:
-    """The weight of each pixel before, in each pixel after: whole numbers, as float64."""
+def _weights(before: int, after: int, place: torch.device) -> torch.Tensor:
+    """The weight of each pixel before, in each pixel after: whole numbers, as float64; sent once."""
     weights = torch.zeros(before, after, dtype=torch.float64)
     scale = before / after
     support = max(scale, 1.0)
@@ -73,7 +73,7 @@ def _weights(before: int, after: int) -> torch.Tensor:
             total += weight
         for at, weight in enumerate(found, first):
             weights[at, pixel] = math.floor(0.5 + weight / total * (1 << BITS))
-    return weights
+    return weights.to(place)
 
 
 def _matches(resized: Resized) -> bool:
