@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import os
 import sys
 import threading
 import time
@@ -29,6 +28,7 @@ from typing import Any, Final
 import torch
 
 from . import remembering
+from .compilers import together
 from .environment import Decision, note, setting
 from .trials import State, Terms, Trial, clock_of
 
@@ -281,9 +281,7 @@ def _in_backward() -> bool:
 
 def _no_choice() -> str:
     """Why nothing is tried: processes that train together must agree, and compiled code would be compiled again."""
-    if os.environ.get("WORLD_SIZE", "1").strip() not in ("", "1"):
-        return "all processes of a distributed run do the same"
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
+    if together():
         return "all processes of a distributed run do the same"
     if _compiles():
         return "what is compiled is not compiled twice to try"
