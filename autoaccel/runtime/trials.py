@@ -222,7 +222,7 @@ class Trial:
         least, most = self._terms.counted
         count, middle, margin = len(self._gains), _middle(self._gains), self._margin()
         wanted = math.log(self._terms.gain)
-        if count >= least and middle >= wanted and middle > margin:
+        if count >= least and middle >= wanted and middle > max(margin, 2 * _wobble(self._gains)):
             self._decide(State.ADOPTED, "faster")
         elif count >= 2 and middle + margin < wanted:
             self._decide(State.REJECTED, "slower" if middle < 0 else "hardly faster")
@@ -295,6 +295,18 @@ def _middle(values: Collection[float]) -> float:
     outer = len(values) // 4
     inner = sorted(values)[outer : len(values) - outer]
     return sum(inner) / len(inner)
+
+
+def _wobble(values: Collection[float]) -> float:
+    """How far their middle may be off where values lie in two heaps: it moves with the share of each.
+
+    Half of what it would move if so many more of them lay on one side as do by chance.
+    """
+    outer = len(values) // 4
+    chance = min(outer, round(math.sqrt(len(values)) / 2))
+    inner = sorted(values)[outer - chance : len(values) - outer + chance]
+    least, most = inner[: len(inner) - 2 * chance], inner[2 * chance :]
+    return (sum(most) - sum(least)) / len(most) / 2
 
 
 def _quantile(values: Collection[float], share: float) -> float:

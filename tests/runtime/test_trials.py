@@ -144,6 +144,20 @@ def test_what_makes_no_difference_is_not_taken(scene: str) -> None:
     assert not any(taken)
 
 
+@pytest.mark.parametrize("ratio", [0.9, 0.97])
+@pytest.mark.parametrize("phase", [0, 1])
+def test_laps_that_are_long_and_short_by_turns_do_not_pass_for_a_gain(ratio: float, phase: int) -> None:
+    """What trying may cost is there again after long laps: the short ones that follow would be counted more often."""
+    clock, before = MadeUp(), False
+    trial = Trial(clock)
+    for number in range(1500):
+        other = trial.lap()
+        takes = 1 if not other else 1 / ratio if before else 1.5 / ratio
+        clock.now += (0.09, 0.03)[(number + phase) % 2] * takes
+        before = other
+    assert trial.state is not State.ADOPTED
+
+
 scenes = st.builds(
     Laps,
     ratio=st.floats(0.3, 5.0),
