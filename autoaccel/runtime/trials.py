@@ -222,7 +222,8 @@ class Trial:
         least, most = self._terms.counted
         count, middle, margin = len(self._gains), _middle(self._gains), self._margin()
         wanted = math.log(self._terms.gain)
-        if count >= least and middle >= wanted and middle > max(margin, 2 * _wobble(self._gains)):
+        # the laps of a burst are held against the same usual ones: of two gains only one is a new measurement
+        if count >= least and middle >= wanted and middle > max(math.sqrt(2) * margin, 2 * _wobble(self._gains)):
             self._decide(State.ADOPTED, "faster")
         elif count >= 2 and middle + margin < wanted:
             self._decide(State.REJECTED, "slower" if middle < 0 else "hardly faster")
