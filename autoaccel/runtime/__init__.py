@@ -15,6 +15,7 @@ What every part leans on:
     clocks          moments of the host and of a device, without ever waiting for it
     trials          of two ways to do a lap, the faster one, with next to nothing lost by asking
     remembering     decisions of earlier runs, on disk
+    heap            memory that a step frees is kept for the next one, where the CPU trains
     deciding        what would be decided here, for `autoaccel env`
 
 `autocast` and `grad_scaler`:

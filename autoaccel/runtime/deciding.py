@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
-from . import devices, graphs, remembering
+from . import devices, graphs, heap, remembering
 from .amp import precision, scaling
 from .compiling import verdict
 from .environment import Decision, disabled, setting, whole_number
@@ -27,6 +29,7 @@ def decisions() -> dict[str, tuple[bool | int | str, str]]:
         "resident": _resident(place),
         "num_workers": _workers(),
         "pin_memory": pin_decision(),
+        "heap": _heap(place),
         "remember": _remember(),
     }
     return {name: (decision.value, decision.reason) for name, decision in found.items()}
@@ -55,6 +58,10 @@ def _prefetch(place: torch.device) -> Decision:
         return Decision(0, f"copies to {place.type} cannot overlap with the computation")
     depth = whole_number("PREFETCH_DEPTH")
     return Decision(1 if depth is None else depth, "loaders with workers and pinned memory")
+
+
+def _heap(place: torch.device) -> Decision:
+    return heap.verdict(os.environ) if place.type == "cpu" else Decision(False, "the CPU does not train")
 
 
 def _resident(place: torch.device) -> Decision:

@@ -28,7 +28,7 @@ from typing import Any, Final
 import torch
 from torch.utils import data
 
-from . import devices, resident
+from . import devices, heap, resident
 from .batches import Move, rebuild
 from .environment import Decision, disabled, note, whole_number
 from .iterators import at_hand, is_torchs
@@ -52,6 +52,7 @@ def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> 
     The result has the loader's length and attributes. The loop keeps its own `.to(device)`, which finds the work done.
     """
     home = devices.resolve(device if move else "cpu")
+    heap.keep(home.type)
     decision = lookahead(loader, home)
     note(f"prefetch {named(loader)}", decision)
     ahead = decision.value

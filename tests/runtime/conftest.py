@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from autoaccel.runtime import amp, devices, environment, gating, prefetching
+from autoaccel.runtime import amp, devices, environment, gating, heap, prefetching
 from autoaccel.runtime.streams import Event
 
 
@@ -36,7 +36,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
     monkeypatch.setattr(amp, "_gates", {})
     monkeypatch.setattr(gating, "_compiles", lambda: False)  # other tests did, in this process
-    for cache in (amp._candidate, environment._switched_off, environment.warn_once, environment._log):
+    for cache in (amp._candidate, environment._switched_off, environment.warn_once, environment._log, heap.keep):
         cache.cache_clear()
 
 

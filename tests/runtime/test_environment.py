@@ -52,7 +52,7 @@ def test_unknown_names_are_warned_about_once(monkeypatch: pytest.MonkeyPatch) ->
         assert [environment.disabled("amp") for _ in range(3)] == [True] * 3
         assert not environment.disabled("pin")
     assert [str(warning.message) for warning in caught] == [
-        "autoaccel: AUTOACCEL_DISABLE: unknown turbo; known are all, amp, compile, pin, prefetch, resident, workers"
+        "autoaccel: AUTOACCEL_DISABLE: unknown turbo; known are all, amp, compile, heap, pin, prefetch, resident, workers"
     ]
 
 
@@ -73,6 +73,7 @@ def test_every_decision_is_logged_once(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert err.splitlines() == [
         "autoaccel: pin_memory: off (AUTOACCEL_DISABLE)",
         "autoaccel: num_workers: 0 (AUTOACCEL_DISABLE)",
+        "autoaccel: heap: off (AUTOACCEL_DISABLE)",
         "autoaccel: prefetch list: 0 (AUTOACCEL_DISABLE)",
         "autoaccel: compile: off (AUTOACCEL_DISABLE)",
         "autoaccel: amp on cpu: off (AUTOACCEL_DISABLE)",
@@ -138,7 +139,7 @@ def test_decisions_can_be_written_as_json(monkeypatch: pytest.MonkeyPatch) -> No
     assert json.loads(json.dumps(found)) == {name: list(pair) for name, pair in found.items()}
     assert found.keys() == {
         *("device", "amp", "grad_scaler", "compile", "cuda_graphs", "prefetch", "resident"),
-        *("num_workers", "pin_memory", "remember"),
+        *("num_workers", "pin_memory", "heap", "remember"),
     }
     monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "fp16")
     assert accel.decisions()["amp"] == ("float16", "AUTOACCEL_AMP_DTYPE")

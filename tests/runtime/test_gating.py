@@ -395,15 +395,24 @@ def test_replicas_on_a_device_are_not_tried() -> None:
 # ---------------------------------------------------------------- where there is no choice
 
 
-@pytest.mark.parametrize("name", ["WORLD_SIZE", "AUTOACCEL_COMPILE_MODE", "AUTOACCEL_AMP_DTYPE"])
+@pytest.mark.parametrize("name", ["AUTOACCEL_COMPILE_MODE", "AUTOACCEL_AMP_DTYPE"])
 def test_at_once(script: Script, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     script([USUAL] * 10)
-    value = {"WORLD_SIZE": "2", "AUTOACCEL_COMPILE_MODE": "eager", "AUTOACCEL_AMP_DTYPE": "bfloat16"}[name]
+    value = {"AUTOACCEL_COMPILE_MODE": "eager", "AUTOACCEL_AMP_DTYPE": "bfloat16"}[name]
     if name == "AUTOACCEL_COMPILE_MODE":
         monkeypatch.setattr(gating, "_compiles", compiles)
     monkeypatch.setenv(name, value)
     with accel.autocast("cpu"):
         assert state() is torch.bfloat16
+    assert amp.settled()
+
+
+def test_ranks_on_cpus_stay_in_float32_for_they_cannot_try(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    script([USUAL] * 10)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for _ in range(3):
+        with accel.autocast("cpu"):
+            assert state() is None
     assert amp.settled()
 
 
@@ -508,7 +517,7 @@ def test_the_second_run_starts_as_the_first_one_ended(
 
 
 def test_ranks_do_not_ask_their_memories(script: Script, memory: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    script([], State.REJECTED)
+    script([], State.ADOPTED)
 
     def region() -> torch.dtype | None:
         with accel.autocast("cpu"):
@@ -517,7 +526,7 @@ def test_ranks_do_not_ask_their_memories(script: Script, memory: None, monkeypat
     region()
     forget(monkeypatch)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    assert region() is torch.bfloat16
+    assert region() is None
 
 
 def test_nobody_waits_for_steps_that_do_not_come(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
