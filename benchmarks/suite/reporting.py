@@ -208,7 +208,8 @@ def _table(run: Run) -> Iterator[str]:
         yield f"| {each.title} | {' | '.join(cells)} | {'same' if said.get(DEFAULT) else _WORDS[said.get(DEFAULT)]} |"
     yield f"| **geometric mean**, controls left out | {' | '.join(_mean(run, name) for name in names)} | |"
     yield ""
-    machine = ", ".join(run.machine[name] for name in ("processor", "accelerator") if name in run.machine)
+    known = (run.machine.get(name, "none") for name in ("processor", "accelerator"))
+    machine = ", ".join(name for name in known if not name.startswith("none"))
     cores = f", {run.machine['cores']} cores" if "cores" in run.machine else ""
     torch = run.machine.get("torch", "")
     yield f"Times faster than the plain script in steady samples/s, on {machine}{cores}, torch {torch}."
