@@ -25,7 +25,7 @@ import torch
 from . import amp, paying
 from .clocks import Clock, clock_of
 from .environment import Decision, note
-from .laps import WINDOW, Steps, Watch
+from .laps import WINDOW, Steps, Watch, in_backward
 from .outcomes import Record
 from .signatures import signature
 from .subjects import Account, Subject, Way
@@ -120,7 +120,7 @@ class Course:
         """Run the target."""
         if self.over or threading.get_ident() != self._thread:
             return self._way.eager(args, kwargs)
-        if _in_backward():  # an eager forward pass would be computed again by compiled code: not the same dropout
+        if in_backward():  # an eager forward pass would be computed again by compiled code: not the same dropout
             self._stop("it is computed again in the backward pass")
             return self._way.eager(args, kwargs)
         kind = signature(args, kwargs)
@@ -267,7 +267,7 @@ class Course:
 
     def _consider(self) -> bool:
         """Whether to begin compiling with this lap."""
-        if not amp_settled() or not self._account.free(self):
+        if not amp.settled() or not self._account.free(self):
             return False
         kinds, usual = self._watch.usual_kinds()
         if usual < 0.5 or len(kinds) > _KINDS:
@@ -306,7 +306,7 @@ class Course:
         cost = known.warm or prior.cost(self._subject.leaves, warm=True)
         offer = paying.Offer(cost, known.ratio or prior.speedup, prior.stake, prior.smallest)
         answer = paying.worth(self._run(1.0), offer)
-        if not answer.pays or not amp_settled() or not self._account.free(self):
+        if not answer.pays or not amp.settled() or not self._account.free(self):
             return False
         if known.flavour in self._flavours:
             self._flavours = [known.flavour]
@@ -413,18 +413,6 @@ class _Attempt:
         if self.open and len(self.kinds) < _KINDS:
             self.kinds |= {kind}
         return kind in self.kinds
-
-
-def amp_settled() -> bool:
-    """Whether the precision is decided: compiled code is for one."""
-    asked: Callable[[], bool] | None = getattr(amp, "settled", None)
-    return asked is None or asked()
-
-
-def _in_backward() -> bool:
-    """Whether this thread is in the middle of a backward pass, where checkpoints compute forward passes again."""
-    asked = getattr(torch._C, "_current_graph_task_id", None)  # noqa: SLF001
-    return asked is not None and asked() != -1
 
 
 @atexit.register

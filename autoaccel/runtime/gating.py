@@ -30,6 +30,7 @@ import torch
 from . import remembering
 from .compilers import together
 from .environment import Decision, note, setting
+from .laps import in_backward
 from .trials import State, Terms, Trial, clock_of
 
 _PATIENCE: Final = 60.0  # seconds without a lap, or four of the longest laps: nobody has to wait for a trial any more
@@ -39,7 +40,6 @@ _UNSEEN: Final = 200  # the same in calls, where no scaler tells of steps
 _LOOK: Final = 2.0  # seconds of a run that pay for a look at all living tensors; four times as many for the next
 
 _Site = tuple[int, int]
-_graph_task: Final[Callable[[], int] | None] = getattr(torch._C, "_current_graph_task_id", None)  # noqa: SLF001
 
 
 class _Phase:
@@ -102,7 +102,7 @@ class Gate:
             return self._dtype
         if threading.get_ident() != self._owner:
             return self._dtype if self._phase is not None else self._elsewhere()
-        if _in_backward():
+        if in_backward():  # a recomputation has to be as it was in the forward pass
             return self._dtype
         training = torch.is_grad_enabled()
         if phase is None or (training and not phase.training):
@@ -274,11 +274,6 @@ def _name(place: torch.device) -> str:
     if place.type == "cpu":
         return str(torch.backends.cpu.get_cpu_capability())
     return str(torch.get_device_module(place).get_device_name(place))
-
-
-def _in_backward() -> bool:
-    """Whether autograd is at work: this region is a recomputation, and has to be as it was in the forward pass."""
-    return _graph_task is not None and _graph_task() != -1
 
 
 def _no_choice() -> str:

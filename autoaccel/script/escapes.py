@@ -41,6 +41,7 @@ _PRODUCTS = frozenset(
 )
 _PRODUCT_METHODS = frozenset("matmul mm bmm mv dot inner vdot addmm addmv baddbmm lerp".split())
 _WRITING_METHODS = INDEXED | {"lerp_"}
+_KEEPING = frozenset({"append", "extend", "put", "insert"})
 _FULL_PRECISION_LOSSES = frozenset(
     """cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss kl_div binary_cross_entropy_with_logits
     cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multilabel_margin_loss multi_margin_loss
@@ -213,10 +214,8 @@ class _Search:
                 if script.callees(parent) and Effect.FORWARD not in call_effects(script, parent):
                     self._handed_on(parent, expression)
                 elif self._refused(parent):
-                    self._single(
-                        expression,
-                        foreign=not (script.qualname(parent.func) or "").startswith(("numpy.", "sklearn.", "scipy.")),
-                    )
+                    makes_arrays = (script.qualname(parent.func) or "").startswith(("numpy.", "sklearn.", "scipy."))
+                    self._single(expression, foreign=not (makes_arrays or self._keeps(parent)))
             case ast.Return():
                 self._returned(expression)
             case ast.Tuple() if isinstance(script.parent(parent), ast.Return) and isinstance(parent.ctx, ast.Load):
@@ -264,12 +263,12 @@ class _Search:
         if isinstance(call.func, ast.Name) and not script.definitions(call.func) and call.func.id in external.BUILTINS:
             return False
         if call in self.inside:
-            return False
+            return self._keeps(call)
         if Effect.FORWARD in call_effects(script, call) or is_sensitive(script, call):
             return True
         if isinstance(call.func, ast.Attribute):
             kinds = {value.kind for value in script.values(call.func.value)}
-            if call.func.attr in ("append", "extend", "put", "insert"):
+            if call.func.attr in _KEEPING:
                 return True
             if call.func.attr in _WRITING_METHODS:
                 return not self._low(call.func.value)
@@ -278,6 +277,19 @@ class _Search:
             return (
                 kinds <= {Kind.UNKNOWN, Kind.OBJECT} and call.func.attr not in _ENDS and not self._low(call.func.value)
             )
+        return False
+
+    def _keeps(self, call: ast.Call) -> bool:
+        """Whether a call puts something into a collection that is handed on outside of the regions."""
+        method = call.func
+        if not (isinstance(method, ast.Attribute) and method.attr in _KEEPING and isinstance(method.value, ast.Name)):
+            return False
+        for definition in self.script.definitions(method.value):
+            for use in self.script.uses(definition):
+                holder = self.script.parent(use)
+                if isinstance(holder, ast.Starred | ast.Call | ast.Subscript | ast.For | ast.comprehension):
+                    if use not in self.inside:
+                        return True
         return False
 
     def _structured(self, expression: ast.expr) -> bool:

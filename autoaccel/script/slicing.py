@@ -168,9 +168,9 @@ class Slice:
                 parent = script.parent(parent)
             if parent is function or isinstance(parent, ast.Module | ast.ClassDef | None):
                 break
-            if isinstance(parent, ast.For | ast.While) and isinstance(parent, ast.For):
-                if target_variables(parent.target) & needed:
-                    needed |= variables(script, parent.iter)
+            if isinstance(parent, ast.For) and target_variables(parent.target) & needed:
+                needed -= set(_plain(parent.target))  # each round gives them anew, whatever they were before the loop
+                needed |= variables(script, parent.iter)
             elif isinstance(parent, ast.With):
                 for item in parent.items:
                     if item.optional_vars is not None and target_variables(item.optional_vars) & needed:
