@@ -88,7 +88,6 @@ class Project:
         self.reads: dict[ast.AST, frozenset[str]] = {}
         self.changes: dict[ast.stmt, frozenset[str]] = {}
         self._scripts: dict[Path, Script | None] = {}
-        self._stored: tuple[int, set[str]] = (0, set())
         self._definers: dict[tuple[ast.ClassDef, str], ast.ClassDef] = {}
         self._importers: dict[Path, tuple[Path, ...]] = {}
         self._texts: dict[Path, str | None] = {}
@@ -461,12 +460,31 @@ class Project:
         wanted = (cls.name if isinstance(cls, ast.ClassDef) and name == "__init__" else name,)
         instance_call = isinstance(cls, ast.ClassDef) and name in ("forward", "__call__")
         found: list[CallSite] = []
+        missing: str | None = None
         for other in self._callers_homes(script, None if instance_call else wanted[0]):
             for call in self._candidate_calls(other, wanted, instance=instance_call):
-                if self._enters(other, call, function, cls):
+                enters = self._enters(other, call, function, cls)
+                if enters:
                     found.append((other, call))
-        many = len(self._texts_importing(script)) > _MOST_IMPORTERS
-        return Callers(tuple(found), "more files import it than are looked at" if many else None)
+                elif enters is None:
+                    missing = (
+                        missing or f"`{other.source(call.func)}` in {_line(other, call, script)} may be a call of it"
+                    )
+            missing = missing or self._handed_on(script, function, other, wanted)
+        if len(self._texts_importing(script)) > _MOST_IMPORTERS:
+            missing = "more files import it than are looked at"
+        return Callers(tuple(found), missing)
+
+    def _handed_on(self, script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:
+        """Where a function is used as a value and not called: whoever gets it may call it with anything."""
+        for mention in other.tree_index.mentions(*names, *other.import_aliases(names)):
+            around = other.parent(mention)
+            called = isinstance(around, ast.Call) and around.func is mention
+            if called or (isinstance(around, ast.Attribute) and around.value is mention):
+                continue
+            if any(value.node is function for value in other.inference.possible(mention)):
+                return f"it is handed on in {_line(other, mention, script)}, and may be called by whoever gets it"
+        return None
 
     def _candidate_calls(self, other: Script, wanted: tuple[str, ...], *, instance: bool) -> Iterator[ast.Call]:
         """Calls under one of these names, or of what can be an instance."""
@@ -481,20 +499,13 @@ class Project:
             case ast.Name(id=name):
                 return name not in other.plain_callees
             case ast.Attribute(attr=name):
-                return name in self._stored_attributes()
+                return name not in other.plain_callees
             case _:
                 return True
 
-    def _stored_attributes(self) -> set[str]:
-        """The attribute names that any file read so far assigns."""
-        files = len(self._scripts)
-        if self._stored[0] != files:
-            known = (each.tree_index.stored_attributes for each in self._scripts.values() if each is not None)
-            self._stored = (files, set().union(*known))
-        return self._stored[1]
-
-    def _enters(self, other: Script, call: ast.Call, function: ast.AST, cls: ast.AST | None) -> bool:
-        """Whether a call may enter a function: itself, or as constructor or `forward` of what is called."""
+    def _enters(self, other: Script, call: ast.Call, function: ast.AST, cls: ast.AST | None) -> bool | None:
+        """Whether a call may enter a function, itself or as constructor or `forward` of what is called; None where it
+        is not known what is called."""
         name = getattr(function, "name", "")
         for value in other.inference.possible(call.func):
             if value.node is function:
@@ -506,7 +517,10 @@ class Project:
                 continue
             if self._defining(value.cls, name) is cls:
                 return True
-        return False
+        if not isinstance(cls, ast.ClassDef) or not isinstance(call.func, ast.Attribute):
+            return False
+        receivers = other.inference.possible(call.func.value)
+        return None if any(value.kind.name == "UNKNOWN" for value in receivers) else False
 
     def _defining(self, ref: ClassRef, method: str) -> ast.ClassDef | None:
         """The class of a lineage that gives a method its body."""
@@ -561,6 +575,10 @@ class Project:
             owner = other.inference.possible(call.func.value)
             return not any(value.node is cls for value in owner if value.kind.name == "CLASS")
         return True
+
+
+def _line(other: Script, node: ast.expr, script: Script) -> str:
+    return f"line {node.lineno}" + (f" of {other.path.name}" if other is not script and other.path is not None else "")
 
 
 def _name_in_library(package: tuple[str, ...], target: str, level: int) -> str | None:
