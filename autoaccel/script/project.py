@@ -44,7 +44,8 @@ class ClassInfo:
     attributes: dict[str, list[Binding]]
 
 
-_UNKNOWN_CLASS = ClassInfo((), (), {})
+_UNSEEN = "?"  # in the place of a base class that is not known
+_UNKNOWN_CLASS = ClassInfo((), (_UNSEEN,), {})
 
 
 @dataclass(slots=True)
@@ -408,10 +409,10 @@ class Project:
                 names.append(qualified)
                 continue
             for value in ref.script.inference.possible(base):
-                if value.cls is not None and value.cls.node is not ref.node:
-                    bases.append(value.cls)
-                elif value.name is not None:
-                    names.append(value.name)
+                if value.cls is not None:
+                    bases.extend([] if value.cls.node is ref.node else [value.cls])
+                else:
+                    names.append(value.name or _UNSEEN)
         return ClassInfo(tuple(bases), tuple(names), _attributes(ref))
 
     def lineage(self, ref: ClassRef) -> Iterator[ClassRef]:
@@ -432,16 +433,18 @@ class Project:
             yield from self.class_info(each).external_bases
 
     def instance_kind(self, ref: ClassRef) -> Kind:
-        """The kind of a project class's instances."""
+        """The kind of a project class's instances; unknown where it derives from a class that cannot be seen."""
         from autoaccel.script.values import Kind
 
+        plain = True
         for name in self.external_lineage(ref):
             kind = external.class_kind(external.canonical(name))
             if kind == "MODULE" and ref.node.name.endswith(("Loss", "Criterion", "loss")):
                 return Kind.LOSS_FUNCTION
             if kind is not None:
                 return Kind[kind]
-        return Kind.OBJECT
+            plain = plain and external.is_known_class(name)
+        return Kind.OBJECT if plain else Kind.UNKNOWN
 
     # -- calls
 
