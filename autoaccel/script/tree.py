@@ -159,6 +159,18 @@ class Tree:
                 found.setdefault(attribute.attr, []).append(attribute)
         return found
 
+    def stored(self, name: str) -> list[ast.Attribute]:
+        """The targets that store an attribute of this name, in preorder."""
+        return self._stores_by_name.get(name, [])
+
+    @cached_property
+    def _stores_by_name(self) -> dict[str, list[ast.Attribute]]:
+        found: dict[str, list[ast.Attribute]] = {}
+        for attribute in self.find(ast.Attribute):
+            if isinstance(attribute.ctx, ast.Store):
+                found.setdefault(attribute.attr, []).append(attribute)
+        return found
+
     def find(self, *types: type[Node]) -> Iterator[Node]:
         """Every node of exactly these types, depth first; in source order when one type is asked for."""
         rows = [self._by_type[wanted] for wanted in types if wanted in self._by_type]
