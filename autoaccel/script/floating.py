@@ -7,6 +7,7 @@ import enum
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.script import module_lists
 from autoaccel.script.flow import STAR, Definition, Path
 from autoaccel.script.tensor_operations import ALWAYS_PAIRS, FLOATING, KEEPING, LOSSES, NO_TENSOR, WHOLE, WITH_INDICES
 from autoaccel.script.values import Kind
@@ -312,7 +313,7 @@ class _Reader:
         if isinstance(function, ast.Name) and not script.definitions(function):
             return self._builtin(script, call, function.id, path)
         values = script.values(function)
-        callees = script.callees(call)
+        callees = script.callees(call) or module_lists.forwards(script, call) or ()
         if callees and not any(value.kind is Kind.UNKNOWN for value in values):
             return _join(self._returned(other, each, path) for other, each in callees)
         if values and all(value.kind is Kind.LOSS_FUNCTION for value in values):

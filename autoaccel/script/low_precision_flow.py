@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from autoaccel.script import hazards
+from autoaccel.script import hazards, module_lists
 from autoaccel.script.effects import Effect, call_effects, is_sensitive
 from autoaccel.script.external import BUILTINS
 from autoaccel.script.floating import Content, content, is_pair
@@ -25,6 +25,7 @@ from autoaccel.script.tensor_operations import (
     ENDING_BUILTINS,
     ENDS,
     INFORMATION,
+    KEEPING,
     LOSSES,
     LOW,
     METHODS,
@@ -125,8 +126,10 @@ class _Search:
         self.nodes: set[ast.expr] = set()
         self.causes: dict[tuple[ast.expr, Part], dict[Low, None]] = {}
         self.pending: list[Low] = []
+        self.called: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
         self.fed: dict[ast.Call, None] = {}
         self.deferred: list[tuple[Low, ast.expr, str]] = []  # for when it is known whether the second is low
+        self.sites: dict[ast.FunctionDef, dict[tuple[Script, ast.Call], None]] = {}
         self.returning: dict[tuple[ast.AST, Part], Low] = {}
         self.lifts: dict[ast.expr, None] = {}
         self.problems: list[Problem] = []
@@ -134,9 +137,18 @@ class _Search:
     def run(self) -> None:
         for each in self.inside:
             self._sources(self.home, each)
+        entered = [(self.home, each) for each in self.inside]
+        entered += self.functions
+        for script, code in entered:  # the calls of elements of containers, which no caller tells of
+            for call in breadth_first(code):
+                if isinstance(call, ast.Call) and not script.callees(call):
+                    for _, function in self._callees(script, call):
+                        self.sites.setdefault(function, {})[script, call] = None
         for script, function in self.functions:
             if function.name not in ("__init__", "__new__"):
                 self._sources(script, function)
+            if function.name in ("forward", "__call__") and not self._is_entered(script, function):
+                self._fed_by_others(script, function)
         while self.pending and not self.problems:
             self._follow(self.pending.pop())
         for low, beside, reason in self.deferred:
@@ -158,7 +170,7 @@ class _Search:
         if qualified is not None:
             return qualified.startswith(_TORCH) and qualified.rsplit(".", 1)[-1] in LOW
         values = script.values(call.func)
-        if not script.callees(call) or any(value.kind is Kind.UNKNOWN for value in values):
+        if not self._callees(script, call) or any(value.kind is Kind.UNKNOWN for value in values):
             modules = [value for value in values if value.kind is Kind.MODULE]
             if modules:
                 return not all(value.name in _NOT_LOW for value in modules if value.cls is None)
@@ -171,8 +183,28 @@ class _Search:
             return all(value.kind is Kind.UNKNOWN for value in values)
         return False
 
+    def _callees(self, script: Script, call: ast.Call) -> tuple[tuple[Script, ast.FunctionDef], ...]:
+        """The project functions that a call enters, elements of containers of modules among them."""
+        known = self.called.get(call)
+        if known is None:
+            known = self.called[call] = script.callees(call) or module_lists.forwards(script, call) or ()
+        return known
+
     def _library(self, script: Script, call: ast.Call) -> str | None:
         return None if script.is_project_name(call.func) else script.qualname(call.func)
+
+    def _is_entered(self, script: Script, function: ast.FunctionDef) -> bool:
+        """Whether the code under autocast is seen to call a function."""
+        sites = (*(call for _, call in script.callers(function)), *(call for _, call in self.sites.get(function, ())))
+        return any(call in self.region or call in self.reached for call in sites)
+
+    def _fed_by_others(self, script: Script, function: ast.FunctionDef) -> None:
+        """The layers of a container are handed what the others make."""
+        scope = script.flow.scopes.get(function)
+        for definition in (each for named in scope.definitions.values() for each in named) if scope is not None else ():
+            if definition.how == "param" and definition.name != "self":
+                for use in script.uses(definition):
+                    self._mark(script, use, None, None, auto=True, free=True)
 
     # -- marking
 
@@ -298,7 +330,7 @@ class _Search:
         if name == "numpy" or name == "__array__":
             self._sink(low, "it hands values to NumPy, which has no bfloat16")
             return
-        if script.callees(call) or script.kind(parent) is Kind.MODULE:
+        if self._callees(script, call) or script.kind(parent) is Kind.MODULE:
             self._pass(low, call)
             return
         if name in WRITING:
@@ -429,11 +461,11 @@ class _Search:
                     continue
                 owners = [value.cls for value in other.values(part.value)]
                 if all(
-                    one is not None and each is not None and not _related(one, each)
+                    one is not None and (name in KEEPING if each is None else not _related(one, each))
                     for each in owners
                     for one in classes
                 ):
-                    continue
+                    continue  # of another class; `x.data` of what is no known class is a tensor's
                 auto = part in self.region or part in self.reached
                 self._mark(other, part, low.part, low, auto=auto, free=True)
                 if part in self.reached and part not in self.region and self._called_outside(other, part):
@@ -533,7 +565,7 @@ class _Search:
         if module and not auto:
             self._sink(low, "a model runs outside of the region on values in another precision")
             return
-        callees = script.callees(call)
+        callees = self._callees(script, call)
         for other, callee in callees:
             self._enter(low, call, other, callee)
         if callees and not any(value.kind is Kind.UNKNOWN for value in values):
@@ -652,11 +684,12 @@ class _Search:
                 self.lifts.update(found)
                 return
         callers = script.callers(function)
-        if callers.missing is not None and not low.auto:
+        if callers.missing is not None and low.free and not low.auto:
             self._sink(low, "it is returned to code that is not seen")
             return
         self.returning[function, low.part] = low
-        for other, call in callers:
+        sites = dict.fromkeys((*callers, *self.sites.get(function, ())))
+        for other, call in sites:
             self._to_site(low, other, call)
 
     def _to_site(self, low: Low, script: Script, call: ast.Call) -> None:
