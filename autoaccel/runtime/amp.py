@@ -332,6 +332,8 @@ def grad_scaler(*optimizers: Any) -> Scaler:
 
 def _flat(values: Any) -> Iterator[torch.optim.Optimizer]:
     match values:
+        case None:  # an optimizer that this run does without
+            return
         case Mapping():
             yield from _flat(values.values())
         case _ if isinstance(values, Iterable):
