@@ -5,6 +5,7 @@ Nothing here reads or writes files, and LibCST is imported only when there is so
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -149,8 +150,12 @@ def _ran(rules: Sequence[Rule], tier: Tier) -> list[Rule]:
 
 
 def _said(rule: Rule, run: Callable[[], Iterable[Finding | Skipped]], name: Path | str) -> list[Finding | Skipped]:
+    from autoaccel.script.completeness import Incomplete
+
     try:
         return list(run())
+    except Incomplete as unanswered:  # what was found before leans on the same file: none of it stands
+        return [Skipped(rule, ast.Module([], []), f"the file was not analysed in full: {unanswered}")]
     except Exception as error:
         raise RewriteError(f"{name}: rule {rule.code} {rule.name} failed: {describe(error)}") from error
 

@@ -7,6 +7,7 @@ The base, each standing on those before it:
     values          kinds, and the sets of values that an expression may have
     external        what torch, torchvision, numpy and the builtins construct
     inference       which values an expression may have
+    completeness    answers that know what they have not seen
     files           the files around a script: texts, trees, import lines, folders
     project         which of them a script belongs with, call sites, classes
     script          `Script`, the door to all of it; `load`

@@ -89,7 +89,7 @@ def _surely_follows(script: Script, at: ast.stmt, node: ast.AST, depth: int = _D
     """Whether control that has passed `at` goes on to `node`, or to what calls the function around it."""
     if script.function(node) is not script.function(at):
         function = script.function(node)
-        callers = script.callers(function) if function is not None and depth else ()
+        callers = script.callers(function).sites if function is not None and depth else ()
         return len(callers) == 1 and _surely_follows(script, at, callers[0][1], depth - 1)
     block = script.block(at)
     between = block[block.index(at) + 1 :]
@@ -125,7 +125,7 @@ def _turns(script: Script, node: ast.AST, scope: Function | None, depth: int = _
             return None
     if function is scope:
         return factors
-    callers = script.callers(function) if function is not None and depth else ()
+    callers = script.callers(function).sites if function is not None and depth else ()
     if function is None or len(callers) != 1 or callers[0][0] is not script:
         return None
     call = callers[0][1]

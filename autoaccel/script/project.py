@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from autoaccel.script import external
+from autoaccel.script.completeness import Callers, CallSite
 from autoaccel.script.files import Files
 from autoaccel.script.flow import Definition
 from autoaccel.script.flow import Path as PartPath
@@ -89,7 +90,7 @@ class Project:
         self._stored: tuple[int, set[str]] = (0, set())
         self._definers: dict[tuple[ast.ClassDef, str], ast.ClassDef] = {}
         self._classes: dict[ast.ClassDef, ClassInfo] = {}
-        self._callers: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
+        self._callers: dict[ast.AST, Callers] = {}
         self._importers: dict[Path, tuple[Path, ...]] = {}
         self._texts: dict[Path, str | None] = {}
         self._neighbours: dict[Script, tuple[Script, ...]] = {}
@@ -449,17 +450,17 @@ class Project:
 
     # -- calls
 
-    def callers(self, script: Script, function: ast.AST) -> tuple[tuple[Script, ast.Call], ...]:
+    def callers(self, script: Script, function: ast.AST) -> Callers:
         """Call sites of a function, method or constructor of `script`, in its neighbours."""
         known = self._callers.get(function)
         if known is not None:
             return known
         name = getattr(function, "name", None)
         if not isinstance(name, str):
-            return ()
+            return Callers(missing="it has no name by which to find its callers")
         if function in self._opened:
             self.deepest_cut = min(self.deepest_cut, self._opened[function])
-            return ()
+            return Callers()
         cls = script.parent(function)
         wanted: tuple[str, ...] = (name,)
         instance_call = isinstance(cls, ast.ClassDef) and name in ("forward", "__call__")
@@ -469,7 +470,7 @@ class Project:
         outer_cut, self.deepest_cut = self.deepest_cut, _NO_CUT
         level = self._opened[function] = len(self.open_evaluations) - 1
         try:
-            found: list[tuple[Script, ast.Call]] = []
+            found: list[CallSite] = []
             for other in self._callers_homes(script, None if instance_call else wanted[0]):
                 for call in self._candidate_calls(other, wanted, instance=instance_call):
                     if self._enters(other, call, function, cls):
@@ -478,7 +479,8 @@ class Project:
             del self._opened[function]
             cut = self.deepest_cut
             self.deepest_cut = min(outer_cut, cut if cut < level else _NO_CUT)
-        result = tuple(found)
+        many = len(self._texts_importing(script)) > _MOST_IMPORTERS
+        result = Callers(tuple(found), "more files import it than are looked at" if many else None)
         if cut >= level:
             self._callers[function] = result
         return result

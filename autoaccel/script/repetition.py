@@ -25,7 +25,7 @@ def runs_once(script: Script, node: ast.AST, depth: int = _DEEPEST) -> bool:
         return False
     if isinstance(script.parent(function), ast.ClassDef) or _is_handed_over(script, function):
         return False
-    callers = script.callers(function)
+    callers = script.callers(function).sites
     return len(callers) == 1 and runs_once(*callers[0], depth - 1)
 
 

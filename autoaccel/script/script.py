@@ -10,6 +10,7 @@ from pathlib import Path
 
 from autoaccel.rewriting.finding import AddImport
 from autoaccel.script import evaluation, external, loaders, training
+from autoaccel.script.completeness import Callers
 from autoaccel.script.evaluation import EvaluationPass
 from autoaccel.script.flow import Definition, Flow, Scope
 from autoaccel.script.inference import Inference
@@ -348,8 +349,8 @@ class Script:
 
     # -- calls
 
-    def callers(self, function: ast.AST) -> tuple[tuple[Script, ast.Call], ...]:
-        """Resolved call sites of a function in the project."""
+    def callers(self, function: ast.AST) -> Callers:
+        """Resolved call sites of a function in the project, and whether these are all."""
         return self.project.callers(self, function)
 
     def callees(self, call: ast.Call) -> tuple[tuple[Script, ast.FunctionDef], ...]:
