@@ -16,6 +16,7 @@ from autoaccel.script.values import Kind
 if TYPE_CHECKING:
     from autoaccel.script.loaders import LoaderLoop
     from autoaccel.script.script import Script
+    from autoaccel.script.values import ClassRef
 
 Place = tuple["Script", ast.AST]
 _CONTAINER = frozenset(
@@ -64,21 +65,31 @@ class LoaderState:
     made: LoaderCall
     inputs: LoaderInputs
     changes: tuple[Place, ...]
+    readings: tuple[Place, ...]
+    """Where others read what making a batch changes: the task that a sampler has chosen."""
 
     def problem(self, draws: Sequence[Place], *, in_workers: bool = False) -> str | None:
         """Why batches cannot be made anywhere else, or any sooner, than where loops (or other `draws`) ask for them."""
-        inputs = self.inputs
-        if inputs.trained is not None:
-            return f"its samples or their order come from `{inputs.trained}`, which may be trained"
-        settings = self.made.settings
-        if any(datasets.keeps_gradients(self.script, settings[part]) for part in ALL if part in settings):
-            return "its samples may require gradients"
-        here = loader_state(self.script, self.made, in_workers=True).inputs if in_workers else inputs
+        if (reason := self.trained()) is not None:
+            return reason
+        here = loader_state(self.script, self.made, in_workers=True).inputs
         if in_workers and (keeper := here.keeps_state()) is not None:
             return f"`{keeper}` keeps something between samples, of which each worker would keep its own"
         for home, node in self.changes:
             if any(self._runs_beside(home, node, *draw) for draw in draws):
                 return "its dataset, order or collation is changed while it is read"
+        for home, node in self.readings:
+            if any(self._runs_beside(home, node, *draw) for draw in draws):
+                return "what making a batch changes is read beside it"
+        return None
+
+    def trained(self) -> str | None:
+        """Why a batch may be part of a graph, or of what an optimizer changes."""
+        if self.inputs.trained is not None:
+            return f"its samples or their order come from `{self.inputs.trained}`, which may be trained"
+        settings = self.made.settings
+        if any(datasets.keeps_gradients(self.script, settings[part]) for part in ALL if part in settings):
+            return "its samples may require gradients"
         return None
 
     def _runs_beside(self, home: Script, node: ast.AST, script: Script, draw: ast.AST) -> bool:
@@ -94,7 +105,11 @@ class LoaderState:
     def _is_local_binding(self, home: Script, node: ast.AST) -> bool:
         """Whether a name of a function is bound in that function: every call of it binds another one."""
         function = home.function(node)
-        return isinstance(node, ast.stmt) and any(scope is function for scope, _ in self.inputs.names)
+        return any(
+            scope is function and any(each.node is node and each.how != "global" for each in known)
+            for scope, name in self.inputs.names
+            if (known := home.flow.scopes[scope].definitions.get(name, ()) if scope in home.flow.scopes else ())
+        )
 
     def changed_after(self, script: Script, call: ast.Call) -> bool:
         """Whether anything is changed once the loader was made."""
@@ -119,7 +134,8 @@ def loader_state(script: Script, made: LoaderCall, *, in_workers: bool = False) 
     known = script.loader_states.get((made.call, in_workers))
     if known is None:
         inputs = LoaderInputs(script, made, IN_WORKERS if in_workers else ALL)
-        known = LoaderState(script, made, inputs, tuple(changes(inputs, scripts_around(script))))
+        scripts = scripts_around(script)
+        known = LoaderState(script, made, inputs, tuple(changes(inputs, scripts)), tuple(_readings(inputs, scripts)))
         script.loader_states[made.call, in_workers] = known
     return known
 
@@ -142,6 +158,33 @@ def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Place
         for each in home.flow.scopes[scope].definitions.get(name, ()):
             if each.how not in ("import", "def", "class", "param"):
                 yield home, each.node
+
+
+def _readings(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Place]:
+    written = {
+        target.attr
+        for function, home in inputs.code.items()
+        for target in home.within(function, ast.Attribute)
+        if _is_written(home, target)
+    }
+    for home in scripts if written else ():
+        for attribute in home.find(ast.Attribute):
+            if attribute.attr in written and isinstance(attribute.ctx, ast.Load):
+                if home.function(attribute) not in inputs.code and inputs.includes(home, attribute.value):
+                    yield home, attribute
+
+
+def _is_written(home: Script, attribute: ast.Attribute) -> bool:
+    """`self.task = …`, `self.seen[i] = …`, `self.seen.append(…)`."""
+    if not isinstance(attribute.ctx, ast.Load):
+        return True
+    match home.parent(attribute):
+        case ast.Subscript(ctx=ast.Store() | ast.Del()):
+            return True
+        case ast.Attribute(attr=method):
+            return method in _CONTAINER
+        case _:
+            return False
 
 
 def _assigns(inputs: LoaderInputs, home: Script, target: ast.expr) -> bool:
@@ -183,7 +226,21 @@ def _is_change(inputs: LoaderInputs, home: Script, call: ast.Call) -> bool:
     kinds = {value.kind for value in home.values(owner)}
     if kinds <= (_UNCHANGED if in_place else _UNCHANGED | _CONTAINERS | {Kind.TENSOR, Kind.PARAMETER}):
         return False
-    return inputs.touched(home, owner) and not home.callees(call)
+    if not inputs.touched(home, owner) or home.callees(call):
+        return False
+    if not in_place and method in inputs.methods:
+        return False  # of a class in sight, whose own changes are found where they are written
+    return not any(_is_attribute(value.cls, method) for value in home.values(owner) if value.cls is not None)
+
+
+def _is_attribute(cls: ClassRef, name: str) -> bool:
+    """Whether the objects of a class hold something under a name, which a call only calls: `self.transform(x)`."""
+    project = cls.script.project
+    return any(
+        isinstance(binding, ast.expr)
+        for each in project.lineage(cls)
+        for binding, _ in project.class_info(each).attributes.get(name, ())
+    )
 
 
 def _only_reads(method: str) -> bool:

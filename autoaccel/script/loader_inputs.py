@@ -47,6 +47,8 @@ class LoaderInputs:
         """Functions and lambdas that run when a batch is made."""
         self.objects: set[ast.AST] = {made.call}
         """What made the objects that this code reads, and the classes of those that are instances."""
+        self.methods: set[str] = set()
+        """The methods of these classes."""
         self.opaque: set[ast.AST] = {made.call}
         """Those of them whose own code is not seen."""
         self.names: dict[tuple[ast.AST, str], Script] = {}
@@ -183,9 +185,11 @@ class LoaderInputs:
         if value.cls is not None:
             for each in value.cls.script.project.lineage(value.cls):
                 self.objects.add(each.node)
+                methods = [part for part in each.node.body if isinstance(part, ast.FunctionDef)]
+                self.methods.update(part.name for part in methods)
                 if value.kind is not Kind.CLASS:
-                    for part in each.node.body:
-                        if isinstance(part, ast.FunctionDef) and part.name in _PROTOCOL:
+                    for part in methods:
+                        if part.name in _PROTOCOL:
                             self._enter(each.script, part)
         if node is None or home is None or value.kind in _IMMUTABLE | {Kind.FUNCTION, Kind.CLASS}:
             return

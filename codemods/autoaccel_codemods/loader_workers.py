@@ -153,7 +153,7 @@ def _unfit(script: Script, made: LoaderCall, sources: tuple[Value, ...], uses: t
         return "its batches are moved to a device while they are collated"
     if any(_unknown(source) for source in sources) and not _moved(made, uses):
         return "its dataset is not known here, so its samples may be on a device"
-    return None
+    return loader_state(script, made).trained()
 
 
 def _unknown(source: Value) -> bool:
