@@ -13,9 +13,9 @@ from autoaccel.script.gradients import (
     backward_calls,
     calls_training,
     gradients_off,
-    reaches_backward,
     trains,
 )
+from autoaccel.script.graph_loss import loses_graph
 from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind
 
@@ -27,6 +27,7 @@ _NAMED = re.compile(
 )
 
 
+NEEDED = "its result may reach a backward pass"
 _WITHOUT_PARAMETERS = frozenset(
     f"torch.nn.{name}"
     for name in """AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d AvgPool1d AvgPool2d CosineSimilarity Dropout
@@ -166,7 +167,13 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
     if not open_forwards:
         return EvaluationPass(function, function, None, None, (), True, None)
     return EvaluationPass(
-        function, function, None, None, open_forwards, False, _function_problem(script, function, bool(evals))
+        function,
+        function,
+        None,
+        None,
+        open_forwards,
+        False,
+        _function_problem(script, function, open_forwards, bool(evals)),
     )
 
 
@@ -216,31 +223,14 @@ def is_module_method(script: Script, function: ast.AST) -> bool:
     return script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION)
 
 
-def _function_problem(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef, evals: bool) -> str | None:
+def _function_problem(
+    script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef, forwards: tuple[ast.Call, ...], evals: bool
+) -> str | None:
     callers = script.callers(function)
     loops = any(script.in_scope(function, kind) for kind in (ast.For, ast.While))
     if not evals and not loops and not callers:
         return "nothing shows that it is never part of a training step"
-    if _returns_no_graph(script, function):
-        return None
-    for other, call in callers:
-        if reaches_backward(other, call):
-            return "its result may reach a backward pass"
-    if not callers and not evals:
-        return "its callers are not known, and it returns tensors"
-    return None
-
-
-def _returns_no_graph(script: Script, function: ast.AST) -> bool:
-    plain = {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY}
-    if any(script.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
-        return False
-    for leave in script.in_scope(function, ast.Return):
-        if leave.value is not None:
-            parts = leave.value.elts if isinstance(leave.value, ast.Tuple) else [leave.value]
-            if any(not {value.kind for value in script.values(each)} <= plain for each in parts):
-                return False
-    return True
+    return NEEDED if loses_graph(script, [function], forwards) else None
 
 
 def _runs(script: Script, scope: ast.AST) -> Iterator[EvaluationPass]:
@@ -337,9 +327,7 @@ def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]
     if all(_ends_without_forward_of_its_own(script, call) for call in open_calls):
         yield EvaluationPass(first, None, first, last, (), True, None)
         return
-    problem = (
-        "its result may reach a backward pass" if any(reaches_backward(script, call) for call in open_calls) else None
-    )
+    problem = NEEDED if loses_graph(script, inner, open_calls) else None
     function = _only_entered(script, open_calls) if problem is None else None
     if function is not None:
         yield EvaluationPass(function, function, None, None, open_calls, False, None)
