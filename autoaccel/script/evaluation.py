@@ -13,6 +13,9 @@ from autoaccel.script.gradients import (
     backward_calls,
     calls_training,
     gradients_off,
+    off_by_callers,
+    sets_grad_mode,
+    switches_off,
     trains,
 )
 from autoaccel.script.graph_loss import loses_graph
@@ -27,6 +30,7 @@ _NAMED = re.compile(
 )
 
 
+OWN_MODE = "it switches gradients off itself, where it wants to"
 NEEDED = "its result may reach a backward pass"
 _WITHOUT_PARAMETERS = frozenset(
     f"torch.nn.{name}"
@@ -114,13 +118,31 @@ def _records(script: Script, call: ast.Call, within: ast.AST, seen: frozenset[as
     off."""
     if gradients_off(script, call, within):
         return False
-    callees = [] if script.kind(call.func) is Kind.MODULE else script.callees(call)
+    callees = script.callees(call)
+    if script.kind(call.func) is Kind.MODULE:
+        return not callees or not all(_is_off_throughout(other, function) for other, function in callees)
     return not callees or any(
         _records(other, inner, function, seen | {function})
         for other, function in callees
         if function not in seen
         for inner in forward_calls(other, function)
     )
+
+
+def _is_off_throughout(script: Script, function: ast.FunctionDef) -> bool:
+    """Whether a function sets the grad mode for all that it does."""
+    body = [each for each in function.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
+    match body:
+        case [ast.With(items=items), *rest] if all(isinstance(each, ast.Return) for each in rest):
+            return any(sets_grad_mode(script, each.context_expr) for each in items)
+        case _:
+            return switches_off(script, function)
+
+
+def _sets_mode_within(script: Script, outer: ast.AST) -> bool:
+    """Whether code sets the grad mode where it wants to, and leaves it on elsewhere."""
+    blocks: list[ast.With | ast.AsyncWith] = [*script.in_scope(outer, ast.With), *script.in_scope(outer, ast.AsyncWith)]
+    return any(sets_grad_mode(script, item.context_expr) for block in blocks for item in block.items)
 
 
 def _eval_calls(script: Script, outer: ast.AST) -> list[ast.Call]:
@@ -164,7 +186,7 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
             return None
         return EvaluationPass(function, function, None, None, forwards, False, "it needs gradients itself")
     open_forwards = tuple(call for call in forwards if _records(script, call, function))
-    if not open_forwards:
+    if not open_forwards or off_by_callers(script, function):
         return EvaluationPass(function, function, None, None, (), True, None)
     return EvaluationPass(
         function,
@@ -226,6 +248,8 @@ def is_module_method(script: Script, function: ast.AST) -> bool:
 def _function_problem(
     script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef, forwards: tuple[ast.Call, ...], evals: bool
 ) -> str | None:
+    if _sets_mode_within(script, function):
+        return OWN_MODE
     callers = script.callers(function)
     loops = any(script.in_scope(function, kind) for kind in (ast.For, ast.While))
     if not evals and not loops and not callers:
@@ -327,7 +351,11 @@ def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]
     if all(_ends_without_forward_of_its_own(script, call) for call in open_calls):
         yield EvaluationPass(first, None, first, last, (), True, None)
         return
-    problem = NEEDED if loses_graph(script, inner, open_calls) else None
+    if off_by_callers(script, script.function(first)):
+        yield EvaluationPass(first, None, first, last, (), True, None)
+        return
+    own = any(_sets_mode_within(script, each) for each in inner)
+    problem = OWN_MODE if own else NEEDED if loses_graph(script, inner, open_calls) else None
     function = _only_entered(script, open_calls) if problem is None else None
     if function is not None:
         yield EvaluationPass(function, function, None, None, open_calls, False, None)

@@ -120,17 +120,60 @@ def calls_training(script: Script, statement: ast.AST) -> bool:
 
 
 def gradients_off(script: Script, node: ast.AST, within: ast.AST | None = None) -> bool:
-    """Whether `node` runs with the grad mode set by an enclosing `with` or decorator (no_grad, inference_mode,
-    set_grad_enabled)."""
+    """Whether `node` runs with a grad mode that is set where it stands: by an enclosing `with` or decorator (no_grad,
+    inference_mode, set_grad_enabled), or by a statement before it."""
+    current = node
     for ancestor in script.ancestors(node):
+        if isinstance(current, ast.stmt) and _is_set_before(script, current):
+            return True
         if isinstance(ancestor, ast.With | ast.AsyncWith):
             if any(sets_grad_mode(script, item.context_expr) for item in ancestor.items):
                 return True
         elif isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
-            return any(sets_grad_mode(script, decorator) for decorator in ancestor.decorator_list)
+            return switches_off(script, ancestor)
         if ancestor is within:
             break
+        current = ancestor
     return False
+
+
+def switches_off(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function is decorated with a grad mode, or wrapped in one: `test = torch.no_grad()(test)`."""
+    return any(sets_grad_mode(script, decorator) for decorator in function.decorator_list) or any(
+        isinstance(call.func, ast.Call) and sets_grad_mode(script, call.func)
+        for call in script.find(ast.Call)
+        if len(call.args) == 1 and isinstance(call.args[0], ast.Name) and call.args[0].id == function.name
+    )
+
+
+def off_by_callers(script: Script, function: ast.AST | None, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether everybody who calls a function has set the grad mode by then."""
+    if function is None or function in seen:
+        return False
+    callers = script.callers(function)
+    return (
+        bool(callers)
+        and callers.missing is None
+        and all(
+            gradients_off(other, call) or off_by_callers(other, other.function(call), seen | {function})
+            for other, call in callers
+        )
+    )
+
+
+def _is_set_before(script: Script, statement: ast.stmt) -> bool:
+    """Whether a statement of the same block sets the grad mode for what follows it: `torch.set_grad_enabled(False)`."""
+    found = False
+    for each in script.block(statement):
+        if each is statement:
+            break
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
+            call = each.value
+            if script.qualname(call.func) == "torch.set_grad_enabled":
+                found = not (call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value is True)
+            elif any(isinstance(part, ast.Call) and sets_grad_mode(script, part) for part in breadth_first(call)):
+                found = True  # `stack.enter_context(torch.no_grad())`
+    return found
 
 
 def sets_grad_mode(script: Script, expression: ast.expr) -> bool:
@@ -138,6 +181,11 @@ def sets_grad_mode(script: Script, expression: ast.expr) -> bool:
     the project that uses them."""
     function = expression.func if isinstance(expression, ast.Call) else expression
     if script.qualname(function) in GRAD_OFF or _GRAD_OFF_NAME.search(_last_name(function)):
+        return True
+    if isinstance(expression, ast.Name) and any(
+        each.how == "assign" and each.value is not None and _mentions_grad_mode(script, each.value)
+        for each in script.definitions(expression)
+    ):
         return True
     return any(
         value.script is not None and value.node is not None and _mentions_grad_mode(value.script, value.node)

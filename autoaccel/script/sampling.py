@@ -19,6 +19,7 @@ from autoaccel.script.gradients import (
     asks_for_gradients,
     calls_training,
     gradients_off,
+    off_by_callers,
     trains,
 )
 from autoaccel.script.repetition import runs_once
@@ -98,7 +99,7 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
         return False
     if home is not None and (tries_out(script, home, (call,)) or is_module_method(script, home)):
         return False
-    if gradients_off(script, call) or _within(script, call, known):
+    if gradients_off(script, call) or off_by_callers(script, home) or _within(script, call, known):
         return False
     for each in script.in_scope(statement, ast.Call):
         if script.kind(each.func) is Kind.MODULE and (_keeps_state(script, each) or not _is_shown(script, each)):
