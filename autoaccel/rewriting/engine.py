@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # Findings that wait for one another settle in two; more means that rules undo each other's work. Comments come last.
 _MOST_ROUNDS = 4
+_FRAMES = 6_000  # of Python's stack: questions wait for one another, see `Bounds.depth`
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,12 @@ def analyse(
     except (ValueError, RecursionError, MemoryError) as error:
         raise RewriteError(f"{name}: cannot parse: {error}") from error
     places = Places(text, script.tree, script.tree_index.parent)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _FRAMES))
     try:
         return _judged(script, path, places, rules, tier)
     finally:
+        sys.setrecursionlimit(limit)
         script.release()
 
 
@@ -156,6 +161,8 @@ def _said(rule: Rule, run: Callable[[], Iterable[Finding | Skipped]], name: Path
         return list(run())
     except Incomplete as unanswered:  # what was found before leans on the same file: none of it stands
         return [Skipped(rule, ast.Module([], []), f"the file was not analysed in full: {unanswered}")]
+    except RecursionError:
+        return [Skipped(rule, ast.Module([], []), "the file was not analysed in full: it is nested too deeply")]
     except Exception as error:
         raise RewriteError(f"{name}: rule {rule.code} {rule.name} failed: {describe(error)}") from error
 
@@ -284,9 +291,15 @@ def _culprits(analysis: Analysis, findings: Sequence[Finding]) -> str:
 
 def _outside_tests(script: Script, findings: Sequence[Finding]) -> tuple[list[Finding], list[Skipped]]:
     """Tests and benchmarks are about the code as it stands: no rule has anything to gain there."""
+    from autoaccel.script.completeness import Incomplete
     from autoaccel.script.unit_tests import reason_to_keep
 
-    reasons = {each: reason_to_keep(script, each.node) for each in findings}
+    reasons: dict[Finding, str | None] = {}
+    for each in findings:
+        try:
+            reasons[each] = reason_to_keep(script, each.node)
+        except Incomplete as unanswered:
+            reasons[each] = f"the file was not analysed in full: {unanswered}"
     kept = [each for each, reason in reasons.items() if reason is None]
     return kept, [Skipped(each.rule, each.node, reason) for each, reason in reasons.items() if reason is not None]
 
