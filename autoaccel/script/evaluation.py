@@ -18,7 +18,7 @@ from autoaccel.script.gradients import (
     switches_off,
     trains,
 )
-from autoaccel.script.graph_loss import loses_graph
+from autoaccel.script.graph_loss import lost_graph
 from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind
 
@@ -31,7 +31,6 @@ _NAMED = re.compile(
 
 
 OWN_MODE = "it switches gradients off itself, where it wants to"
-NEEDED = "its result may reach a backward pass"
 _WITHOUT_PARAMETERS = frozenset(
     f"torch.nn.{name}"
     for name in """AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d AvgPool1d AvgPool2d CosineSimilarity Dropout
@@ -215,7 +214,8 @@ def _called_from_outside(script: Script, method: ast.FunctionDef | ast.AsyncFunc
             if part.attr == method.name and other.qualname(part) is None and other.parent(part) not in known:
                 return False
     homes = ((other, other.function(call)) for other, call in callers)
-    return bool(callers) and not any(home is not None and is_module_method(other, home) for other, home in homes)
+    known_all = bool(callers) and callers.missing is None
+    return known_all and not any(home is not None and is_module_method(other, home) for other, home in homes)
 
 
 def tries_out(script: Script, function: ast.AST, forwards: tuple[ast.Call, ...]) -> bool:
@@ -254,7 +254,7 @@ def _function_problem(
     loops = any(script.in_scope(function, kind) for kind in (ast.For, ast.While))
     if not evals and not loops and not callers:
         return "nothing shows that it is never part of a training step"
-    return NEEDED if loses_graph(script, [function], forwards) else None
+    return lost_graph(script, [function], forwards)
 
 
 def _runs(script: Script, scope: ast.AST) -> Iterator[EvaluationPass]:
@@ -355,7 +355,7 @@ def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]
         yield EvaluationPass(first, None, first, last, (), True, None)
         return
     own = any(_sets_mode_within(script, each) for each in inner)
-    problem = OWN_MODE if own else NEEDED if loses_graph(script, inner, open_calls) else None
+    problem = OWN_MODE if own else lost_graph(script, inner, open_calls)
     function = _only_entered(script, open_calls) if problem is None else None
     if function is not None:
         yield EvaluationPass(function, function, None, None, open_calls, False, None)

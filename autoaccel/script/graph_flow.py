@@ -19,7 +19,7 @@ from autoaccel.script.gradients import asks, is_backward
 from autoaccel.script.graph_places import (
     all_callers,
     attribute_reads,
-    connected_files,
+    importing_files,
     possible_classes,
     property_name,
 )
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from autoaccel.script.flow import Definition
     from autoaccel.script.script import Script
 
-_MOST_STATES = 4_000  # places that are looked at for one question
-_DEEPEST = 12  # calls that lead from one place to another
 _TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH})
 
-_UNFOLLOWED = Incomplete("it cannot be followed, or a backward pass is reached")
+NEEDED = "its result may reach a backward pass"
+_NEEDED = Incomplete(NEEDED)
+_UNFOLLOWED = Incomplete("what becomes of it cannot be followed")
 
 # The call by which a function was entered: what the function returns goes back there.
 _Entry = tuple["Script", ast.Call, ast.AST]
@@ -55,18 +55,13 @@ Entries = tuple[_Entry, ...]
 State = tuple["Script", ast.AST, bool, Entries]
 
 
-def reaches_backward(script: Script, *sources: ast.AST) -> bool:
-    """Whether the values of expressions may flow into a backward pass."""
-    return GraphFlow().run((script, each, False, ()) for each in sources)
-
-
 def entered(entries: Entries, entry: _Entry) -> Entries:
     """The calls that lead to a place with one more; a recursion comes back to where it began."""
     for index, each in enumerate(entries):
         if each[1] is entry[1]:
             return entries[: index + 1]
-    if len(entries) >= _DEEPEST:
-        raise _UNFOLLOWED
+    if len(entries) >= entry[0].project.bounds.graph_calls:
+        raise Incomplete("more calls lead to it than are looked at")
     return (*entries, entry)
 
 
@@ -80,18 +75,15 @@ class GraphFlow:
         self._filled: set[tuple[ast.AST, tuple[ast.AST, ...]]] = set()
         self._attributes: set[tuple[frozenset[ast.ClassDef] | None, str, bool]] = set()
 
-    def run(self, states: Iterable[State]) -> bool:
-        """Whether a backward pass may be reached from any of these states."""
-        try:
-            for state in states:
-                self._add(*state)
-            while self._pending:
-                if len(self._seen) > _MOST_STATES:
-                    return True
-                self._follow(*self._pending.pop())
-        except Incomplete:
-            return True
-        return False
+    def run(self, states: Iterable[State]) -> None:
+        """Follow these states to their ends. Raises `Incomplete` where a backward pass may be reached."""
+        for state in states:
+            self._add(*state)
+        while self._pending:
+            state = self._pending.pop()
+            if len(self._seen) > state[0].project.bounds.graph_places:
+                raise Incomplete("it goes to more places than are looked at")
+            self._follow(*state)
 
     def _add(self, script: Script, node: ast.AST, holder: bool, entries: Entries) -> None:
         key = node, holder, tuple(each[1] for each in entries)
@@ -170,7 +162,7 @@ class GraphFlow:
         if held or self._is_own(script, node.value, node.attr):
             return False
         if node.attr in MODE_ATTRIBUTES:
-            raise _UNFOLLOWED
+            raise _NEEDED
         return None if node.attr in ENDING_ATTRIBUTES else False
 
     def _is_own(self, script: Script, owner: ast.expr, name: str) -> bool:
@@ -184,7 +176,7 @@ class GraphFlow:
         """A method of what carries a graph."""
         assert isinstance(call.func, ast.Attribute)
         if is_backward(script, call) or asks(script, call):
-            raise _UNFOLLOWED
+            raise _NEEDED
         if held:
             return name in ("items", "values", "copy")
         if name in ENDING_METHODS and not self._is_own(script, call.func.value, name):
@@ -227,7 +219,7 @@ class GraphFlow:
     def _passed(self, script: Script, call: ast.Call, argument: ast.AST, held: bool, entries: Entries) -> bool | None:
         """An argument of a call: what the call results in, if that carries a graph."""
         if is_backward(script, call) or asks(script, call):
-            raise _UNFOLLOWED
+            raise _NEEDED
         values = script.values(call.func)
         entered = [(value.script, value.node) for value in values if isinstance(value.node, ast.Lambda)]
         functions = [*script.callees(call), *((other, node) for other, node in entered if other is not None)]
@@ -292,7 +284,7 @@ class GraphFlow:
         if name.startswith("assert"):
             return None
         if Kind.OPTIMIZER in kinds or (name == "step" and "opt" in owner):
-            raise _UNFOLLOWED
+            raise _NEEDED
         if name == "step" and "sched" in owner:
             return None
         if kinds and kinds <= _TENSORS:
@@ -435,7 +427,7 @@ class GraphFlow:
 
     def _imported(self, script: Script, name: str, held: bool) -> None:
         """Where other files read a name of this one."""
-        for other in connected_files(script):
+        for other in importing_files(script):
             if other is script:
                 continue
             bound = {name} | {

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.script.completeness import Incomplete
-from autoaccel.script.graph_flow import Entries, GraphFlow, State, entered
+from autoaccel.script.graph_flow import NEEDED, Entries, GraphFlow, State, entered
 from autoaccel.script.library_graphs import ENDING_FUNCTIONS, ENDING_METHODS
 from autoaccel.script.values import Kind
 
@@ -16,19 +16,27 @@ if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
 
-def loses_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> bool:
-    """Whether a backward pass may need what is computed within a function, or within statements: by these forward
-    passes, by other operations, or in the functions that they call."""
-    parts = [*region]
-    flow = GraphFlow()
+def reaches_backward(script: Script, *sources: ast.AST) -> bool:
+    """Whether the values of expressions may flow into a backward pass."""
     try:
-        states: list[State] = [(script, each, False, ()) for each in forwards]
-        for part in parts:
-            states.extend((script, each, False, ()) for each in _operations(script, part, part))
-            states.extend(_kept(script, part, ()))
+        GraphFlow().run((script, each, False, ()) for each in sources)
     except Incomplete:
         return True
-    return flow.run(states)
+    return False
+
+
+def lost_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> str | None:
+    """Why a function, or statements, must record a graph, as a backward pass may need what is computed there: by these
+    forward passes, by other operations, or in the functions that they call. None if nobody needs it."""
+    try:
+        states: list[State] = [(script, each, False, ()) for each in forwards]
+        for part in region:
+            states.extend((script, each, False, ()) for each in _operations(script, part, part))
+            states.extend(_kept(script, part, ()))
+        GraphFlow().run(states)
+    except Incomplete as reason:
+        return NEEDED if NEEDED in str(reason) else f"{NEEDED}: {reason}"
+    return None
 
 
 def _kept(script: Script, outer: ast.AST, entries: Entries, seen: set[ast.AST] | None = None) -> Iterator[State]:

@@ -7,7 +7,7 @@ are read of surely is of another class.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.script.completeness import CallSite, Incomplete
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from autoaccel.script.script import Script
     from autoaccel.script.tree import Function
 
-_MOST_FILES = 40
 _CLOSED = frozenset(
     {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY, Kind.DEVICE, Kind.DTYPE}
     | {Kind.TENSOR, Kind.PARAMETER, Kind.SEQUENCE, Kind.MAPPING}
@@ -31,16 +30,35 @@ _PROPERTIES = frozenset({"property", "cached_property"})
 
 def connected_files(script: Script) -> tuple[Script, ...]:
     """All files that may share an object with a script: those that imports connect with it."""
+    return _closure(script, lambda each: (*each.project.related(each), *_importers(each)))
+
+
+def importing_files(script: Script) -> tuple[Script, ...]:
+    """A script and all files that may read its names: those that import it, and those that import these."""
+    return _closure(script, _importers)
+
+
+def _closure(script: Script, beside: Callable[[Script], Iterable[Script]]) -> tuple[Script, ...]:
     found = {script: None}
     pending = [script]
     while pending:
-        for each in script.project.related(pending.pop()):
+        for each in beside(pending.pop()):
             if each not in found:
-                if len(found) >= _MOST_FILES:
+                if len(found) >= script.project.bounds.graph_files:
                     raise Incomplete("more files are connected with it than are looked at")
                 found[each] = None
                 pending.append(each)
     return tuple(found)
+
+
+def _importers(script: Script) -> Iterator[Script]:
+    importers = () if script.path is None else script.project.importers(script.path)
+    if len(importers) >= script.project.bounds.graph_files:
+        raise Incomplete("more files import it than are looked at")
+    for path in importers:
+        other = script.project.script(path)
+        if other is not None:
+            yield other
 
 
 def attribute_reads(
@@ -84,9 +102,9 @@ def all_callers(script: Script, function: Function) -> tuple[CallSite, ...]:
         if not all(name.startswith(_BASES) for name in script.project.external_lineage(script.class_ref(cls))):
             raise unknown
         calls |= _calls_by_name(script, function, classes_of(script, cls))
-    elif any(_hands_over(other, function) for other in connected_files(script)):
-        raise unknown
-    if not calls or found.missing is not None:
+    if found.missing is not None:
+        raise Incomplete(found.missing)
+    if not calls:
         raise unknown
     return tuple((other, call) for call, other in calls.items())
 
@@ -107,21 +125,6 @@ def _calls_by_name(
                 raise Incomplete("it is handed over")
             calls[call] = other
     return calls
-
-
-def _hands_over(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function is mentioned other than by a call of it."""
-    for name in script.find(ast.Name):
-        if name.id == function.name and isinstance(name.ctx, ast.Load) and not _is_called(script, name):
-            if any(each.node is function or each.how == "import" for each in script.definitions(name)):
-                return True
-    return any(
-        part.attr == function.name
-        and isinstance(part.ctx, ast.Load)
-        and not _is_called(script, part)
-        and any(value.node is function for value in script.values(part))
-        for part in script.find(ast.Attribute)
-    )
 
 
 def classes_of(script: Script, cls: ast.ClassDef) -> frozenset[ast.ClassDef]:
