@@ -221,12 +221,11 @@ class GraphFlow:
         if is_backward(script, call) or asks(script, call):
             raise _NEEDED
         values = script.values(call.func)
-        entered = [(value.script, value.node) for value in values if isinstance(value.node, ast.Lambda)]
-        functions = [*script.callees(call), *((other, node) for other, node in entered if other is not None)]
+        functions: list[tuple[Script, ast.AST]] = [*script.callees(call), *_lambdas(script, call.func)]
         for other, function in functions:
             self._enter(script, call, argument, other, function, held, entries)
         kinds = {value.kind for value in values}
-        if functions and Kind.UNKNOWN not in kinds:
+        if functions and (Kind.UNKNOWN not in kinds or isinstance(functions[0][1], ast.Lambda)):
             return True if Kind.CLASS in kinds else None
         if kinds == {Kind.CLASS}:
             self._fields(script, argument, values)
@@ -240,6 +239,8 @@ class GraphFlow:
             return self._collected(script, call.func, held, entries)
         if isinstance(call.func, ast.Name) and not script.definitions(call.func) and script.module_scope.stars:
             raise _UNFOLLOWED  # it came by a star from where nobody can look
+        if isinstance(script.parent(call), ast.Expr):
+            raise _UNFOLLOWED  # what is called for no result keeps what it is given
         return False
 
     def _library(self, script: Script, call: ast.Call, name: str, held: bool, entries: Entries) -> bool | None:
@@ -258,10 +259,13 @@ class GraphFlow:
         if name in ENDING_BUILTINS:
             return None
         if name in ("map", "filter", "sorted", "max", "min"):
-            for each in (*call.args, *(keyword.value for keyword in call.keywords)):
-                for value in script.values(each):
-                    if value.kind is Kind.FUNCTION and value.script is not None and value.node is not None:
-                        self._enter_all(script, call, value.script, value.node, entries)
+            arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+            functions = [found for each in arguments for found in _functions(script, each)]
+            for other, function in functions:
+                self._enter_all(script, call, other, function, entries)
+            if name == "map":  # its elements are what the function returns
+                ends = _called_name(script, call.args[0]) in {f"builtins.{each}" for each in ENDING_BUILTINS}
+                return None if ends or functions else True
             return True
         if name == "setattr":
             match call.args:
@@ -577,6 +581,25 @@ class GraphFlow:
             return
         for other, call in all_callers(script, function):
             self._add(other, call, held, ())
+
+
+def _functions(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:
+    """The functions and lambdas that an expression stands for; none unless these are all."""
+    values = script.values(expression)
+    found: list[tuple[Script, ast.AST]] = [
+        (value.script, value.node)
+        for value in values
+        if value.kind is Kind.FUNCTION and value.script is not None and value.node is not None
+    ]
+    return found if len(found) == len(values) else _lambdas(script, expression)
+
+
+def _lambdas(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:
+    if isinstance(expression, ast.Lambda):
+        return [(script, expression)]
+    definitions = script.definitions(expression) if isinstance(expression, ast.Name) else ()
+    made = [each.value for each in definitions if isinstance(each.value, ast.Lambda) and each.how == "assign"]
+    return [(script, each) for each in made if each is not None] if len(made) == len(definitions) else []
 
 
 def _called_name(script: Script, function: ast.expr) -> str | None:
