@@ -17,3 +17,9 @@ class Bounds:
     """How often questions that lean on one another in a circle are asked anew before they count as unanswered."""
     nesting: int = 6
     """How deep the elements of containers within containers are told apart."""
+    graph_places: int = 4_000
+    """Expressions that are followed for one evaluation, to see whether a backward pass needs its graph."""
+    graph_calls: int = 12
+    """Calls that lead from an evaluation to one of these."""
+    graph_files: int = 40
+    """Files in which what an evaluation keeps may be read."""
