@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.wrong_rewrites import reporting, running
+from benchmarks.wrong_rewrites import planted, reporting, running
 from benchmarks.wrong_rewrites.hunting import Caught, Hunt, Tally
 from benchmarks.wrong_rewrites.ordering import Others
 
@@ -25,6 +25,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], metavar="NAME=OPTION", help="programs with this feature")
     parser.add_argument("--report", type=Path, metavar="FILE", help="the table, in Markdown")
     parser.add_argument("--finds", type=Path, default=Path("wrong_rewrites"), metavar="DIR", help="where finds go")
+    parser.add_argument("--planted", choices=planted.RULES, help="this wrong rule and no other: it must be found")
     parser.add_argument("--fast", action="store_true", help="without workers and captured graphs")
     arguments = parser.parse_args()
     running.warm()
@@ -49,13 +50,14 @@ def main() -> int:
 def _work(arguments: argparse.Namespace, number: int, queue: Any) -> None:
     fixed = dict(each.split("=", 1) for each in arguments.only)
     minutes = arguments.minutes if arguments.minutes or arguments.count else 1.0
-    others = [Others(11, backwards=False), Others(12, backwards=True)]
+    others = [Others(11, False, arguments.planted or ""), Others(12, True, arguments.planted or "")]
 
     def tell(caught: Caught) -> None:
         home = reporting.keep(caught, arguments.finds)
         print(f"{home}: {caught.find.what}", flush=True)
 
-    hunt = Hunt(others=others, tell=tell, slow=not arguments.fast)
+    rules = [planted.RULES[arguments.planted]] if arguments.planted else None
+    hunt = Hunt(rules, others, tell, slow=not arguments.fast)
     began = told = time.monotonic()
     seed = arguments.seed + number
     try:

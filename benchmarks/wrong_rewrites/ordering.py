@@ -15,10 +15,10 @@ _PROJECT = Path(__file__).resolve().parents[2]
 class Others:
     """One such process."""
 
-    def __init__(self, seed: int, *, backwards: bool) -> None:
+    def __init__(self, seed: int, backwards: bool, planted: str = "") -> None:
         self._name = f"hash seed {seed}{', files and rules backwards' if backwards else ''}"
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.wrong_rewrites.ordering", "backwards" if backwards else "forwards"],
+            [sys.executable, "-m", "benchmarks.wrong_rewrites.ordering", "backwards" if backwards else "forwards", planted],
             env={
                 **os.environ,
                 "PYTHONHASHSEED": str(seed),
@@ -47,12 +47,14 @@ class Others:
         self._process.communicate()
 
 
-def _serve(backwards: bool) -> None:
+def _serve(backwards: bool, planted: str) -> None:
     from benchmarks.wrong_rewrites import rewriting
+    from benchmarks.wrong_rewrites.planted import RULES
 
+    rules = [RULES[planted]] if planted else None
     for line in sys.stdin:
-        print(rewriting.digest(rewriting.default_form(json.loads(line), backwards=backwards)), flush=True)
+        print(rewriting.digest(rewriting.default_form(json.loads(line), rules, backwards=backwards)), flush=True)
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1] == "backwards")
+    _serve(sys.argv[1] == "backwards", sys.argv[2])

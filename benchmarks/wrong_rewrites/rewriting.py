@@ -58,9 +58,10 @@ def digest(texts: Texts) -> str:
     return hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()
 
 
-def forms(texts: Texts, rules: Sequence[Rule] | None = None, *, thorough: bool = True) -> Forms:
+def forms(texts: Texts, rules: Sequence[Rule] | None = None, *, thorough: bool = True, exact: bool = True) -> Forms:
     """Both forms, with everything that is looked at in the text. `thorough` asks for a second rewrite; the engine itself
-    looks at each file again as long as the others are as they were."""
+    looks at each file again as long as the others are as they were. Without `exact`, that form is the program itself if
+    it would be another than the default one."""
     rules = list(rules or registry.rules())
     paths = {_FOLDER / name: text for name, text in texts.items()}
     project = Project(paths, paths)
@@ -75,6 +76,9 @@ def forms(texts: Texts, rules: Sequence[Rule] | None = None, *, thorough: bool =
         inexact.update(record.code for record in result.applied if record.tier != Tier.EXACT.label)
         made.default[name] = made.exact[name] = result.after
         if any(record.tier != Tier.EXACT.label for record in result.applied):
+            made.exact[name] = text
+            if not exact:
+                continue
             partly = engine.rewrite(text, path, rules, tier=Tier.EXACT, project=project.fresh())
             made.problems += partly.errors
             made.exact[name] = partly.after

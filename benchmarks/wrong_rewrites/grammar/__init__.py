@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from benchmarks.wrong_rewrites.features import Asked, Features
-from benchmarks.wrong_rewrites.grammar import agents, supervised
+from benchmarks.wrong_rewrites.grammar import adversarial, agents, language, supervised
 from benchmarks.wrong_rewrites.grammar.building import Builder
 from benchmarks.wrong_rewrites.programs import laid_out
 
-_TASKS: Mapping[str, Callable[[Builder], None]] = {"supervised": supervised.build, "agent": agents.build}
-_WEIGHTED = ("supervised", "supervised", "supervised", "supervised", "agent")
+_TASKS: Mapping[str, Callable[[Builder], None]] = {
+    "supervised": supervised.build,
+    "agent": agents.build,
+    "adversarial": adversarial.build,
+    "language": language.build,
+}
+# As often as they are listed.
+_WEIGHTED = (*["supervised"] * 6, *["agent"] * 2, "adversarial", "language")
 
 _LAYOUTS: Mapping[str, Mapping[str, str]] = {
     "one file": {},

@@ -24,17 +24,18 @@ class Additions:
 def add(builder: Builder, to: Additions, inputs: str, targets: str) -> None:
     """All of them, if the program has them. In their places `x`, `y`, `out` and `loss` are known."""
     for key in ("1", "2"):
-        _leave(builder, to, key)
-        _whole_numbers(builder, to, key, targets)
-        _create(builder, to, key)
-        _arrays(builder, to, key)
+        leave(builder, to, key)
+        whole_numbers(builder, to, key, targets)
+        create(builder, to, key)
+        arrays(builder, to, key)
     _evaluated(builder, to)
     _consistency(builder, to)
+    _teacher(builder, to)
     _accumulate(builder, to)
     _looked_at(builder, to, inputs)
 
 
-def _leave(builder: Builder, to: Additions, key: str) -> None:
+def leave(builder: Builder, to: Additions, key: str) -> None:
     """Numbers leave for NumPy or Python."""
     what = builder.pick(
         f"leaving.{key}", "nothing", "out", "out[:, 0]", "(out[:, 1] - out[:, 0])", "torch.softmax(out, 1)", "out.max(1)[0]", "out.mean(0)",
@@ -81,7 +82,7 @@ def _leave(builder: Builder, to: Additions, key: str) -> None:
             to.end.append(f"print(len({names}), float(np.sum([np.sum(each) for each in {names}])))")
 
 
-def _whole_numbers(builder: Builder, to: Additions, key: str, targets: str) -> None:
+def whole_numbers(builder: Builder, to: Additions, key: str, targets: str) -> None:
     """Indices and counts."""
     what = builder.pick(f"index.{key}", "nothing", "out.argmax(1)", "out.max(1)[1]", "torch.max(out, 1)[1]", "out.topk(1)[1][:, 0]", "out.sort(1)[1][:, 0]", "torch.argmax(out.softmax(1), dim=1)", "torch.multinomial(out.detach().float().softmax(1).nan_to_num(1.0), 1)[:, 0]", "(out > 0).sum(1).clamp(max=2)", "unpacked", "out.round().long().clamp(0, 2)[:, 0]", "tags of helper")
     if what == "nothing":
@@ -130,7 +131,7 @@ def _whole_numbers(builder: Builder, to: Additions, key: str, targets: str) -> N
             to.loss.append(f"print({name}.sum().item())")
 
 
-def _create(builder: Builder, to: Additions, key: str) -> None:
+def create(builder: Builder, to: Additions, key: str) -> None:
     """Tensors are made and moved."""
     what = builder.pick(
         f"made.{key}", "nothing", "torch.zeros(x.size(0), 1).to($device)", "torch.ones(len(x), 1).to($device)", "torch.full((x.size(0), 1), 0.5).to($device)",
@@ -166,7 +167,7 @@ def _create(builder: Builder, to: Additions, key: str) -> None:
     _into(builder, to, key, name, "made use")
 
 
-def _arrays(builder: Builder, to: Additions, key: str) -> None:
+def arrays(builder: Builder, to: Additions, key: str) -> None:
     """NumPy's arrays become tensors."""
     define = builder.program.define
     what = builder.pick(f"array.{key}", "nothing", "fresh", "named", "buffer", "function", "list of arrays", "list of rows", "loaded", "view", "mutated list", "object", "scalars", "double", "returned buffer", "kept array")
@@ -218,7 +219,7 @@ def _into(builder: Builder, to: Additions, key: str, name: str, dimension: str) 
     """What becomes of a tensor that was made: printed, or part of the loss."""
     match builder.pick(f"{dimension}.{key}", "loss", "print", "out", "kept"):
         case "print":
-            to.loss.append(f"print({name}.dtype, {name}.requires_grad, float({name}.sum()))")
+            to.loss.append(f"print({name}.requires_grad, float({name}.sum()))")
         case "out":
             to.forward.append(f"out = out + 0.1 * {name}.mean()")
         case "kept":
@@ -301,6 +302,33 @@ def _consistency(builder: Builder, to: Additions) -> None:
             to.loss.append(f"loss = loss + 0.001 * {routed(builder, 'penalty', 'penalty', ('model',))}($model)")
         case _:
             pass
+
+
+def _teacher(builder: Builder, to: Additions) -> None:
+    """A second network that is learned from, or that follows."""
+    sort = builder.pick("teacher", "nothing", "frozen", "detached", "no grad", "mean", "learned", "input gradient")
+    if sort == "nothing":
+        return
+    form = builder.vector_of("output")
+    value = {"tensor": "{}", "tuple": "{}[0]", "dictionary": '{}["out"]', "list": "{}[1]", "indices": "{}[0]"}[form].format("$teacher(x)")
+    builder.setup["teacher"] = "copy.deepcopy($model)"
+    if sort in ("frozen", "mean"):
+        builder.setup["teacher ready"] = "$teacher.eval()\nfor parameter in $teacher.parameters():\n    parameter.requires_grad_(False)"
+    elif builder.has("teacher in eval"):
+        builder.setup["teacher ready"] = "$teacher.eval()"
+    if builder.has("asked for by a function"):
+        builder.program.define("ask", f"def ask(teacher, x):\n    teacher.eval()\n    return {value.replace('$', '')}", "engine")
+        value = f"{routed(builder, 'ask', 'ask', ('teacher', 'x'))}($teacher, x)"
+    detach = ".detach()" if sort == "detached" else ""
+    lines = [f"wanted = {value}{detach}"]
+    if sort == "no grad":
+        lines = ["with torch.no_grad():", f"    wanted = {value}"]
+    to.forward += lines
+    if sort == "learned":
+        builder.setup["optimizer"] = "optim.SGD([*$model.parameters(), *$teacher.parameters()], lr=0.1)"
+    to.loss.append("loss = loss + 0.5 * F.mse_loss(out, wanted)")
+    if sort == "mean":
+        to.stepped += ["for ours, theirs in zip($teacher.parameters(), $model.parameters()):", "    ours.data.mul_(0.9).add_(theirs.data, alpha=0.1)"]
 
 
 def _accumulate(builder: Builder, to: Additions) -> None:

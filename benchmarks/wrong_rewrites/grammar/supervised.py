@@ -226,8 +226,7 @@ def _finish(builder: Builder, train: str, evaluate: str) -> None:
     if builder.vector_of("model move") == "cuda":
         at = next(index for index, each in enumerate(setup) if each.startswith("model = "))
         setup[at] += "\nif torch.cuda.is_available():\n    model.cuda()"
-    if "hook" in builder.setup:
-        setup.append(builder.setup["hook"])
+    setup += [builder.setup[name] for name in ("teacher ready", "hook") if name in builder.setup]
     made = "\n".join(setup).replace("$", "")
     seed = "torch.manual_seed(0)"
     ending = 'print(sum(float(parameter.detach().double().sum()) for parameter in model.parameters()))'
