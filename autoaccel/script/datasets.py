@@ -152,7 +152,7 @@ def _behind_attribute(home: Script, node: ast.Attribute) -> Iterator[tuple[Scrip
         ]
         yield from ((where, binding) for where, binding in bindings if isinstance(binding, ast.expr))
         if lineage and not bindings:
-            yield from _behind(frozenset({owner}))
+            yield from _behind(Values({owner}))
 
 
 def uses_device(script: Script, expression: ast.expr) -> bool:
