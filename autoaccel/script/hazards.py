@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, reads_gradient
 from autoaccel.script.tree import breadth_first, walk_scope
-from autoaccel.script.values import Kind
+from autoaccel.script.values import NOTHING, Kind
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
+    from autoaccel.script.values import ClassRef
 
 Problem = tuple[ast.AST, str]
 Reached = list[tuple["Script", ast.AST]]
@@ -192,16 +193,39 @@ def reached(script: Script, nodes: Iterable[ast.AST]) -> Reached:
 
 
 def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.FunctionDef]]:
-    """The functions that a call may enter now or, where it builds a module, later."""
-    owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else frozenset()
-    for value in (*script.values(call.func), *owners):
+    """The functions that a call may enter now or, where it builds a module, later.
+
+    What is called on an object that is not known may be any method of this name in the project; where the callee
+    itself is not known and may be stored under its name, it may be any model of the project.
+    """
+    owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else NOTHING
+    callees = script.values(call.func)
+    for value in (*callees, *owners):
         if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
             yield value.script, value.node
         elif value.cls is not None and value.kind in (Kind.MODULE, Kind.LOSS_FUNCTION, Kind.CLASS):
-            for ref in value.cls.script.project.lineage(value.cls):
-                for part in ref.node.body:
-                    if isinstance(part, ast.FunctionDef) and part.name in ("forward", "__call__", "__init__"):
-                        yield ref.script, part
+            yield from _bodies(value.cls)
+    if not any(value.kind is Kind.UNKNOWN for value in callees) or script.qualname(call.func) is not None:
+        return
+    related = script.project.related(script)
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else None
+    if name is None or any(other.tree_index.stored(name) for other in related):
+        for other in related:
+            for cls in other.find(ast.ClassDef):
+                ref = other.class_ref(cls)
+                if other.project.instance_kind(ref) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+                    yield from _bodies(ref)
+    elif any(value.kind is Kind.UNKNOWN for value in owners):
+        for other in related:
+            yield from ((other, each) for each in other.find(ast.FunctionDef) if each.name == name)
+
+
+def _bodies(cls: ClassRef) -> Iterator[tuple[Script, ast.FunctionDef]]:
+    """What runs when an instance is made or called."""
+    for ref in cls.script.project.lineage(cls):
+        for part in ref.node.body:
+            if isinstance(part, ast.FunctionDef) and part.name in ("forward", "__call__", "__init__"):
+                yield ref.script, part
 
 
 def in_code(code: Reached, home: Script, place: ast.AST) -> Iterator[Problem]:
