@@ -31,7 +31,7 @@ _NAMED = re.compile(
 
 
 OWN_MODE = "it switches gradients off itself, where it wants to"
-_WITHOUT_PARAMETERS = frozenset(
+WITHOUT_PARAMETERS = frozenset(
     f"torch.nn.{name}"
     for name in """AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d AvgPool1d AvgPool2d CosineSimilarity Dropout
     Dropout2d Flatten Fold GELU Identity LogSoftmax MaxPool1d MaxPool2d PairwiseDistance PixelShuffle ReLU
@@ -109,7 +109,7 @@ def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
 def is_function_module(script: Script, model: ast.expr) -> bool:
     """Whether a module is a function of its inputs in the form of an object: without parameters it records nothing."""
     values = script.values(model)
-    return bool(values) and all(value.name in _WITHOUT_PARAMETERS for value in values)
+    return bool(values) and all(value.name in WITHOUT_PARAMETERS for value in values)
 
 
 def _records(script: Script, call: ast.Call, within: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
