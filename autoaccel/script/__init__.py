@@ -6,7 +6,11 @@ The base, each standing on those before it:
     names           one spelling for everything that can be imported
     values          kinds, and the sets of values that an expression may have
     external        what torch, torchvision, numpy and the builtins construct
+    attributes      what is stored in an attribute of a class, and by whom
     inference       which values an expression may have
+    completeness    answers that know what they have not seen
+    bounds          how far the analysis looks
+    queries         questions that lean on one another, each answered once
     files           the files around a script: texts, trees, import lines, folders
     project         which of them a script belongs with, call sites, classes
     script          `Script`, the door to all of it; `load`

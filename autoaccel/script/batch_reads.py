@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoaccel.script.batches import changes, position, root
+from autoaccel.script.batches import changes, root
 from autoaccel.script.flow import STAR, Path
-from autoaccel.script.loaders import LoaderLoop, Transfer
+from autoaccel.script.loaders import LoaderLoop, Transfer, position
 from autoaccel.script.project import bind_argument
 from autoaccel.script.tree import Function, breadth_first
 from autoaccel.script.values import Kind
@@ -84,7 +84,8 @@ class BatchReads:
             return
         if any(value.name == "moved" and value.node in self.transfers for value in values):
             return  # moved under a condition: where it is not, nothing is moved ahead either
-        yield from self._follow(name, batches[0].path)
+        for path in sorted({value.path for value in batches}, key=str):
+            yield from self._follow(name, path)
 
     def _follow(self, name: ast.Name, path: Path) -> Iterator[Read]:
         """Outwards from a name until it is moved, asked for a fact, given a name, handed over, or used."""
@@ -158,7 +159,7 @@ class BatchReads:
             for home, function in callees
         ):
             return False
-        for _, function in callees:
+        for function in sorted((function for _, function in callees), key=position):
             handing = self.functions.setdefault(function, [])
             if call not in handing:
                 handing.append(call)

@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, reads_gradient
-from autoaccel.script.flow import Definition
 from autoaccel.script.tree import breadth_first, walk_scope
 from autoaccel.script.values import Kind
 
@@ -40,13 +39,8 @@ _OWN_WAYS = re.compile(
 )
 _CAPTURED = frozenset({"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"})
 _COMPILED = frozenset({"torch.compile", "torch.jit.script", "torch.jit.trace", "torch.compiler.disable"})
-_WITHOUT_HALVES = frozenset("float double long int short bool byte argmax argmin argsort nonzero".split())
 _HOOKS = frozenset(
     {"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"}
-)
-INDEXED = frozenset(
-    """scatter_ scatter_add_ index_add_ index_copy_ masked_scatter_ index_put_ scatter_reduce_ scatter_add index_add
-    index_put scatter_reduce""".split()
 )
 _NORMS = frozenset(
     "torch.batch_norm torch.instance_norm torch.nn.functional.batch_norm torch.nn.functional.instance_norm".split()
@@ -211,9 +205,7 @@ def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.Funct
 
 
 def in_code(code: Reached, home: Script, place: ast.AST) -> Iterator[Problem]:
-    """Reasons in code that comes under autocast; `place` in the file `home` stands for code of other files.
-
-    What `arrays` finds in the file `home` can be mended there."""
+    """Reasons in code that comes under autocast; `place` in the file `home` stands for code of other files."""
     for script, node in code:
         if isinstance(node, ast.FunctionDef) and (
             node.name in ("__init__", "__new__") or node.name.startswith(("init_", "_init", "reset_"))
@@ -221,9 +213,6 @@ def in_code(code: Reached, home: Script, place: ast.AST) -> Iterator[Problem]:
             continue
         for part in breadth_first(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
             reason = _unsafe(script, part)
-            array = _leaves_torch(script, part) if isinstance(node, ast.FunctionDef) else None
-            if reason is None and array is not None and (script is not home or not _floating(script, array)):
-                reason = "the model hands values to NumPy, which has no bfloat16"
             if reason is None:
                 continue
             if script is home:
@@ -231,15 +220,6 @@ def in_code(code: Reached, home: Script, place: ast.AST) -> Iterator[Problem]:
             else:
                 file = "another file" if script.path is None else script.path.name
                 yield place, f"{reason} ({file}, line {getattr(part, 'lineno', 1)})"
-
-
-def arrays(code: Reached, home: Script) -> Iterator[ast.expr]:
-    """What functions of one file make arrays of while it is in low precision: `x` of `x.numpy()`."""
-    for script, node in code:
-        for part in breadth_first(node) if script is home and isinstance(node, ast.FunctionDef) else ():
-            array = _leaves_torch(script, part)
-            if array is not None and _floating(script, array):
-                yield array
 
 
 def _unsafe(script: Script, node: ast.AST) -> str | None:
@@ -259,8 +239,6 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
                 return "a custom autograd function is not prepared for autocast"
             if _computed_norm(script, node):
                 return f"{_name(node)} with computed weights needs one precision for them and its statistics"
-            if isinstance(node.func, ast.Attribute) and node.func.attr in INDEXED and _reduced_source(script, node):
-                return f"{node.func.attr} needs one precision for buffer and source"
             if (
                 isinstance(node.func, ast.Attribute)
                 and node.func.attr in ("half", "double", "bfloat16")
@@ -278,10 +256,6 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
                 and not script.callees(node)
             ):
                 return "the model runs a backward pass itself"
-        case ast.Assign(targets=[ast.Subscript(slice=index) as target], value=value):
-            if written_by_index(script, index) and not isinstance(value, ast.Constant) and low_precision(script, value):
-                if script.kind(target.value) not in (Kind.SEQUENCE, Kind.MAPPING, Kind.NUMBER):
-                    return "a tensor is written by index, which needs one precision for both sides"
     return None
 
 
@@ -292,37 +266,6 @@ def _is_running_statistic(function: ast.expr) -> bool:
             return name.endswith("_")
         case _:
             return False
-
-
-def _leaves_torch(script: Script, node: ast.AST) -> ast.expr | None:
-    """`x.data.cpu()` of `x.data.cpu().numpy()`, for values that were computed here and not cast or made integers."""
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy"):
-        return None
-    inner: ast.AST = node.func.value
-    while isinstance(inner, ast.Call | ast.Attribute | ast.Subscript):
-        if isinstance(inner, ast.Attribute) and inner.attr in _WITHOUT_HALVES:
-            return None
-        inner = inner.func if isinstance(inner, ast.Call) else inner.value
-    definitions = script.definitions(inner) if isinstance(inner, ast.Name) else ()
-    if definitions and all(definition.how == "param" for definition in definitions):
-        return None
-    return node.func.value
-
-
-_FLOATING = frozenset("softmax log_softmax sigmoid tanh relu gelu exp bmm mm matmul baddbmm linear normalize".split())
-
-
-def _floating(script: Script, expression: ast.expr) -> bool:
-    """Whether a value surely has decimals: it comes out of a module, a product or an activation."""
-    if low_precision(script, expression):
-        return True
-    inner: ast.AST = expression
-    while isinstance(inner, ast.Call | ast.Attribute | ast.Subscript):
-        if isinstance(inner, ast.Call) and _name(inner) in _FLOATING:
-            return True
-        inner = inner.func if isinstance(inner, ast.Call) else inner.value
-    values = [definition.value for definition in script.definitions(inner)] if isinstance(inner, ast.Name) else []
-    return bool(values) and all(isinstance(value, ast.Call) and _name(value) in _FLOATING for value in values)
 
 
 def _alike(script: Script, call: ast.Call) -> bool:
@@ -363,47 +306,6 @@ def written_by_index(script: Script, index: ast.expr) -> bool:
         case _:
             kinds = {value.kind for value in script.values(index)}
             return bool(kinds & {Kind.TENSOR, Kind.BATCH, Kind.ARRAY, Kind.SEQUENCE, Kind.UNKNOWN})
-
-
-def low_precision(script: Script, expression: ast.expr, depth: int = 5) -> bool:
-    """Whether a value comes out of a module, so that it is in low precision inside an autocast region."""
-    for part in breadth_first(expression):
-        if isinstance(part, ast.Call):
-            if script.kind(part.func) is Kind.MODULE:
-                return True
-            if isinstance(part.func, ast.Attribute) and part.func.attr in (
-                "float",
-                "item",
-                "argmax",
-                "long",
-                "int",
-                "type_as",
-            ):
-                return False
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and depth:
-            for definition in script.definitions(part):
-                if _value_is_low(script, definition, depth):
-                    return True
-    return False
-
-
-def _value_is_low(script: Script, definition: Definition, depth: int) -> bool:
-    return (
-        definition.how in ("assign", "aug")
-        and definition.value is not None
-        and low_precision(script, definition.value, depth - 1)
-    )
-
-
-def _reduced_source(script: Script, call: ast.Call) -> bool:
-    source = (
-        call.args[2]
-        if len(call.args) > 2
-        else next((each.value for each in call.keywords if each.arg in ("src", "source")), None)
-    )
-    if source is None and len(call.args) == 2:
-        source = call.args[1]
-    return source is not None and low_precision(script, source)
 
 
 def _custom_function(script: Script, call: ast.Call) -> bool:
@@ -502,11 +404,9 @@ def _transposed(script: Script, second: ast.expr, first: ast.expr) -> bool:
 __all__ = [
     "Problem",
     "Reached",
-    "arrays",
     "in_code",
     "in_file",
     "in_step",
-    "low_precision",
     "needs_range",
     "reached",
     "written_by_index",

@@ -7,16 +7,19 @@ import ast
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from autoaccel.script import external
+from autoaccel.script.bounds import Bounds
+from autoaccel.script.completeness import Callers, CallSite
 from autoaccel.script.files import Files
 from autoaccel.script.flow import Definition
 from autoaccel.script.flow import Path as PartPath
+from autoaccel.script.queries import Queries
 
 if TYPE_CHECKING:
-    from autoaccel.script.effects import Effect
     from autoaccel.script.script import Script
     from autoaccel.script.values import ClassRef, Kind
 
@@ -25,7 +28,6 @@ _MOST_IMPORTERS = 24
 _MOST_LOADED = 48  # project files parsed for the sake of others
 _MOST_LEVELS = 3  # folders between a script and the root of its distribution
 _INSTALLED = ("site-packages", "dist-packages")
-_NO_CUT = 1 << 30
 _STARTERS = ("Process", "Thread", "spawn", "start_processes")
 
 Answer = TypeVar("Answer")
@@ -33,13 +35,17 @@ Asked = TypeVarTuple("Asked")
 Binding = tuple[ast.expr | Definition, PartPath]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class ClassInfo:
     """What a project class is made of: resolved project bases, names of external bases, attribute bindings."""
 
     bases: tuple[ClassRef, ...]
     external_bases: tuple[str, ...]
     attributes: dict[str, list[Binding]]
+
+
+_UNSEEN = "?"  # in the place of a base class that is not known
+_UNKNOWN_CLASS = ClassInfo((), (_UNSEEN,), {})
 
 
 @dataclass(slots=True)
@@ -69,33 +75,26 @@ class Project:
     and the files alone, and not from what was analysed before; they share the files.
     """
 
-    def __init__(self, files: Iterable[Path] | Files = (), texts: dict[Path, str] | None = None) -> None:
+    def __init__(
+        self, files: Iterable[Path] | Files = (), texts: dict[Path, str] | None = None, bounds: Bounds | None = None
+    ) -> None:
         self.consulted = Consulted()
         self.disk = files if isinstance(files, Files) else Files(files, texts)
-        self.open_evaluations: dict[object, int] = {}
-        self.deepest_cut = _NO_CUT
-        self.evaluations = 0
-        self.total_evaluations = 0
+        self.bounds = bounds or Bounds()
+        self.queries = Queries(self.bounds.evaluations, self.bounds.depth, self.bounds.rounds)
         self.forwards: dict[ast.Call, bool] = {}
         self.training: dict[ast.AST, bool] = {}
         self.gradient_asks: dict[ast.AST, ast.AST | None] = {}
-        self.effects: dict[ast.AST, Effect] = {}
-        self.open_effects = 0
-        self.call_effects: dict[ast.Call, Effect] = {}
         self.calls: dict[ast.AST, tuple[ast.Call, ...]] = {}
         self.reads: dict[ast.AST, frozenset[str]] = {}
-        self.changes: dict[ast.AST, frozenset[str]] = {}
+        self.changes: dict[ast.stmt, frozenset[str]] = {}
         self._scripts: dict[Path, Script | None] = {}
-        self._stored: tuple[int, set[str]] = (0, set())
         self._definers: dict[tuple[ast.ClassDef, str], ast.ClassDef] = {}
-        self._classes: dict[ast.ClassDef, ClassInfo] = {}
-        self._callers: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
         self._importers: dict[Path, tuple[Path, ...]] = {}
         self._texts: dict[Path, str | None] = {}
         self._neighbours: dict[Script, tuple[Script, ...]] = {}
         self._related: dict[Script, tuple[Script, ...]] = {}
         self._importing_texts: dict[Script, tuple[tuple[Path, str], ...]] = {}
-        self._opened: dict[ast.AST, int] = {}
         self._opened_stars: set[Script] = set()
         self._started: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
 
@@ -109,13 +108,13 @@ class Project:
 
     def fresh(self) -> Project:
         """The same files, of which nothing is known yet; what they are asked is noted here as well."""
-        project = Project(self.disk)
+        project = Project(self.disk, bounds=self.bounds)
         project.consulted = self.consulted
         return project
 
     def changed(self, path: Path, text: str) -> Project:
         """The same files with another text for one of them; nothing is known of them yet."""
-        return Project(self.disk.changed(path, text))
+        return Project(self.disk.changed(path, text), bounds=self.bounds)
 
     def add(self, script: Script) -> None:
         """Register the script that is analysed."""
@@ -399,24 +398,22 @@ class Project:
     # -- classes
 
     def class_info(self, ref: ClassRef) -> ClassInfo:
-        info = self._classes.get(ref.node)
-        if info is None:
-            info = self._classes[ref.node] = ClassInfo((), (), {})
-            bases: list[ClassRef] = []
-            names: list[str] = []
-            for base in ref.node.bases:
-                qualified = ref.script.qualname(base)
-                if qualified is not None and not ref.script.is_project_name(base):
-                    names.append(qualified)
-                    continue
-                for value in ref.script.inference.values(base):
-                    if value.cls is not None and value.cls.node is not ref.node:
-                        bases.append(value.cls)
-                    elif value.name is not None:
-                        names.append(value.name)
-            info.bases, info.external_bases = tuple(bases), tuple(names)
-            info.attributes = _attributes(ref)
-        return info
+        return self.queries.ask(("class", ref), partial(self._class_info, ref), _UNKNOWN_CLASS, _UNKNOWN_CLASS)
+
+    def _class_info(self, ref: ClassRef) -> ClassInfo:
+        bases: list[ClassRef] = []
+        names: list[str] = []
+        for base in ref.node.bases:
+            qualified = ref.script.qualname(base)
+            if qualified is not None and not ref.script.is_project_name(base):
+                names.append(qualified)
+                continue
+            for value in ref.script.inference.possible(base):
+                if value.cls is not None:
+                    bases.extend([] if value.cls.node is ref.node else [value.cls])
+                else:
+                    names.append(value.name or _UNSEEN)
+        return ClassInfo(tuple(bases), tuple(names), _attributes(ref))
 
     def lineage(self, ref: ClassRef) -> Iterator[ClassRef]:
         """A class and its project bases, nearest first."""
@@ -436,52 +433,61 @@ class Project:
             yield from self.class_info(each).external_bases
 
     def instance_kind(self, ref: ClassRef) -> Kind:
-        """The kind of a project class's instances."""
+        """The kind of a project class's instances; unknown where it derives from a class that cannot be seen."""
         from autoaccel.script.values import Kind
 
+        plain = True
         for name in self.external_lineage(ref):
             kind = external.class_kind(external.canonical(name))
             if kind == "MODULE" and ref.node.name.endswith(("Loss", "Criterion", "loss")):
                 return Kind.LOSS_FUNCTION
             if kind is not None:
                 return Kind[kind]
-        return Kind.OBJECT
+            plain = plain and external.is_known_class(name)
+        return Kind.OBJECT if plain else Kind.UNKNOWN
 
     # -- calls
 
-    def callers(self, script: Script, function: ast.AST) -> tuple[tuple[Script, ast.Call], ...]:
+    def callers(self, script: Script, function: ast.AST) -> Callers:
         """Call sites of a function, method or constructor of `script`, in its neighbours."""
-        known = self._callers.get(function)
-        if known is not None:
-            return known
         name = getattr(function, "name", None)
         if not isinstance(name, str):
-            return ()
-        if function in self._opened:
-            self.deepest_cut = min(self.deepest_cut, self._opened[function])
-            return ()
+            return Callers(missing="it has no name by which to find its callers")
+        unsettled = Callers(missing="its callers depend on one another")
+        return self.queries.ask(
+            ("callers", function), partial(self._find_callers, script, function, name), Callers(), unsettled
+        )
+
+    def _find_callers(self, script: Script, function: ast.AST, name: str) -> Callers:
         cls = script.parent(function)
-        wanted: tuple[str, ...] = (name,)
+        wanted = (cls.name if isinstance(cls, ast.ClassDef) and name == "__init__" else name,)
         instance_call = isinstance(cls, ast.ClassDef) and name in ("forward", "__call__")
-        if isinstance(cls, ast.ClassDef) and name == "__init__":
-            wanted = (cls.name,)
-        # An answer that leans on an evaluation still open further up is right for now, but not to be remembered.
-        outer_cut, self.deepest_cut = self.deepest_cut, _NO_CUT
-        level = self._opened[function] = len(self.open_evaluations) - 1
-        try:
-            found: list[tuple[Script, ast.Call]] = []
-            for other in self._callers_homes(script, None if instance_call else wanted[0]):
-                for call in self._candidate_calls(other, wanted, instance=instance_call):
-                    if self._enters(other, call, function, cls):
-                        found.append((other, call))
-        finally:
-            del self._opened[function]
-            cut = self.deepest_cut
-            self.deepest_cut = min(outer_cut, cut if cut < level else _NO_CUT)
-        result = tuple(found)
-        if cut >= level:
-            self._callers[function] = result
-        return result
+        found: list[CallSite] = []
+        missing: str | None = None
+        for other in self._callers_homes(script, None if instance_call else wanted[0]):
+            for call in self._candidate_calls(other, wanted, instance=instance_call):
+                enters = self._enters(other, call, function, cls)
+                if enters:
+                    found.append((other, call))
+                elif enters is None:
+                    missing = (
+                        missing or f"`{other.source(call.func)}` in {_line(other, call, script)} may be a call of it"
+                    )
+            missing = missing or self._handed_on(script, function, other, wanted)
+        if len(self._texts_importing(script)) > _MOST_IMPORTERS:
+            missing = "more files import it than are looked at"
+        return Callers(tuple(found), missing)
+
+    def _handed_on(self, script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:
+        """Where a function is used as a value and not called: whoever gets it may call it with anything."""
+        for mention in other.tree_index.mentions(*names, *other.import_aliases(names)):
+            around = other.parent(mention)
+            called = isinstance(around, ast.Call) and around.func is mention
+            if called or (isinstance(around, ast.Attribute) and around.value is mention):
+                continue
+            if any(value.node is function for value in other.inference.possible(mention)):
+                return f"it is handed on in {_line(other, mention, script)}, and may be called by whoever gets it"
+        return None
 
     def _candidate_calls(self, other: Script, wanted: tuple[str, ...], *, instance: bool) -> Iterator[ast.Call]:
         """Calls under one of these names, or of what can be an instance."""
@@ -496,20 +502,13 @@ class Project:
             case ast.Name(id=name):
                 return name not in other.plain_callees
             case ast.Attribute(attr=name):
-                return name in self._stored_attributes()
+                return name not in other.plain_callees
             case _:
                 return True
 
-    def _stored_attributes(self) -> set[str]:
-        """The attribute names that any file read so far assigns."""
-        files = len(self._scripts)
-        if self._stored[0] != files:
-            known = (each.tree_index.stored_attributes for each in self._scripts.values() if each is not None)
-            self._stored = (files, set().union(*known))
-        return self._stored[1]
-
-    def _enters(self, other: Script, call: ast.Call, function: ast.AST, cls: ast.AST | None) -> bool:
-        """Whether a call may enter a function: itself, or as constructor or `forward` of what is called."""
+    def _enters(self, other: Script, call: ast.Call, function: ast.AST, cls: ast.AST | None) -> bool | None:
+        """Whether a call may enter a function, itself or as constructor or `forward` of what is called; None where it
+        is not known what is called."""
         name = getattr(function, "name", "")
         for value in other.inference.possible(call.func):
             if value.node is function:
@@ -521,7 +520,10 @@ class Project:
                 continue
             if self._defining(value.cls, name) is cls:
                 return True
-        return False
+        if not isinstance(cls, ast.ClassDef) or not isinstance(call.func, ast.Attribute):
+            return False
+        receivers = other.inference.possible(call.func.value)
+        return None if any(value.kind.name == "UNKNOWN" for value in receivers) else False
 
     def _defining(self, ref: ClassRef, method: str) -> ast.ClassDef | None:
         """The class of a lineage that gives a method its body."""
@@ -576,6 +578,10 @@ class Project:
             owner = other.inference.possible(call.func.value)
             return not any(value.node is cls for value in owner if value.kind.name == "CLASS")
         return True
+
+
+def _line(other: Script, node: ast.expr, script: Script) -> str:
+    return f"line {node.lineno}" + (f" of {other.path.name}" if other is not script and other.path is not None else "")
 
 
 def _name_in_library(package: tuple[str, ...], target: str, level: int) -> str | None:

@@ -7,9 +7,11 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoaccel.rewriting.finding import AddImport
 from autoaccel.script import evaluation, external, loaders, training
+from autoaccel.script.completeness import Callers
 from autoaccel.script.evaluation import EvaluationPass
 from autoaccel.script.flow import Definition, Flow, Scope
 from autoaccel.script.inference import Inference
@@ -18,6 +20,9 @@ from autoaccel.script.names import canonical
 from autoaccel.script.project import Project, bind_argument
 from autoaccel.script.tree import Function, Loop, Node
 from autoaccel.script.values import ClassRef, Kind, Value, Values, kind_of
+
+if TYPE_CHECKING:
+    from autoaccel.script.loader_changes import LoaderState
 
 RUNTIME = ("autoaccel.runtime", "autoaccel_runtime")
 _FRAMEWORKS = {
@@ -52,6 +57,7 @@ class Script:
         self.inference = Inference(self)
         self._callees: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
         self._class_refs: dict[ast.ClassDef, ClassRef] = {}
+        self.loader_states: dict[tuple[ast.Call, bool], LoaderState] = {}
         self._aliases: dict[tuple[str, ...], frozenset[str]] = {}
         self.located: dict[tuple[str, int], tuple[Path, tuple[str, ...]] | None] = {}
 
@@ -348,8 +354,8 @@ class Script:
 
     # -- calls
 
-    def callers(self, function: ast.AST) -> tuple[tuple[Script, ast.Call], ...]:
-        """Resolved call sites of a function in the project."""
+    def callers(self, function: ast.AST) -> Callers:
+        """Resolved call sites of a function in the project, and whether these are all."""
         return self.project.callers(self, function)
 
     def callees(self, call: ast.Call) -> tuple[tuple[Script, ast.FunctionDef], ...]:

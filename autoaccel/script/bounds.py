@@ -1,0 +1,25 @@
+"""How far the analysis looks. Past a bound an answer is incomplete, and whoever asked takes it as "anything"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Every bound of the analysis; lowering one never adds a finding."""
+
+    evaluations: int = 1_000_000
+    """Expressions and functions evaluated for one script; a guard of time, far above what people write."""
+    depth: int = 120
+    """Questions that wait for one another: each takes some ten frames of Python's stack."""
+    rounds: int = 30
+    """How often questions that lean on one another in a circle are asked anew before they count as unanswered."""
+    nesting: int = 6
+    """How deep the elements of containers within containers are told apart."""
+    graph_places: int = 4_000
+    """Expressions that are followed for one evaluation, to see whether a backward pass needs its graph."""
+    graph_calls: int = 12
+    """Calls that lead from an evaluation to one of these."""
+    graph_files: int = 40
+    """Files in which what an evaluation keeps may be read."""
