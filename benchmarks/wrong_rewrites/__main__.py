@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument("--report", type=Path, metavar="FILE", help="the table, in Markdown")
     parser.add_argument("--finds", type=Path, default=Path("wrong_rewrites"), metavar="DIR", help="where finds go")
     parser.add_argument("--planted", choices=planted.RULES, help="this wrong rule and no other: it must be found")
+    parser.add_argument("--first", action="store_true", help="end with the first find")
     parser.add_argument("--fast", action="store_true", help="without workers and captured graphs")
     arguments = parser.parse_args()
     running.warm()
@@ -64,7 +65,11 @@ def _work(arguments: argparse.Namespace, number: int, queue: Any) -> None:
         while True:
             left = _BATCH
             if arguments.count:
-                left = min(left, (arguments.count + arguments.jobs - 1 - number) // arguments.jobs - hunt.tally.programs)
+                left = min(
+                    left, (arguments.count + arguments.jobs - 1 - number) // arguments.jobs - hunt.tally.programs
+                )
+            if arguments.first and hunt.tally.kinds:
+                break
             if left <= 0 or (minutes and time.monotonic() - began > 60 * minutes):
                 break
             hunt.look([seed + arguments.jobs * index for index in range(left)], fixed)

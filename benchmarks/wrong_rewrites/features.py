@@ -1,15 +1,14 @@
 """What a generated program is made of: one option for each of many independent dimensions.
 
-A grammar asks for its dimensions by name; who answers is a plain number (each dimension is drawn from the number and its
-own name, so that changing one changes no other), hypothesis, or a table. All that was answered is the program's vector:
-with it the program can be made again, and smaller, by putting dimensions back to their first option.
+A grammar asks for its dimensions by name; who answers is a plain number (each dimension is drawn from the number and
+its own name, so that changing one changes no other), hypothesis, or a table. All that was answered is the program's
+vector: with it the program can be made again, and smaller, by putting dimensions back to their first option.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 Draw = Callable[[tuple[str, ...]], str]
 """Chooses one of several options, the first of which is the plainest."""
@@ -18,10 +17,8 @@ Draw = Callable[[tuple[str, ...]], str]
 _WILDNESS = (0.15, 0.3, 0.5, 0.7)
 
 
-class Asked(Protocol):
-    """Answers by name."""
-
-    def __call__(self, name: str, options: tuple[str, ...]) -> str: ...
+Asked = Callable[[str, tuple[str, ...]], str]
+"""Answers a dimension, by its name and its options."""
 
 
 def by_number(seed: int) -> Asked:

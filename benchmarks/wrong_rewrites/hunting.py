@@ -1,4 +1,4 @@
-"""From numbers to finds: generate, rewrite, run, compare; what differs is confirmed, blamed on a rule and made small."""
+"""From numbers to finds: generate, rewrite, run, compare; what differs is confirmed, blamed, and made small."""
 
 from __future__ import annotations
 
@@ -120,28 +120,23 @@ class Hunt:
         self._run(cases)
 
     def _run(self, cases: Sequence[Case]) -> None:
-        plain = self._records(cases, running.PLAIN, lambda case: case.texts)
         fit: list[tuple[Case, Record]] = []
-        for case, record in zip(cases, plain, strict=True):
+        for case, record in zip(cases, self._records([case.texts for case in cases], running.PLAIN), strict=True):
             if record.error:
                 self.tally.unfit += 1
             else:
                 fit.append((case, record))
         for condition in running.CONDITIONS.values():
-            concerned = [(case, record) for case, record in fit if self._concerns(condition, case)]
-            others = self._records(
-                [case for case, _ in concerned], condition, lambda case, of=condition: form(case.forms, of)
-            )
-            for (case, before), after in zip(concerned, others, strict=True):
+            due = [each for each in fit if each[0].seed not in self._wrong and self._concerns(condition, each[0])]
+            others = self._records([form(case.forms, condition) for case, _ in due], condition)
+            for (case, before), after in zip(due, others, strict=True):
                 find = judge(condition, before, after, case.vector)
                 if find is not None:
                     self._found(case, find)
 
-    def _records(
-        self, cases: Sequence[Case], condition: Condition, texts: Callable[[Case], Mapping[str, str]]
-    ) -> list[Record]:
-        self.tally.runs += len(cases)
-        return running.run([texts(case) for case in cases], condition) if cases else []
+    def _records(self, programs: Sequence[Mapping[str, str]], condition: Condition) -> list[Record]:
+        self.tally.runs += len(programs)
+        return running.run(programs, condition) if programs else []
 
     def _concerns(self, condition: Condition, case: Case) -> bool:
         made = case.forms

@@ -21,7 +21,7 @@ from benchmarks.wrong_rewrites.running import (
 
 _NUMBER = re.compile(r"-?\d+\.\d*(?:e[+-]?\d+)?|-?\d+(?:e[+-]?\d+)?|\bnan\b|-?\binf\b")
 # This machine cannot run it at all in bfloat16, which is for the runtime to know.
-_CANNOT = ("could not create a primitive", "mkldnn", "not implemented for 'BFloat16'", "\"_thnn_fused")
+_CANNOT = ("could not create a primitive", "mkldnn", "not implemented for 'BFloat16'", '"_thnn_fused')
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,13 @@ class Others:
     def __init__(self, seed: int, backwards: bool, planted: str = "") -> None:
         self._name = f"hash seed {seed}{', files and rules backwards' if backwards else ''}"
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.wrong_rewrites.ordering", "backwards" if backwards else "forwards", planted],
+            [
+                sys.executable,
+                "-m",
+                "benchmarks.wrong_rewrites.ordering",
+                "backwards" if backwards else "forwards",
+                planted,
+            ],
             env={
                 **os.environ,
                 "PYTHONHASHSEED": str(seed),

@@ -19,7 +19,9 @@ LOW_EXIT = Rule("AA995", "low-precision-exit", Tier.NUMERICS, (b".numpy()",))
 BY_HASH = Rule("AA996", "by-hash", Tier.EXACT, (b".zeros(",))
 EVALUATION_ALWAYS = Rule("AA997", "eval-mode", Tier.EXACT, (b".train()",))
 
-RULES = {each.name: each for each in (NO_GRAD, LEARNING_RATE, READ_AHEAD, FLOAT_INDEX, LOW_EXIT, BY_HASH, EVALUATION_ALWAYS)}
+RULES = {
+    each.name: each for each in (NO_GRAD, LEARNING_RATE, READ_AHEAD, FLOAT_INDEX, LOW_EXIT, BY_HASH, EVALUATION_ALWAYS)
+}
 
 _RUNTIME = AddImport("autoaccel", "runtime", "accel")
 

@@ -36,18 +36,23 @@ def keep(caught: Caught, folder: Path) -> Path:
 
 def table(tally: Tally, seconds: float) -> str:
     """What was looked at and what was found."""
-    minutes = max(seconds, 1e-9) / 60
+    rate = tally.programs / max(seconds, 1e-9)
     lines = [
-        f"{tally.programs} programs in {minutes:.1f} min ({tally.programs / max(seconds, 1e-9):.1f} a second), {tally.runs} runs,"
-        f" {tally.unchanged} left alone, {tally.unfit} that fail by themselves, {tally.unsteady} differences that did not come again",
+        f"{tally.programs} programs in {seconds / 60:.1f} min ({rate:.1f} a second), {tally.runs} runs.",
+        f"{tally.unchanged} were left alone, {tally.unfit} fail by themselves, {tally.unsteady} did not recur.",
         "",
         "| rule | programs it changes | programs where it declines something |",
         "|---|---:|---:|",
-        *(f"| {code} | {tally.fired[code]} | {tally.declined[code]} |" for code in sorted({*tally.fired, *tally.declined})),
+        *(
+            f"| {code} | {tally.fired[code]} | {tally.declined[code]} |"
+            for code in sorted({*tally.fired, *tally.declined})
+        ),
         "",
     ]
     if not tally.kinds:
         return "\n".join([*lines, "nothing was found"])
     lines += ["| found | programs |", "|---|---:|"]
     lines += [f"| {kind.replace('|', '')} | {number} |" for kind, number in tally.kinds.most_common()]
-    return "\n".join([*lines, "", f"{sum(tally.kinds.values())} programs with something wrong, {len(tally.caught)} written"])
+    return "\n".join(
+        [*lines, "", f"{sum(tally.kinds.values())} programs with something wrong, {len(tally.caught)} written"]
+    )

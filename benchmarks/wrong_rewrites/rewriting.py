@@ -59,9 +59,11 @@ def digest(texts: Texts) -> str:
 
 
 def forms(texts: Texts, rules: Sequence[Rule] | None = None, *, thorough: bool = True, exact: bool = True) -> Forms:
-    """Both forms, with everything that is looked at in the text. `thorough` asks for a second rewrite; the engine itself
-    looks at each file again as long as the others are as they were. Without `exact`, that form is the program itself if
-    it would be another than the default one."""
+    """Both forms, with everything that is looked at in the text.
+
+    `thorough` asks for a second rewrite: the engine itself looks at each file again as long as the others are as they
+    were. Without `exact`, that form is the program itself where it would be another than the default one.
+    """
     rules = list(rules or registry.rules())
     paths = {_FOLDER / name: text for name, text in texts.items()}
     project = Project(paths, paths)
@@ -92,5 +94,3 @@ def forms(texts: Texts, rules: Sequence[Rule] | None = None, *, thorough: bool =
         again = default_form(made.default, rules)
         made.problems += [f"a second rewrite changes {name}" for name in texts if again[name] != made.default[name]]
     return made
-
-

@@ -1,5 +1,5 @@
-"""Many short programs a second: a process that has torch forks one child for each condition, which runs several programs
-one after the other and tells what each did. What differs is run again, each run in a child of its own."""
+"""Many short programs: a process that has torch forks one child for each condition, which runs several programs one
+after the other and tells what each did. What differs is run again, each run in a child of its own."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ class _Observer:
         self._seen.__init__(1 << 60, "step")  # type: ignore[misc]
         self._rehearsal.marks.clear()
         for kept in (moving._passes, moving._stands, moving._batches):  # noqa: SLF001
-            kept.clear()  # type: ignore[attr-defined]
+            kept.clear()
         precision.Region.open = precision.Region.exempt = 0
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
@@ -308,8 +308,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         base = name.replace(".", "/")
         for path in (f"{base}.py", f"{base}/__init__.py"):
             if path in self._texts:
-                spec = importlib.util.spec_from_loader(name, self, origin=path, is_package=path.endswith("__init__.py"))
-                return spec
+                return importlib.util.spec_from_loader(name, self, origin=path, is_package=path.endswith("__init__.py"))
         return None
 
     def create_module(self, _spec: Any) -> None:

@@ -78,7 +78,11 @@ def read(code: str) -> frozenset[str]:
     """The names that a fragment reads."""
     tree = ast.parse(_TOKEN.sub(r"\1", code))
     found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    changed = {node.target.id for node in ast.walk(tree) if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)}
+    changed = {
+        node.target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
+    }
     return frozenset((found | changed) - set(dir(builtins)))
 
 
@@ -112,9 +116,9 @@ def _follow(statements: list[ast.stmt], known: set[str], wanted: set[str]) -> No
 
 
 def _look(node: ast.AST, known: set[str], wanted: set[str]) -> None:
-    own = {
-        name for each in ast.walk(node) if isinstance(each, ast.comprehension) for name in _bound(each.target)
-    } | {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
+    own = {name for each in ast.walk(node) if isinstance(each, ast.comprehension) for name in _bound(each.target)} | {
+        each.arg for each in ast.walk(node) if isinstance(each, ast.arg)
+    }
     reads = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
     if isinstance(node, ast.AugAssign):
         reads |= _bound(node.target)

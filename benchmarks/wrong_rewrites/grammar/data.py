@@ -40,7 +40,11 @@ def build(builder: Builder, inputs: str, targets: str) -> None:
     """Define what makes `$dataset`, `$sampler` and `$loader`."""
     pick, define = builder.pick, builder.program.define
     form = pick("batch", "pair", "dict", "index")
-    define("make_arrays", f"def make_arrays():\n    torch.manual_seed(1)\n    return {INPUTS[inputs]}, {TARGETS[targets]}", "data")
+    define(
+        "make_arrays",
+        f"def make_arrays():\n    torch.manual_seed(1)\n    return {INPUTS[inputs]}, {TARGETS[targets]}",
+        "data",
+    )
     kind = pick(
         "dataset", "tensors", "class", "arrays", "noisy torch", "noisy numpy", "noisy python", "own generator", "embedding",
         "moving", "mutable", "cached", "list", "in place", "frozen network", "detached network", "counting", "shared list",
@@ -128,7 +132,11 @@ def _dataset(builder: Builder, kind: str, form: str, inputs: str) -> str:
             else:
                 body.append("x = self.inner(x).detach()")
         case "moving":
-            define("place_tensor", "def place_tensor(tensor):\n    return tensor.cuda() if torch.cuda.is_available() else tensor", "helpers")
+            define(
+                "place_tensor",
+                "def place_tensor(tensor):\n    return tensor.cuda() if torch.cuda.is_available() else tensor",
+                "helpers",
+            )
             placed = routed(builder, "dataset move", "place_tensor", ("tensor",))
             body.append(f"x = {placed}(x)")
         case "mutable":
@@ -137,7 +145,11 @@ def _dataset(builder: Builder, kind: str, form: str, inputs: str) -> str:
                 body.append("x = x * self.scale")
         case "cached":
             init.append("self.cache = {}")
-            body += ["if index not in self.cache:", "    self.cache[index] = x * 2 if x.is_floating_point() else x", "x = self.cache[index]"]
+            body += [
+                "if index not in self.cache:",
+                "    self.cache[index] = x * 2 if x.is_floating_point() else x",
+                "x = self.cache[index]",
+            ]
         case "counting":
             init.append("self.count = 0")
             body += ["self.count += 1", "if x.is_floating_point():", "    x = x + 0.01 * self.count"]
@@ -205,7 +217,11 @@ def _collate(builder: Builder, kind: str, form: str) -> str:
     define("gather", f"def gather(samples, scale=1.0):\n    {gather}", "data")
     match kind:
         case "random" if change:
-            define("gather_random", "def gather_random(samples):\n    if torch.rand(()) < 0.5:\n        samples = samples[::-1]\n    return gather(samples)", "data")
+            define(
+                "gather_random",
+                "def gather_random(samples):\n    if torch.rand(()) < 0.5:\n        samples = samples[::-1]\n    return gather(samples)",
+                "data",
+            )
             return "gather_random"
         case "partial":
             return "functools.partial(gather, scale=2.0)"
@@ -234,7 +250,19 @@ def gather_weighted(samples):
 def loop(builder: Builder, key: str, inputs: str) -> Loop:
     """A loop over `$loader`, whose body begins with `x` and `y` where they are computed with."""
     form = builder.vector_of("batch")
-    sort = builder.pick(f"loop.{key}", "for", "enumerate", "named", "enumerate named", "while", "next", "zip", "wrapped", "generator", "islice")
+    sort = builder.pick(
+        f"loop.{key}",
+        "for",
+        "enumerate",
+        "named",
+        "enumerate named",
+        "while",
+        "next",
+        "zip",
+        "wrapped",
+        "generator",
+        "islice",
+    )
     items = {"pair": "x, y", "dict": "batch", "index": "x, y, index"}[form]
     unpack: list[str] = []
     whole = "batch" if form == "dict" or "named" in sort else ""
@@ -258,15 +286,27 @@ def loop(builder: Builder, key: str, inputs: str) -> Loop:
         case "next":
             before = ["batches = iter($loader)"]
             header = "for step in range(4):"
-            unpack = ["try:", f"    {items} = next(batches)", "except StopIteration:", "    batches = iter($loader)", f"    {items} = next(batches)", *unpack]
+            unpack = [
+                "try:",
+                f"    {items} = next(batches)",
+                "except StopIteration:",
+                "    batches = iter($loader)",
+                f"    {items} = next(batches)",
+                *unpack,
+            ]
         case "zip":
             target = items if whole or "," not in items else f"({items})"
             header = f"for step, {target} in zip(range(3), $loader):"
         case "wrapped":
-            builder.program.define("progress", "def progress(iterable, desc=''):\n    for each in iterable:\n        yield each")
+            builder.program.define(
+                "progress", "def progress(iterable, desc=''):\n    for each in iterable:\n        yield each"
+            )
             header = f'for {items} in progress($loader, desc="train"):'
         case "generator":
-            builder.program.define("endless", "def endless(loader):\n    while True:\n        for batch in loader:\n            yield batch")
+            builder.program.define(
+                "endless",
+                "def endless(loader):\n    while True:\n        for batch in loader:\n            yield batch",
+            )
             before = ["batches = endless($loader)"]
             header = f"for step, {items if whole or ',' not in items else f'({items})'} in zip(range(3), batches):"
         case "islice":
@@ -311,7 +351,11 @@ def put_nested(value, device):
             define("put_nested", code)
             put = routed(builder, "put_nested", "put_nested", ("value", "device"))
             if whole:
-                again = {"pair": "x, y = batch", "dict": 'x, y = batch["x"], batch["y"]', "index": "x, y, index = batch"}
+                again = {
+                    "pair": "x, y = batch",
+                    "dict": 'x, y = batch["x"], batch["y"]',
+                    "index": "x, y, index = batch",
+                }
                 return [f"batch = {put}(batch, $device)", again[form]]
             return [f"x, y = {put}((x, y), $device)"]
         case "comprehension":
@@ -321,14 +365,22 @@ def put_nested(value, device):
         case "variable":
             return ["x, y = Variable(x), Variable(y)"]
         case "alias" if inputs != "tokens":
-            define("FloatTensor", "FloatTensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor")
+            define(
+                "FloatTensor",
+                "FloatTensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor",
+            )
             return ["x = Variable(x.type(FloatTensor))", "y = y.to($device)"]
         case "float first" if inputs != "tokens":
             return ["x = x.float().to($device)", "y = y.to($device)"]
         case "reshaped":
             return ["x = x.reshape(x.shape).to($device)", "y = y.view(y.shape).to($device)"]
         case "host read":
-            return ["total = int(y.sum())", "largest = float(x.max())", "x, y = x.to($device), y.to($device)", "print(total, largest)"]
+            return [
+                "total = int(y.sum())",
+                "largest = float(x.max())",
+                "x, y = x.to($device), y.to($device)",
+                "print(total, largest)",
+            ]
         case "kept":
             define("HOST", "HOST = []", "pinned")
             return ["HOST.append(x)", "x, y = x.to($device), y.to($device)", "print(float(HOST[0].sum()))"]

@@ -21,7 +21,7 @@ class Additions:
     end: list[str] = field(default_factory=list)
 
 
-def add(builder: Builder, to: Additions, inputs: str, targets: str) -> None:
+def add(builder: Builder, to: Additions, targets: str) -> None:
     """All of them, if the program has them. In their places `x`, `y`, `out` and `loss` are known."""
     for key in ("1", "2"):
         leave(builder, to, key)
@@ -32,7 +32,7 @@ def add(builder: Builder, to: Additions, inputs: str, targets: str) -> None:
     _consistency(builder, to)
     _teacher(builder, to)
     _accumulate(builder, to)
-    _looked_at(builder, to, inputs)
+    _looked_at(builder, to)
 
 
 def leave(builder: Builder, to: Additions, key: str) -> None:
@@ -44,7 +44,18 @@ def leave(builder: Builder, to: Additions, key: str) -> None:
     )  # fmt: skip
     if what == "nothing":
         return
-    how = builder.pick(f"exit.{key}", ".detach().cpu().numpy()", ".data.numpy()", ".cpu().data.numpy()", ".detach().numpy()", ".detach().cpu().tolist()", "array", ".detach().cpu().numpy().copy()", "later", "helper")
+    how = builder.pick(
+        f"exit.{key}",
+        ".detach().cpu().numpy()",
+        ".data.numpy()",
+        ".cpu().data.numpy()",
+        ".detach().numpy()",
+        ".detach().cpu().tolist()",
+        "array",
+        ".detach().cpu().numpy().copy()",
+        "later",
+        "helper",
+    )
     sink = builder.pick(f"sink.{key}", "list", "print", "dictionary", "sum", "keep", "helper", "format")
     value = f"np.asarray({what}.detach())" if how == "array" else f"{what}{how}"
     names = f"left_{key}"
@@ -72,7 +83,10 @@ def leave(builder: Builder, to: Additions, key: str) -> None:
             to.loss.append(place.store(value))
             to.end.append(f"print([float(np.sum(each)) for each in {place.load}][-2:])")
         case "helper":
-            builder.program.define("summary", "def summary(array):\n    array = np.asarray(array)\n    return array.shape, float(array.sum())")
+            builder.program.define(
+                "summary",
+                "def summary(array):\n    array = np.asarray(array)\n    return array.shape, float(array.sum())",
+            )
             to.loss.append(f"print({routed(builder, 'summary', 'summary', ('array',))}({value}))")
         case "format":
             to.loss.append(f'print("{{}}".format(np.sum({value})))')
@@ -84,7 +98,21 @@ def leave(builder: Builder, to: Additions, key: str) -> None:
 
 def whole_numbers(builder: Builder, to: Additions, key: str, targets: str) -> None:
     """Indices and counts."""
-    what = builder.pick(f"index.{key}", "nothing", "out.argmax(1)", "out.max(1)[1]", "torch.max(out, 1)[1]", "out.topk(1)[1][:, 0]", "out.sort(1)[1][:, 0]", "torch.argmax(out.softmax(1), dim=1)", "torch.multinomial(out.detach().float().softmax(1).nan_to_num(1.0), 1)[:, 0]", "(out > 0).sum(1).clamp(max=2)", "unpacked", "out.round().long().clamp(0, 2)[:, 0]", "tags of helper")
+    what = builder.pick(
+        f"index.{key}",
+        "nothing",
+        "out.argmax(1)",
+        "out.max(1)[1]",
+        "torch.max(out, 1)[1]",
+        "out.topk(1)[1][:, 0]",
+        "out.sort(1)[1][:, 0]",
+        "torch.argmax(out.softmax(1), dim=1)",
+        "torch.multinomial(out.detach().float().softmax(1).nan_to_num(1.0), 1)[:, 0]",
+        "(out > 0).sum(1).clamp(max=2)",
+        "unpacked",
+        "out.round().long().clamp(0, 2)[:, 0]",
+        "tags of helper",
+    )
     if what == "nothing":
         return
     name = f"picked_{key}"
@@ -95,7 +123,20 @@ def whole_numbers(builder: Builder, to: Additions, key: str, targets: str) -> No
         to.loss.append(f"score, {name} = {routed(builder, 'decide', 'decide', ('out',))}(out)")
     else:
         to.loss.append(f"{name} = {what}")
-    use = builder.pick(f"indexed.{key}", "count", "table", "names", "bincount", "one hot", "embedding", "list", "confusion", "numpy index", "range", "slices")
+    use = builder.pick(
+        f"indexed.{key}",
+        "count",
+        "table",
+        "names",
+        "bincount",
+        "one hot",
+        "embedding",
+        "list",
+        "confusion",
+        "numpy index",
+        "range",
+        "slices",
+    )
     match use:
         case "table":
             to.start.append(f"table_{key} = np.zeros(9)")
@@ -147,21 +188,36 @@ def create(builder: Builder, to: Additions, key: str) -> None:
         case "nothing":
             return
         case "alias":
-            to.forward += [f"{name}_host = torch.zeros(x.size(0), 1)", f"{name} = {name}_host.to($device)", f"{name}_host += 1"]
+            to.forward += [
+                f"{name}_host = torch.zeros(x.size(0), 1)",
+                f"{name} = {name}_host.to($device)",
+                f"{name}_host += 1",
+            ]
         case "two statements":
             to.forward += [f"{name} = torch.ones(x.size(0), 1)", f"{name} = {name}.to($device)"]
         case "in a list":
             to.forward.append(f"{name} = torch.cat([torch.full((1,), float(index)).to($device) for index in range(3)])")
         case "in a function":
-            builder.program.define("label", "def label(size, device, value=1.0):\n    return torch.full((size, 1), value).to(device)")
+            builder.program.define(
+                "label", "def label(size, device, value=1.0):\n    return torch.full((size, 1), value).to(device)"
+            )
             to.forward.append(f"{name} = {routed(builder, 'label', 'label', ('size', 'device'))}(x.size(0), $device)")
         case "default argument":
-            builder.program.define("offset", "def offset(size, start=torch.zeros(1).to(torch.device('cpu'))):\n    start += 0.1\n    return start.expand(size, 1).clone()")
+            builder.program.define(
+                "offset",
+                "def offset(size, start=torch.zeros(1).to(torch.device('cpu'))):\n    start += 0.1\n    return start.expand(size, 1).clone()",
+            )
             to.forward.append(f"{name} = offset(x.size(0))")
         case "scatter":
-            to.forward.append(f"{name} = torch.zeros(x.size(0), 3).to($device).scatter_(1, out.argmax(1, keepdim=True), 1.0)")
+            to.forward.append(
+                f"{name} = torch.zeros(x.size(0), 3).to($device).scatter_(1, out.argmax(1, keepdim=True), 1.0)"
+            )
         case "in place":
-            to.forward += [f"{name} = torch.zeros(x.size(0), 3).to($device)", f"{name}.add_(1).mul_(2)", f"{name}[0] = 3"]
+            to.forward += [
+                f"{name} = torch.zeros(x.size(0), 3).to($device)",
+                f"{name}.add_(1).mul_(2)",
+                f"{name}[0] = 3",
+            ]
         case _:
             to.forward.append(f"{name} = {what}")
     _into(builder, to, key, name, "made use")
@@ -170,15 +226,38 @@ def create(builder: Builder, to: Additions, key: str) -> None:
 def arrays(builder: Builder, to: Additions, key: str) -> None:
     """NumPy's arrays become tensors."""
     define = builder.program.define
-    what = builder.pick(f"array.{key}", "nothing", "fresh", "named", "buffer", "function", "list of arrays", "list of rows", "loaded", "view", "mutated list", "object", "scalars", "double", "returned buffer", "kept array")
+    what = builder.pick(
+        f"array.{key}",
+        "nothing",
+        "fresh",
+        "named",
+        "buffer",
+        "function",
+        "list of arrays",
+        "list of rows",
+        "loaded",
+        "view",
+        "mutated list",
+        "object",
+        "scalars",
+        "double",
+        "returned buffer",
+        "kept array",
+    )
     name = f"array_{key}"
     match what:
         case "nothing":
             return
         case "fresh":
-            to.forward.append(f"{name} = torch.tensor(np.stack([np.ones(3, dtype=np.float32), np.zeros(3, dtype=np.float32)])).mean(0)")
+            to.forward.append(
+                f"{name} = torch.tensor(np.stack([np.ones(3, dtype=np.float32), np.zeros(3, dtype=np.float32)])).mean(0)"
+            )
         case "named":
-            to.forward += [f"source_{key} = np.full((1, 3), 0.5, dtype=np.float32)", f"{name} = torch.tensor(source_{key})", f"source_{key} *= 2"]
+            to.forward += [
+                f"source_{key} = np.full((1, 3), 0.5, dtype=np.float32)",
+                f"{name} = torch.tensor(source_{key})",
+                f"source_{key} *= 2",
+            ]
         case "buffer":
             to.start.append(f"source_{key} = np.zeros((1, 3), dtype=np.float32)")
             to.forward += [f"source_{key} += 0.5", f"{name} = torch.tensor(source_{key})"]
@@ -189,18 +268,43 @@ def arrays(builder: Builder, to: Additions, key: str) -> None:
             define("make_array", "def make_array(size):\n    return np.ones((1, size), dtype=np.float32) * 0.5")
             to.forward.append(f"{name} = torch.tensor({routed(builder, 'make_array', 'make_array', ('size',))}(3))")
         case "returned buffer":
-            define("shared_array", "SHARED_ARRAY = np.zeros((1, 3), dtype=np.float32)\n\n\ndef shared_array(step):\n    SHARED_ARRAY[:] += 0.25\n    return SHARED_ARRAY", "pinned")
+            define(
+                "shared_array",
+                "SHARED_ARRAY = np.zeros((1, 3), dtype=np.float32)\n\n\ndef shared_array(step):\n    SHARED_ARRAY[:] += 0.25\n    return SHARED_ARRAY",
+                "pinned",
+            )
             place = kept(builder, f"arrays_{key}")
-            to.forward += [f"{name} = torch.tensor({routed(builder, 'shared_array', 'shared_array', ('step',))}(1))", place.store(name)]
+            to.forward += [
+                f"{name} = torch.tensor({routed(builder, 'shared_array', 'shared_array', ('step',))}(1))",
+                place.store(name),
+            ]
             to.end.append(f"print(float({place.load}[0].sum()))")
         case "list of arrays":
-            to.forward.append(f"{name} = torch.tensor([np.ones(3, dtype=np.float32) * index for index in range(2)]).mean(0)")
+            to.forward.append(
+                f"{name} = torch.tensor([np.ones(3, dtype=np.float32) * index for index in range(2)]).mean(0)"
+            )
         case "list of rows":
-            to.forward += [f"rows_{key} = []", "for index in range(3):", f"    rows_{key}.append(np.full(3, index / 2))", f"{name} = torch.tensor(rows_{key}, dtype=torch.float32).mean(0)"]
+            to.forward += [
+                f"rows_{key} = []",
+                "for index in range(3):",
+                f"    rows_{key}.append(np.full(3, index / 2))",
+                f"{name} = torch.tensor(rows_{key}, dtype=torch.float32).mean(0)",
+            ]
         case "mutated list":
-            to.forward += [f"row_{key} = np.zeros(3, dtype=np.float32)", f"rows_{key} = [row_{key}, row_{key}]", f"{name} = torch.tensor(rows_{key})", f"row_{key} += 1", f"{name} = {name}.mean(0)"]
+            to.forward += [
+                f"row_{key} = np.zeros(3, dtype=np.float32)",
+                f"rows_{key} = [row_{key}, row_{key}]",
+                f"{name} = torch.tensor(rows_{key})",
+                f"row_{key} += 1",
+                f"{name} = {name}.mean(0)",
+            ]
         case "view":
-            to.forward += [f"source_{key} = np.ones((2, 3), dtype=np.float32)", f"{name} = torch.tensor(source_{key}[0])", f"{name} += 1", f"print(source_{key}.sum())"]
+            to.forward += [
+                f"source_{key} = np.ones((2, 3), dtype=np.float32)",
+                f"{name} = torch.tensor(source_{key}[0])",
+                f"{name} += 1",
+                f"print(source_{key}.sum())",
+            ]
         case "object":
             to.forward.append(f"{name} = torch.tensor([[np.float64(0.1), 0.2, 0.3]]).float()")
         case "scalars":
@@ -209,7 +313,11 @@ def arrays(builder: Builder, to: Additions, key: str) -> None:
             to.forward.append(f"{name} = torch.tensor(np.full((1, 3), 1 / 3)).float()")
         case "kept array":
             to.start.append(f"source_{key} = np.ones((1, 3), dtype=np.float32)")
-            to.forward += [f"{name} = torch.tensor(source_{key}.copy())", f"{name}.mul_(0.5)", f"source_{key} += float({name}.sum())"]
+            to.forward += [
+                f"{name} = torch.tensor(source_{key}.copy())",
+                f"{name}.mul_(0.5)",
+                f"source_{key} += float({name}.sum())",
+            ]
         case _:
             to.forward.append(f"{name} = torch.tensor(np.array([[0.1, 0.2, 0.3]], dtype=np.float32))")
     _into(builder, to, key, name, "array use")
@@ -275,7 +383,12 @@ def _evaluated(builder: Builder, to: Additions) -> None:
         case "next epoch" if where in ("end", "stepped"):
             store = kept(builder, "probes")
             place.append(store.store("probed"))
-            place += [f"extra = {store.load}[-1].pow(2).mean()", "$optimizer.zero_grad()", "extra.backward()", "$optimizer.step()"]
+            place += [
+                f"extra = {store.load}[-1].pow(2).mean()",
+                "$optimizer.zero_grad()",
+                "extra.backward()",
+                "$optimizer.step()",
+            ]
         case _:
             place.append("print(float(probed.sum()), probed.shape)")
 
@@ -291,14 +404,22 @@ def _consistency(builder: Builder, to: Additions) -> None:
             to.loss.append("loss = loss + 0.01 * $model.features.pow(2).mean()")
         case "average":
             to.start.append("average = [torch.zeros(()).to($device)]")
-            to.loss += ["average[0] = 0.9 * average[0] + 0.1 * out.detach().mean()", "loss = loss + (out.mean() - average[0]).pow(2)"]
+            to.loss += [
+                "average[0] = 0.9 * average[0] + 0.1 * out.detach().mean()",
+                "loss = loss + (out.mean() - average[0]).pow(2)",
+            ]
             to.end.append("print(float(average[0]))")
         case "hook":
             store = kept(builder, "hooked")
-            builder.setup["hook"] = f"def on_forward(module, given, result):\n    {store.store('result')}\n\n\n$model.head.register_forward_hook(on_forward)"
+            builder.setup["hook"] = (
+                f"def on_forward(module, given, result):\n    {store.store('result')}\n\n\n$model.head.register_forward_hook(on_forward)"
+            )
             to.loss.append(f"loss = loss + 0.01 * {store.load}[-1].pow(2).mean()")
         case "penalty":
-            builder.program.define("penalty", "def penalty(model):\n    total = torch.zeros(1)\n    for parameter in model.parameters():\n        total = total + parameter.norm()\n    return total.sum()")
+            builder.program.define(
+                "penalty",
+                "def penalty(model):\n    total = torch.zeros(1)\n    for parameter in model.parameters():\n        total = total + parameter.norm()\n    return total.sum()",
+            )
             to.loss.append(f"loss = loss + 0.001 * {routed(builder, 'penalty', 'penalty', ('model',))}($model)")
         case _:
             pass
@@ -310,14 +431,20 @@ def _teacher(builder: Builder, to: Additions) -> None:
     if sort == "nothing":
         return
     form = builder.vector_of("output")
-    value = {"tensor": "{}", "tuple": "{}[0]", "dictionary": '{}["out"]', "list": "{}[1]", "indices": "{}[0]"}[form].format("$teacher(x)")
+    value = {"tensor": "{}", "tuple": "{}[0]", "dictionary": '{}["out"]', "list": "{}[1]", "indices": "{}[0]"}[
+        form
+    ].format("$teacher(x)")
     builder.setup["teacher"] = "copy.deepcopy($model)"
     if sort in ("frozen", "mean"):
-        builder.setup["teacher ready"] = "$teacher.eval()\nfor parameter in $teacher.parameters():\n    parameter.requires_grad_(False)"
+        builder.setup["teacher ready"] = (
+            "$teacher.eval()\nfor parameter in $teacher.parameters():\n    parameter.requires_grad_(False)"
+        )
     elif builder.has("teacher in eval"):
         builder.setup["teacher ready"] = "$teacher.eval()"
     if builder.has("asked for by a function"):
-        builder.program.define("ask", f"def ask(teacher, x):\n    teacher.eval()\n    return {value.replace('$', '')}", "engine")
+        builder.program.define(
+            "ask", f"def ask(teacher, x):\n    teacher.eval()\n    return {value.replace('$', '')}", "engine"
+        )
         value = f"{routed(builder, 'ask', 'ask', ('teacher', 'x'))}($teacher, x)"
     detach = ".detach()" if sort == "detached" else ""
     lines = [f"wanted = {value}{detach}"]
@@ -328,7 +455,10 @@ def _teacher(builder: Builder, to: Additions) -> None:
         builder.setup["optimizer"] = "optim.SGD([*$model.parameters(), *$teacher.parameters()], lr=0.1)"
     to.loss.append("loss = loss + 0.5 * F.mse_loss(out, wanted)")
     if sort == "mean":
-        to.stepped += ["for ours, theirs in zip($teacher.parameters(), $model.parameters()):", "    ours.data.mul_(0.9).add_(theirs.data, alpha=0.1)"]
+        to.stepped += [
+            "for ours, theirs in zip($teacher.parameters(), $model.parameters()):",
+            "    ours.data.mul_(0.9).add_(theirs.data, alpha=0.1)",
+        ]
 
 
 def _accumulate(builder: Builder, to: Additions) -> None:
@@ -357,7 +487,10 @@ def _accumulate(builder: Builder, to: Additions) -> None:
             to.stepped.append(store.store("loss.item()"))
             to.end.append(f"print(sum({store.load}))")
         case "meter":
-            builder.program.define("Meter", "class Meter:\n    def __init__(self):\n        self.total, self.count = 0.0, 0\n\n    def update(self, value, count=1):\n        self.total += value * count\n        self.count += count")
+            builder.program.define(
+                "Meter",
+                "class Meter:\n    def __init__(self):\n        self.total, self.count = 0.0, 0\n\n    def update(self, value, count=1):\n        self.total += value * count\n        self.count += count",
+            )
             to.start.append("meter = Meter()")
             to.stepped.append("meter.update(loss.item(), x.size(0))")
             to.end.append("print(meter.total / max(meter.count, 1))")
@@ -365,7 +498,7 @@ def _accumulate(builder: Builder, to: Additions) -> None:
             to.stepped.append("print(loss.item())")
 
 
-def _looked_at(builder: Builder, to: Additions, inputs: str) -> None:
+def _looked_at(builder: Builder, to: Additions) -> None:
     """Data that the loop changes."""
     sampler = builder.features.vector.get("sampler")
     dataset = builder.features.vector.get("dataset")
@@ -374,8 +507,12 @@ def _looked_at(builder: Builder, to: Additions, inputs: str) -> None:
         if update == "epoch":
             to.end.append("$loader.sampler.update(1, 0.5)")
         elif update == "helper":
-            builder.program.define("reweigh", "def reweigh(sampler, loss):\n    sampler.update(int(loss * 100), float(loss))")
-            to.stepped.append(f"{routed(builder, 'reweigh', 'reweigh', ('sampler', 'loss'))}($loader.sampler, loss.item())")
+            builder.program.define(
+                "reweigh", "def reweigh(sampler, loss):\n    sampler.update(int(loss * 100), float(loss))"
+            )
+            to.stepped.append(
+                f"{routed(builder, 'reweigh', 'reweigh', ('sampler', 'loss'))}($loader.sampler, loss.item())"
+            )
         else:
             to.stepped.append("$loader.sampler.update(int(loss.item() * 100), loss.item())")
     if dataset == "mutable":

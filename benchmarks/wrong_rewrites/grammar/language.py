@@ -16,11 +16,17 @@ def build(builder: Builder) -> None:
     start = pick("state", "method", "zeros", "none", "like weights")
     zeros = {
         "method": "$model.initial(3, $device)",
-        "zeros": "torch.zeros(1, 3, 8).to($device)" if cell != "LSTM" else "(torch.zeros(1, 3, 8).to($device), torch.zeros(1, 3, 8).to($device))",
+        "zeros": "torch.zeros(1, 3, 8).to($device)"
+        if cell != "LSTM"
+        else "(torch.zeros(1, 3, 8).to($device), torch.zeros(1, 3, 8).to($device))",
         "none": "None",
         "like weights": "$model.initial(3, next($model.parameters()).device)",
     }[start if cell != "by hand" or start != "none" else "zeros"]
-    initial = "state = torch.zeros(1, size, 8)\n        state = state.to(device)\n        return state" if has("two statements") else "return torch.zeros(1, size, 8).to(device)"
+    initial = (
+        "state = torch.zeros(1, size, 8)\n        state = state.to(device)\n        return state"
+        if has("two statements")
+        else "return torch.zeros(1, size, 8).to(device)"
+    )
     if cell == "LSTM":
         initial = "return (torch.zeros(1, size, 8).to(device), torch.zeros(1, size, 8).to(device))"
     if cell == "by hand":
@@ -30,7 +36,11 @@ def build(builder: Builder) -> None:
         made = f"self.rnn = nn.{cell}(4, 8)"
         step = "h, state = self.rnn(h, state)"
     drop = pick("dropout", "none", "module", "functional")
-    dropped = {"none": "", "module": "\n        h = self.drop(h)", "functional": "\n        h = F.dropout(h, 0.1, self.training)"}[drop]
+    dropped = {
+        "none": "",
+        "module": "\n        h = self.drop(h)",
+        "functional": "\n        h = F.dropout(h, 0.1, self.training)",
+    }[drop]
     code = f"""
 class Language(nn.Module):
     def __init__(self):
@@ -52,17 +62,28 @@ class Language(nn.Module):
     define("make_text", "def make_text():\n    torch.manual_seed(1)\n    return torch.randint(0, 9, (13, 3))", "data")
     detached = "tuple(each.detach() for each in state)" if cell == "LSTM" else "state.detach()"
     if has("repackage"):
-        define("repackage", "def repackage(state):\n    if isinstance(state, torch.Tensor):\n        return state.detach()\n    return tuple(repackage(each) for each in state)")
+        define(
+            "repackage",
+            "def repackage(state):\n    if isinstance(state, torch.Tensor):\n        return state.detach()\n    return tuple(repackage(each) for each in state)",
+        )
         detached = f"{routed(builder, 'repackage', 'repackage', ('state',))}(state)"
     batch = pick("chunks", "slices", "function", "generator")
     if batch == "function":
-        define("chunk", "def chunk(text, start):\n    return text[start : start + 4], text[start + 1 : start + 5].reshape(-1)", "data")
+        define(
+            "chunk",
+            "def chunk(text, start):\n    return text[start : start + 4], text[start + 1 : start + 5].reshape(-1)",
+            "data",
+        )
         get = [f"x, y = {routed(builder, 'chunk', 'chunk', ('text', 'start'))}($text, start)"]
     else:
         get = ["x = $text[start : start + 4]", "y = $text[start + 1 : start + 5].reshape(-1)"]
     header = "for start in range(0, 12, 4):"
     if batch == "generator":
-        define("chunks", "def chunks(text):\n    for start in range(0, 12, 4):\n        yield text[start : start + 4], text[start + 1 : start + 5].reshape(-1)", "data")
+        define(
+            "chunks",
+            "def chunks(text):\n    for start in range(0, 12, 4):\n        yield text[start : start + 4], text[start + 1 : start + 5].reshape(-1)",
+            "data",
+        )
         header, get = "for x, y in chunks($text):", []
     if pick("chunk moves", "none", "to") == "to":
         get.append("x, y = x.to($device), y.to($device)")
@@ -73,21 +94,38 @@ class Language(nn.Module):
     if arrays_used:
         arrays(builder, additions, "1")
         additions.loss = [line.replace("(out.float() - array_1)", "array_1.float()") for line in additions.loss]
-    body = [*get, f"state = {detached}" if zeros != "None" else f"state = None if state is None else {detached}", "$optimizer.zero_grad()", "out, state = $model(x, state)", "out = out.reshape(-1, 9)", *additions.forward]
+    body = [
+        *get,
+        f"state = {detached}" if zeros != "None" else f"state = None if state is None else {detached}",
+        "$optimizer.zero_grad()",
+        "out, state = $model(x, state)",
+        "out = out.reshape(-1, 9)",
+        *additions.forward,
+    ]
     body += ["loss = F.cross_entropy(out, y)", *additions.loss, "loss.backward()"]
     if has("clip"):
         body.append("nn.utils.clip_grad_norm_($model.parameters(), 0.25)")
     elif has("own step"):
         body.append("for parameter in $model.parameters():\n    parameter.data.add_(parameter.grad, alpha=-0.01)")
     body += ["$optimizer.step()", "print(loss.item())"]
-    train = "\n".join([*additions.start, "$model.train()", f"state = {zeros}", header, indent("\n".join(body)), *additions.end])
+    train = "\n".join(
+        [*additions.start, "$model.train()", f"state = {zeros}", header, indent("\n".join(body)), *additions.end]
+    )
     evaluation = pick("evaluation", "none", "perplexity", "sampling", "kept")
     end = "pass"
     if evaluation == "perplexity":
-        define("evaluate", f"def evaluate(model, text, device):\n    model.eval()\n    total = 0.0\n    state = {zeros.replace('$', '')}\n    for start in range(0, 12, 4):\n        out, state = model(text[start : start + 4].to(device), state)\n        total += F.cross_entropy(out.reshape(-1, 9), text[start + 1 : start + 5].reshape(-1).to(device)).item()\n    return math.exp(total / 3)", "engine")
+        define(
+            "evaluate",
+            f"def evaluate(model, text, device):\n    model.eval()\n    total = 0.0\n    state = {zeros.replace('$', '')}\n    for start in range(0, 12, 4):\n        out, state = model(text[start : start + 4].to(device), state)\n        total += F.cross_entropy(out.reshape(-1, 9), text[start + 1 : start + 5].reshape(-1).to(device)).item()\n    return math.exp(total / 3)",
+            "engine",
+        )
         end = f"print({routed(builder, 'evaluate', 'evaluate', ('model', 'text', 'device'))}($model, $text, $device))"
     elif evaluation == "sampling":
-        define("sample", f"def sample(model, device):\n    model.eval()\n    state = {zeros.replace('$', '').replace('3', '1') if zeros != 'None' else 'None'}\n    token, words = torch.zeros(1, 1, dtype=torch.long).to(device), []\n    for _ in range(3):\n        out, state = model(token, state)\n        weights = out.squeeze().exp().cpu()\n        token = torch.multinomial(weights, 1)[0].view(1, 1).to(device)\n        words.append(token.item())\n    return words", "engine")
+        define(
+            "sample",
+            f"def sample(model, device):\n    model.eval()\n    state = {zeros.replace('$', '').replace('3', '1') if zeros != 'None' else 'None'}\n    token, words = torch.zeros(1, 1, dtype=torch.long).to(device), []\n    for _ in range(3):\n        out, state = model(token, state)\n        weights = out.squeeze().exp().cpu()\n        token = torch.multinomial(weights, 1)[0].view(1, 1).to(device)\n        words.append(token.item())\n    return words",
+            "engine",
+        )
         end = f"print({routed(builder, 'sample', 'sample', ('model', 'device'))}($model, $device))"
     elif evaluation == "kept":
         place = kept(builder, "states")
@@ -97,7 +135,9 @@ class Language(nn.Module):
     setup = {
         "device": 'torch.device("cuda" if torch.cuda.is_available() else "cpu")',
         "model": "Language().to(device)",
-        "optimizer": pick("optimizer", "optim.SGD(model.parameters(), lr=0.5)", "optim.Adam(model.parameters(), lr=0.01)"),
+        "optimizer": pick(
+            "optimizer", "optim.SGD(model.parameters(), lr=0.5)", "optim.Adam(model.parameters(), lr=0.01)"
+        ),
         "text": "make_text()",
     }
     made_all = "\n".join(["torch.manual_seed(0)", *(f"{name} = {value}" for name, value in setup.items())])

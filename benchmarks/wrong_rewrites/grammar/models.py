@@ -43,29 +43,54 @@ def build(builder: Builder, inputs: str, width: int) -> str:
                 elif state == "method":
                     given = ", self.initial(x.size(0), x.device)"
                     builder.setup.setdefault(
-                        "initial", f"\ndef initial(self, size, device):\n    h0 = torch.zeros(1, size, {HIDDEN})\n    h0 = h0.to(device)\n    return " + ("h0" if kind == "gru" else "h0, h0.clone()")
+                        "initial",
+                        f"\ndef initial(self, size, device):\n    h0 = torch.zeros(1, size, {HIDDEN})\n    h0 = h0.to(device)\n    return "
+                        + ("h0" if kind == "gru" else "h0, h0.clone()"),
                     )
                 body += [f"h, _ = self.rnn(h{given})", "h = h[:, -1]"]
             elif kind == "attention":
-                init += ["self.query = nn.Linear(4, 4)", "self.key = nn.Linear(4, 4)", f"self.first = nn.Linear(4, {HIDDEN})"]
+                init += [
+                    "self.query = nn.Linear(4, 4)",
+                    "self.key = nn.Linear(4, 4)",
+                    f"self.first = nn.Linear(4, {HIDDEN})",
+                ]
                 body += ["scores = self.query(h) @ self.key(h).transpose(1, 2) / 2.0"]
                 if has("mask"):
-                    body += ["mask = torch.tril(torch.ones(x.size(1), x.size(1))).to(x.device)", "scores = scores.masked_fill(mask == 0, -1e9)"]
+                    body += [
+                        "mask = torch.tril(torch.ones(x.size(1), x.size(1))).to(x.device)",
+                        "scores = scores.masked_fill(mask == 0, -1e9)",
+                    ]
                 body += ["h = (torch.softmax(scores, -1) @ h).mean(1)", "h = torch.tanh(self.first(h))"]
             elif kind == "loop":
                 init.append(f"self.cell = nn.GRUCell(4, {HIDDEN})")
-                body += [f"state = torch.zeros(x.size(0), {HIDDEN}).to(x.device)", "for index in range(x.size(1)):", "    state = self.cell(h[:, index], state)", "h = state"]
+                body += [
+                    f"state = torch.zeros(x.size(0), {HIDDEN}).to(x.device)",
+                    "for index in range(x.size(1)):",
+                    "    state = self.cell(h[:, index], state)",
+                    "h = state",
+                ]
             else:
                 init.append(f"self.first = nn.Linear(4, {HIDDEN})")
                 body.append("h = torch.tanh(self.first(h.mean(1)))")
         case _:
             init.append(f"self.first = nn.Linear(6, {HIDDEN})")
-            body.append(pick("activation", "h = torch.relu(self.first(x))", "h = F.gelu(self.first(x))", "h = self.first(x).clamp(min=0)"))
+            body.append(
+                pick(
+                    "activation",
+                    "h = torch.relu(self.first(x))",
+                    "h = F.gelu(self.first(x))",
+                    "h = self.first(x).clamp(min=0)",
+                )
+            )
     if has("dropout"):
         init.append("self.drop = nn.Dropout(0.2)")
         body.append("h = self.drop(h)")
     if has("submodule"):
-        define("Block", f"class Block(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.inner = nn.Linear({HIDDEN}, {HIDDEN})\n\n    def forward(self, x):\n        return x + torch.tanh(self.inner(x))", "model")
+        define(
+            "Block",
+            f"class Block(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.inner = nn.Linear({HIDDEN}, {HIDDEN})\n\n    def forward(self, x):\n        return x + torch.tanh(self.inner(x))",
+            "model",
+        )
         init.append("self.blocks = nn.ModuleList([Block() for _ in range(2)])")
         body += ["for block in self.blocks:", "    h = block(h)"]
     if has("model noise"):

@@ -62,10 +62,16 @@ def traced(function):
                 return f'getattr({holder}(), "work")'
             return f"{holder}().work"
         case "static":
-            define(holder, f"class {holder}:\n    @staticmethod\n    def work({given}):\n        return {function}({given})")
+            define(
+                holder,
+                f"class {holder}:\n    @staticmethod\n    def work({given}):\n        return {function}({given})",
+            )
             return f"{holder}.work"
         case "callable":
-            return define(via, f"class {holder}:\n    def __call__(self, {given}):\n        return {function}({given})\n\n\n{via} = {holder}()")
+            return define(
+                via,
+                f"class {holder}:\n    def __call__(self, {given}):\n        return {function}({given})\n\n\n{via} = {holder}()",
+            )
         case "table":
             define(f"{function}_table", f'{function}_table = {{"default": {function}}}')
             return f'{function}_table["default"]'
@@ -105,7 +111,10 @@ def kept(builder: Builder, key: str) -> Kept:
             define(name, f"{name} = {holder}()")
             return Kept(lambda value: f"{name}.items.append({value})", f"{name}.items")
         case "method":
-            define(holder, f"class {holder}:\n    def __init__(self):\n        self.items = []\n\n    def push(self, *value):\n        self.items.append(value)")
+            define(
+                holder,
+                f"class {holder}:\n    def __init__(self):\n        self.items = []\n\n    def push(self, *value):\n        self.items.append(value)",
+            )
             define(name, f"{name} = {holder}()")
             return Kept(lambda value: f"{name}.push({value})", f"[each[0] for each in {name}.items]")
         case "dictionary":
@@ -148,7 +157,10 @@ push_{key}, every_{key} = make_{key}()
             define(f"push_{key}", code, "pinned")
             return Kept(lambda value: f"push_{key}({value})", f"every_{key}()")
         case "default":
-            define(f"remember_{key}", f"def remember_{key}(value=None, items=[]):\n    if value is not None:\n        items.append(value)\n    return items")
+            define(
+                f"remember_{key}",
+                f"def remember_{key}(value=None, items=[]):\n    if value is not None:\n        items.append(value)\n    return items",
+            )
             return Kept(lambda value: f"remember_{key}({value})", f"remember_{key}()")
         case "class variable":
             define(holder, f"class {holder}:\n    items = []")
@@ -193,7 +205,10 @@ push_{key}, every_{key} = make_{key}()
             define(name, f"{name} = {holder}()")
             return Kept(lambda value: f"{name}.push({value})", name)
         case "function attribute":
-            define(f"remember_{key}", f"def remember_{key}(value):\n    remember_{key}.items.append(value)\n\n\nremember_{key}.items = []")
+            define(
+                f"remember_{key}",
+                f"def remember_{key}(value):\n    remember_{key}.items.append(value)\n\n\nremember_{key}.items = []",
+            )
             return Kept(lambda value: f"remember_{key}({value})", f"remember_{key}.items")
         case "alias":
             define(name, f"{name} = []\n{name}_too = {name}", "pinned")

@@ -13,7 +13,7 @@ EPOCHS = 2
 
 def build(builder: Builder) -> None:
     """Put the program together."""
-    pick, define = builder.pick, builder.program.define
+    pick = builder.pick
     inputs = pick("inputs", *data.INPUTS)
     targets = pick("targets", *data.TARGETS)
     builder.home = pick("home", "flat", "main", "function", "globals", "class")
@@ -27,7 +27,7 @@ def build(builder: Builder) -> None:
     _optimizer(builder)
     loop = data.loop(builder, "train", inputs)
     additions = Additions()
-    gadgets.add(builder, additions, inputs, targets if targets != "binary" else "binary")
+    gadgets.add(builder, additions, targets)
 
     call = routed_forward(builder)
     forward = [*additions.moved, *models.unpacked(form, call), *additions.forward]
@@ -91,23 +91,34 @@ def _loss(builder: Builder, targets: str) -> list[str]:
     pick, define = builder.pick, builder.program.define
     sigmoid = builder.vector_of("sigmoid") == "yes"
     if targets == "class":
-        sort = pick("loss", "criterion", "functional", "log softmax", "custom", "smoothed", "weights", "manual", "clamped")
+        sort = pick(
+            "loss", "criterion", "functional", "log softmax", "custom", "smoothed", "weights", "manual", "clamped"
+        )
         match sort:
             case "functional":
                 return ["loss = F.cross_entropy(out, y)"]
             case "log softmax":
                 return ["loss = F.nll_loss(F.log_softmax(out, dim=1), y)"]
             case "custom":
-                define("loss_of", "def loss_of(out, y):\n    return -torch.log_softmax(out, 1).gather(1, y.unsqueeze(1)).mean()")
+                define(
+                    "loss_of",
+                    "def loss_of(out, y):\n    return -torch.log_softmax(out, 1).gather(1, y.unsqueeze(1)).mean()",
+                )
                 return [f"loss = {routed(builder, 'loss', 'loss_of', ('out', 'y'))}(out, y)"]
             case "smoothed":
-                define("smoothed", "def smoothed(out, y):\n    wanted = torch.zeros(out.size(0), out.size(1)).to(out.device)\n    wanted.scatter_(1, y.unsqueeze(1), 0.9)\n    return -(wanted * torch.log_softmax(out, 1)).sum(1).mean()")
+                define(
+                    "smoothed",
+                    "def smoothed(out, y):\n    wanted = torch.zeros(out.size(0), out.size(1)).to(out.device)\n    wanted.scatter_(1, y.unsqueeze(1), 0.9)\n    return -(wanted * torch.log_softmax(out, 1)).sum(1).mean()",
+                )
                 return [f"loss = {routed(builder, 'loss', 'smoothed', ('out', 'y'))}(out, y)"]
             case "weights":
                 builder.setup["criterion"] = "nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 0.5]).to($device))"
                 return ["loss = $criterion(out, y)"]
             case "manual":
-                return ["probabilities = torch.exp(out) / torch.exp(out).sum(1, keepdim=True)", "loss = -torch.log(probabilities[torch.arange(len(y)), y]).mean()"]
+                return [
+                    "probabilities = torch.exp(out) / torch.exp(out).sum(1, keepdim=True)",
+                    "loss = -torch.log(probabilities[torch.arange(len(y)), y]).mean()",
+                ]
             case "clamped":
                 return ["loss = -torch.log(torch.softmax(out, 1).gather(1, y.unsqueeze(1)).clamp(min=1e-7)).mean()"]
             case _:
@@ -125,7 +136,11 @@ def _loss(builder: Builder, targets: str) -> list[str]:
             case "log cosh":
                 return ["loss = torch.log(torch.cosh(out - y)).mean()"]
             case "class":
-                define("Distance", "class Distance(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.weight = 0.5\n\n    def forward(self, out, y):\n        return self.weight * (out - y).pow(2).sum(1).mean()", "model")
+                define(
+                    "Distance",
+                    "class Distance(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.weight = 0.5\n\n    def forward(self, out, y):\n        return self.weight * (out - y).pow(2).sum(1).mean()",
+                    "model",
+                )
                 builder.setup["criterion"] = "Distance()"
                 return ["loss = $criterion(out, y)"]
             case _:
@@ -151,10 +166,27 @@ def _step(builder: Builder, additions: Additions) -> list[str]:
         "none": [],
         "norm": ["nn.utils.clip_grad_norm_($model.parameters(), 0.5)"],
         "value": ["torch.nn.utils.clip_grad_value_($model.parameters(), 0.1)"],
-        "by hand": ["for parameter in $model.parameters():", "    if parameter.grad is not None:", "        parameter.grad.data.clamp_(-0.1, 0.1)"],
-        "looked at": ["print(sum(float(parameter.grad.norm()) for parameter in $model.parameters() if parameter.grad is not None))"],
+        "by hand": [
+            "for parameter in $model.parameters():",
+            "    if parameter.grad is not None:",
+            "        parameter.grad.data.clamp_(-0.1, 0.1)",
+        ],
+        "looked at": [
+            "print(sum(float(parameter.grad.norm()) for parameter in $model.parameters() if parameter.grad is not None))"
+        ],
     }[pick("clip", "none", "norm", "value", "by hand", "looked at")]
-    style = pick("step", "plain", "after", "model zero", "accumulate", "nan check", "retain", "none grad", "sum of losses", "epoch loss")
+    style = pick(
+        "step",
+        "plain",
+        "after",
+        "model zero",
+        "accumulate",
+        "nan check",
+        "retain",
+        "none grad",
+        "sum of losses",
+        "epoch loss",
+    )
     backward = ["loss.backward()"]
     step = ["$optimizer.step()"]
     if builder.vector_of("scheduler") == "batch":
@@ -169,18 +201,46 @@ def _step(builder: Builder, additions: Additions) -> list[str]:
         case "accumulate":
             additions.start.append("count = [0]")
             inner = "\n".join([*clip, *step, "$optimizer.zero_grad()"])
-            lines = ["(loss / 2).backward()", *additions.backward, "count[0] += 1", "if count[0] % 2 == 0:", indent(inner)]
+            lines = [
+                "(loss / 2).backward()",
+                *additions.backward,
+                "count[0] += 1",
+                "if count[0] % 2 == 0:",
+                indent(inner),
+            ]
         case "nan check":
-            lines = ["if not torch.isnan(loss):", indent("\n".join(["$optimizer.zero_grad()", *backward, *additions.backward, *clip, *step]))]
+            lines = [
+                "if not torch.isnan(loss):",
+                indent("\n".join(["$optimizer.zero_grad()", *backward, *additions.backward, *clip, *step])),
+            ]
         case "retain":
-            lines = ["$optimizer.zero_grad()", "loss.backward(retain_graph=True)", "(0.1 * out.pow(2).mean()).backward()", *additions.backward, *clip, *step]
+            lines = [
+                "$optimizer.zero_grad()",
+                "loss.backward(retain_graph=True)",
+                "(0.1 * out.pow(2).mean()).backward()",
+                *additions.backward,
+                *clip,
+                *step,
+            ]
         case "sum of losses":
-            lines = ["$optimizer.zero_grad()", "losses = [loss, 0.1 * out.abs().mean()]", "sum(losses).backward()", *additions.backward, *clip, *step]
+            lines = [
+                "$optimizer.zero_grad()",
+                "losses = [loss, 0.1 * out.abs().mean()]",
+                "sum(losses).backward()",
+                *additions.backward,
+                *clip,
+                *step,
+            ]
         case "epoch loss":
             place = kept(builder, "step_losses")
             lines = [place.store("loss")]
-            inner = [f"whole = torch.stack({place.load}[-3:]).mean()", "$optimizer.zero_grad()", "whole.backward()", *clip, *step]
-            additions.end += inner
+            additions.end += [
+                f"whole = torch.stack({place.load}[-3:]).mean()",
+                "$optimizer.zero_grad()",
+                "whole.backward()",
+                *clip,
+                *step,
+            ]
         case _:
             lines = ["$optimizer.zero_grad()", *backward, *additions.backward, *clip, *step]
     return [*lines, *additions.stepped]
@@ -192,7 +252,12 @@ def _extracted(builder: Builder, loop: data.Loop, forward: list[str], loss: list
     head = "\n".join(loop.unpack)
     moves, before, rest = "\n".join(loop.moves), "\n".join([*forward, *loss]), "\n".join(ending)
     everything = "\n".join(each for each in (head, moves, before, rest) if each)
-    scope = assigned(everything) | {"running", "average", "count"} | {f"{name}_{key}" for name in ("left", "table", "list", "confusion", "hits", "source") for key in "12"} | {"meter", "batch", "x", "y", "index"}
+    scope = (
+        assigned(everything)
+        | {"running", "average", "count"}
+        | {f"{name}_{key}" for name in ("left", "table", "list", "confusion", "hits", "source") for key in "12"}
+        | {"meter", "batch", "x", "y", "index"}
+    )
 
     def outputs(code: str, after: str) -> tuple[str, ...]:
         return tuple(sorted((assigned(code) & read_first(after)) - set(SHARED))) if after else ()
@@ -200,7 +265,11 @@ def _extracted(builder: Builder, loop: data.Loop, forward: list[str], loss: list
     lines = [head]
     match style:
         case "loss":
-            lines += [moves, builder.extract("compute_loss", before, scope, outputs(before, rest) or ("loss",), "engine"), rest]
+            lines += [
+                moves,
+                builder.extract("compute_loss", before, scope, outputs(before, rest) or ("loss",), "engine"),
+                rest,
+            ]
         case "forward":
             first = "\n".join(forward)
             after = "\n".join([*loss, *ending])
@@ -209,8 +278,11 @@ def _extracted(builder: Builder, loop: data.Loop, forward: list[str], loss: list
             both = "\n".join(each for each in (moves, before) if each)
             lines += [builder.extract("batch_loss", both, scope, outputs(both, rest) or ("loss",), "engine"), rest]
         case "step":
-            whole = "\n".join([before, rest])
-            lines += [moves, builder.extract("train_step", whole, scope, ("loss",) if "loss" in read(rest) else (), "engine")]
+            whole = f"{before}\n{rest}"
+            lines += [
+                moves,
+                builder.extract("train_step", whole, scope, ("loss",) if "loss" in read(rest) else (), "engine"),
+            ]
         case "all":
             whole = "\n".join(each for each in (moves, before, rest) if each)
             lines += [builder.extract("train_batch", whole, scope, ("loss",) if "loss" in read(rest) else (), "engine")]
@@ -229,7 +301,7 @@ def _finish(builder: Builder, train: str, evaluate: str) -> None:
     setup += [builder.setup[name] for name in ("teacher ready", "hook") if name in builder.setup]
     made = "\n".join(setup).replace("$", "")
     seed = "torch.manual_seed(0)"
-    ending = 'print(sum(float(parameter.detach().double().sum()) for parameter in model.parameters()))'
+    ending = "print(sum(float(parameter.detach().double().sum()) for parameter in model.parameters()))"
     epochs = f"for epoch in range({EPOCHS}):"
     plain_evaluate = builder.spelled(evaluate, inside=False)
     match builder.home:
@@ -239,10 +311,12 @@ def _finish(builder: Builder, train: str, evaluate: str) -> None:
             program.do("main()")
         case "function":
             call = builder.extract("train_epoch", train, frozenset(), (), "engine")
-            program.do("\n".join([seed, made, epochs, indent("\n".join([builder.spelled(call), plain_evaluate])), ending]))
+            program.do(
+                "\n".join([seed, made, epochs, indent("\n".join([builder.spelled(call), plain_evaluate])), ending])
+            )
         case "globals":
             builder.extract("train_epoch", train, frozenset(), (), "engine")
-            program.do("\n".join([seed, made, epochs, indent("\n".join(["train_epoch()", plain_evaluate])), ending]))
+            program.do("\n".join([seed, made, epochs, indent(f"train_epoch()\n{plain_evaluate}"), ending]))
         case "class":
             names = [name for name in SHARED if name in builder.setup]
             keep = "\n".join(f"self.{name} = {name}" for name in names)
@@ -257,4 +331,6 @@ def _finish(builder: Builder, train: str, evaluate: str) -> None:
             program.define("Trainer", code, "engine")
             program.do("\n".join([seed, made, f"trainer = Trainer({', '.join(names)})", "trainer.fit()", ending]))
         case _:
-            program.do("\n".join([seed, made, epochs, indent("\n".join([builder.spelled(train), plain_evaluate])), ending]))
+            program.do(
+                "\n".join([seed, made, epochs, indent("\n".join([builder.spelled(train), plain_evaluate])), ending])
+            )
