@@ -38,6 +38,9 @@ _SPARSE = re.compile(
 _OWN_WAYS = re.compile(
     r"^(opacus|higher|backpack|torchopt|learn2learn|asdl|kfac|curvlinops|MinkowskiEngine|torchsparse|spconv)(\.|$)"
 )
+_LOW = re.compile(r"^torch\.((cuda\.)?(Half|BFloat16)Tensor|float16|half|bfloat16)$")
+_SPELLED = frozenset("fp16 float16 half bf16 bfloat16 torch.float16 torch.half torch.bfloat16 torch.HalfTensor".split())
+_SINGLE = frozenset({"torch.float32", "torch.float", "torch.FloatTensor", "torch.cuda.FloatTensor"})
 _CAPTURED = frozenset({"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"})
 _COMPILED = frozenset({"torch.compile", "torch.jit.script", "torch.jit.trace", "torch.compiler.disable"})
 _HOOKS = frozenset(
@@ -76,6 +79,24 @@ def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
         if reason is not None:
             yield call, reason
             break
+    for constant in script.find(ast.Constant):
+        if constant.value in _SPELLED and isinstance(script.parent(constant), ast.Call | ast.keyword | ast.List):
+            yield constant, "it chooses a low precision itself"
+            break
+
+
+def in_relatives(script: Script, place: ast.AST) -> Iterator[Problem]:
+    """Conversions of models in the files that a file imports, and in those that import it."""
+    for other in script.project.related(script):
+        for call in other.find(ast.Call) if other is not script else ():
+            if isinstance(call.func, ast.Attribute) and other.qualname(call.func) is None:
+                converts = call.func.attr in ("half", "bfloat16", "double", "to") and may_be_module(
+                    other, call.func.value
+                )
+                reason = _conversion(other, call, call.func) if converts else None
+                if reason is not None:
+                    file = "another file" if other.path is None else other.path.name
+                    yield place, f"{reason} ({file}, line {call.lineno})"
 
 
 @lru_cache(maxsize=10_000)
@@ -84,6 +105,8 @@ def _name_reason(qualified: str) -> str | None:
         return "it uses mixed precision already"
     if _SHARDED.match(qualified):
         return "the model is sharded or remote"
+    if _LOW.match(qualified):
+        return "it chooses a low precision itself"
     if _SPARSE.match(qualified):
         return "sparse matrices have no low-precision products everywhere"
     if qualified in _CAPTURED:
@@ -98,22 +121,68 @@ def _imported(script: Script) -> Iterator[str]:
 def _call_reason(script: Script, call: ast.Call) -> str | None:
     qualified = script.qualname(call.func)
     if qualified == "torch.set_default_tensor_type" or qualified == "torch.set_default_dtype":
-        text = script.source(call)
-        if re.search(r"double|half|float16|float64|bfloat16", text, re.IGNORECASE):
+        if not call.args or not _is_single(script, call.args[0]):
             return "the script chooses another default precision"
     function = call.func
     if not isinstance(function, ast.Attribute) or qualified is not None:
         return None
     if function.attr in _HOOKS:
         return "hooks would see scaled gradients"
-    if function.attr in ("half", "double", "bfloat16") and not call.args and script.kind(function.value) is Kind.MODULE:
+    return _conversion(script, call, function)
+
+
+def _conversion(script: Script, call: ast.Call, function: ast.Attribute) -> str | None:
+    """Why a call may make a model, or what goes into it, something else than float32: `model.half()`, `x.to(dtype)`."""
+    if function.attr in ("half", "bfloat16") and not call.args:
         return f"the model is converted with .{function.attr}()"
-    if function.attr == "to" and script.kind(function.value) is Kind.MODULE:
-        for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
-            name = script.qualname(argument)
-            if name is not None and re.search(r"\.(half|float16|bfloat16|double|float64)$", name):
-                return "the model is converted to another precision"
+    if function.attr == "double" and not call.args and may_be_module(script, function.value):
+        return "the model is converted with .double()"
+    if function.attr not in ("to", "type", "to_empty") or not may_be_module(script, function.value):
+        return None
+    named = [keyword.value for keyword in call.keywords if keyword.arg in ("dtype", "other")]
+    for argument in (*call.args, *named):
+        kinds = {value.kind for value in script.values(argument)}
+        said = argument in named or re.search(r"dtype|precision|getattr\(torch", script.source(argument))
+        unsure = Kind.UNKNOWN in kinds and said
+        if (Kind.DTYPE in kinds or unsure) and not _is_single(script, argument):
+            return "the model is converted to another precision"
     return None
+
+
+def _is_single(script: Script, dtype: ast.expr) -> bool:
+    """Whether a type surely is float32."""
+    if isinstance(dtype, ast.Constant):
+        return dtype.value in ("torch.FloatTensor", "torch.cuda.FloatTensor")
+    names = [value.name for value in script.values(dtype)]
+    return bool(names) and all(name in _SINGLE for name in names)
+
+
+def may_be_module(script: Script, expression: ast.expr) -> bool:
+    """Whether an expression may be a module: what is not known is one if it is used like one, or made nothing of."""
+    kinds = {value.kind for value in script.values(expression)}
+    if Kind.MODULE in kinds:
+        return True
+    if Kind.UNKNOWN not in kinds:
+        return False
+    conversion = script.parent(script.parent(expression) or expression) or expression
+    if isinstance(script.parent(conversion), ast.Expr):
+        return True
+    text = script.source(expression)
+    return any(
+        script.source(each) == text and _is_used_as_module(script, each)
+        for kind in (ast.Name, ast.Attribute)
+        for each in script.find(kind)
+    )
+
+
+def _is_used_as_module(script: Script, expression: ast.expr) -> bool:
+    match script.parent(expression):
+        case ast.Call(func=function):
+            return function is expression
+        case ast.Attribute(attr="parameters" | "train" | "eval" | "state_dict" | "load_state_dict" | "zero_grad"):
+            return True
+        case _:
+            return False
 
 
 def in_step(script: Script, home: ast.AST) -> Iterator[Problem]:
@@ -430,7 +499,9 @@ __all__ = [
     "Reached",
     "in_code",
     "in_file",
+    "in_relatives",
     "in_step",
+    "may_be_module",
     "needs_range",
     "reached",
     "written_by_index",
