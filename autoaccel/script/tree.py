@@ -132,6 +132,19 @@ class Tree:
         found = [self._calls_by_last_name[name] for name in dict.fromkeys(names) if name in self._calls_by_last_name]
         return found[0] if len(found) == 1 else self.in_order([call for calls in found for call in calls])
 
+    def mentions(self, name: str) -> list[ast.Name | ast.Attribute]:
+        """The names and attributes that are spelled so."""
+        return self._mentions.get(name, [])
+
+    @cached_property
+    def _mentions(self) -> dict[str, list[ast.Name | ast.Attribute]]:
+        found: dict[str, list[ast.Name | ast.Attribute]] = {}
+        for name in self.find(ast.Name):
+            found.setdefault(name.id, []).append(name)
+        for attribute in self.find(ast.Attribute):
+            found.setdefault(attribute.attr, []).append(attribute)
+        return found
+
     @cached_property
     def _calls_by_last_name(self) -> dict[str, list[ast.Call]]:
         found: dict[str, list[ast.Call]] = {}
