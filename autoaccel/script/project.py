@@ -488,6 +488,8 @@ class Project:
             called = isinstance(around, ast.Call) and around.func is mention
             if called or (isinstance(around, ast.Attribute) and around.value is mention):
                 continue
+            if not isinstance(mention.ctx, ast.Load):
+                continue
             if any(value.node is function for value in other.inference.possible(mention)):
                 return f"it is handed on in {_line(other, mention, script)}, and may be called by whoever gets it"
         return None
