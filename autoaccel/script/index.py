@@ -1,0 +1,316 @@
+"""Who imports whom, and who mentions what by name: the summaries of all files of a project, joined.
+
+Made once for all analyses, and in full: there is no bound on how many files import another.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoaccel.summaries import Summary
+
+if TYPE_CHECKING:
+    from autoaccel.script.modules import Modules
+
+_STANDARD = frozenset(sys.stdlib_module_names)
+_KEPT = 64  # answers about what can be reached from a file
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Files in a fixed order; `missing` is None where these are surely all, else why there may be more."""
+
+    paths: tuple[Path, ...] = ()
+    missing: str | None = None
+
+
+class Index:
+    """The imports and names of files. `read` gives the summary of one, `modules` tells where its imports lead.
+
+    `paths` are the files of the project; others are taken up when an import leads to them, or when they lie near a
+    file whose importers are asked for (`beside`: at most so many in one folder).
+    """
+
+    def __init__(
+        self, paths: Iterable[Path], read: Callable[[Path], Summary], modules: Modules, beside: int = 1_000
+    ) -> None:
+        self._read = read
+        self._modules = modules
+        self._beside = beside
+        self.folders: set[Path] = set()
+        """Those whose listings were looked at."""
+        self._numbers: dict[Path, int] = {}
+        self._paths: list[Path] = []
+        self._imports: list[set[int]] = []  # by file: those that it imports
+        self._importers: list[set[int]] = []
+        self._names: list[frozenset[str]] = []  # by file: `name=alias`, `name=` and `*=` for what is imported
+        self._loose: dict[str, list[int]] = {}  # by dotted name: who imports it where it leads to nothing known
+        self._computed: dict[int, tuple[Path, ...]] = {}  # who imports by computed names, and from below which folders
+        self._words: dict[int, frozenset[str]] = {}  # of files that came after the first ones
+        self._postings: dict[str, array[int]] = {}
+        self._targets: dict[tuple[Path, str, int], tuple[tuple[Path, ...], str]] = {}
+        self._entered: set[int] = set()
+        self._crowded: set[Path] = set()  # folders with too many files
+        self._near: dict[Path, tuple[int, ...]] = {}  # by folder: its files that are none of the project
+        self._reached: dict[tuple[int, bool], frozenset[int]] = {}
+        self._files = frozenset(paths)
+        texts = [self._enter(path, self._read(path)).words for path in sorted(self._files)]
+        self._project = frozenset(self._entered)
+        self._post(texts)
+
+    # -- what is known of each file
+
+    def _post(self, texts: Sequence[str]) -> None:
+        """Note who mentions the names that are defined somewhere: those that anybody asks about."""
+        numbers = sorted(self._entered)
+        wanted = {word[1:] for text in texts for word in text.split() if word[0] == ":"}
+        wanted.update(name.partition("=")[2] for names in self._names for name in names)
+        wanted.update([f".{word}" for word in wanted])
+        for number, text in zip(numbers, texts, strict=True):
+            for word in wanted.intersection(text.split()):
+                known = self._postings.get(word)
+                if known is None:
+                    known = self._postings[sys.intern(word)] = array("I")
+                known.append(number)
+
+    def _number(self, path: Path) -> int:
+        number = self._numbers.setdefault(path, len(self._paths))
+        if number == len(self._paths):
+            self._paths.append(path)
+            self._imports.append(set())
+            self._importers.append(set())
+            self._names.append(frozenset())
+        return number
+
+    def _enter(self, path: Path, summary: Summary) -> Summary:
+        number = self._number(path)
+        self._entered.add(number)
+        names = set()
+        for entry in summary.imports:
+            dotted, _, alias = entry.partition("=")
+            target = dotted.lstrip(".")
+            level = len(dotted) - len(target)
+            names.add(sys.intern(f"{target.rpartition('.')[2]}={alias}"))
+            self._connect(number, path, target.removesuffix("*").rstrip("."), level)
+        self._names[number] = frozenset(names)
+        if summary.computed:
+            self._computed[number] = self._modules.roots(path.parent, self.folders)
+        return summary
+
+    def _connect(self, number: int, home: Path, target: str, level: int) -> None:
+        """Note which files an import leads to: the module, and the packages around it."""
+        key = (home.parent, target, level)
+        own = home.stem in target
+        known = None if own else self._targets.get(key)
+        if known is None:
+            known = self._find(home, target, level)
+            if not own:
+                self._targets[key] = known
+        files, loose = known
+        for path in files:
+            if path != home:
+                other = self._number(path)
+                self._imports[number].add(other)
+                self._importers[other].add(number)
+        if loose:
+            names = loose.split(".")
+            for end in range(1, len(names) + 1):
+                self._loose.setdefault(".".join(names[:end]), []).append(number)
+
+    def _find(self, home: Path, target: str, level: int) -> tuple[tuple[Path, ...], str]:
+        """The files on the way to a dotted name, and the name if it leads nowhere."""
+        names = target.split(".") if target else []
+        files: dict[Path, None] = {}
+        found = None
+        for end in range(0 if level else 1, len(names) + 1):
+            found = self._modules.search(home, ".".join(names[:end]), level, self.folders)
+            if found is None:
+                break
+            files[found[0]] = None
+        return tuple(files), target if not files and (level or target.split(".")[0] not in _STANDARD) else ""
+
+    def with_text(self, path: Path, summary: Summary) -> Index:
+        """This index with another summary for one file."""
+        index = Index((), self._read, self._modules, self._beside)
+        vars(index).update(vars(self))
+        for name in ("_paths", "_numbers", "_imports", "_names", "_entered", "_words", "_near", "_crowded"):
+            setattr(index, name, getattr(self, name).copy())
+        index._importers = [each.copy() for each in self._importers]
+        number = index._number(path)
+        for other in index._imports[number]:
+            index._importers[other].discard(number)
+        index._imports[number] = set()
+        index._loose = {name: [each for each in known if each != number] for name, known in self._loose.items()}
+        index._computed = {each: roots for each, roots in self._computed.items() if each != number}
+        index._reached = {}
+        index._take_up(number, summary)
+        return index
+
+    def _take_up(self, number: int, summary: Summary | None = None) -> None:
+        """Note a file that is none of the first ones, or no longer as it was."""
+        path = self._paths[number]
+        self._words[number] = frozenset(self._enter(path, summary or self._read(path)).words.split())
+
+    # -- questions
+
+    def beside(self, path: Path) -> tuple[Path, ...]:
+        """The files near one that are none of the project: who imports it may be among them."""
+        return tuple(self._paths[each] for each in self._neighbours(path))
+
+    def importers(self, path: Path) -> Found:
+        """The files whose import lines lead to a file, or to nothing that is known: the search path may be anything."""
+        number = self._number(path)
+        near = self._neighbours(path)
+        found = self._importing(number, self._project.union(near))
+        return Found(self._ordered(found), self._missing(path, None))
+
+    def callers(self, path: Path, name: str, *, method: bool) -> Found:
+        """The other files in which a function, class or method of a file can be called by its name.
+
+        Functions and classes are called where they are imported, from wherever: by name, under another name that an
+        import gave them, or as an attribute of a module. Methods are called as attributes in any file that shares
+        objects with theirs."""
+        number = self._number(path)
+        missing = self._missing(path, name)
+        mentioning = self._mentioning(name, number, attribute=method)
+        if not mentioning:
+            return Found((), missing)
+        try:
+            reached = self._reach(number, shared=method)
+        except _TooManyError as error:
+            return Found((), str(error))
+        pending, names, found = [name], {name}, set[int]()
+        while pending:
+            word = pending.pop()
+            attribute = set(self._mentioning(word, number, attribute=True))
+            for each in reached.intersection(self._mentioning(word, number, attribute=method)):
+                own = self._names[each]
+                aliases = [alias for entry in own if (alias := _alias(entry, word)) is not None]
+                if method or each in attribute or aliases or "*=" in own:
+                    found.add(each)
+                fresh = sorted({alias for alias in aliases if alias and not method} - names)
+                names.update(fresh)
+                pending.extend(fresh)
+        return Found(self._ordered(found - {number}), missing)
+
+    def related(self, path: Path, most: int) -> Found:
+        """The files that may share objects with a file: those that import it, over any number of imports, and what
+        these import. None of them where there are more than `most`."""
+        number = self._number(path)
+        try:
+            found = self._reach(number, shared=True, most=most)
+        except _TooManyError as error:
+            return Found((), str(error))
+        return Found(self._ordered(found - {number}), self._missing(path, None))
+
+    # -- answers
+
+    def _ordered(self, numbers: Iterable[int]) -> tuple[Path, ...]:
+        return tuple(sorted(self._paths[each] for each in numbers))
+
+    def _neighbours(self, path: Path) -> tuple[int, ...]:
+        found: list[int] = []
+        for folder in self._modules.folders_near(path, self.folders):
+            known = self._near.get(folder)
+            if known is None:
+                names = sorted(each for each in self._modules.listing(folder, self.folders) if each.endswith(".py"))
+                others = [folder / name for name in names if folder / name not in self._files]
+                if len(others) > self._beside:
+                    self._crowded.add(folder)
+                    others = []
+                known = self._near[folder] = tuple(self._number(each) for each in others)
+                for each in known:
+                    if each not in self._entered:
+                        self._take_up(each)
+            found.extend(known)
+        return tuple(found)
+
+    def _importing(self, number: int, among: frozenset[int]) -> set[int]:
+        path = self._paths[number]
+        parts = (path.parent if path.stem == "__init__" else path.with_suffix("")).parts
+        found = set(self._importers[number])
+        for start in range(1, len(parts)):
+            found.update(self._loose.get(".".join(parts[start:]), ()))
+        found &= among
+        found.discard(number)
+        return found
+
+    def _reach(self, number: int, *, shared: bool, most: int | None = None) -> frozenset[int]:
+        """The files that import one over any number of imports, itself among them; with `shared` what these import as
+        well. Raises `_TooManyError`."""
+        known = self._reached.get((number, shared))
+        if known is None:
+            among = self._project.union(self._neighbours(self._paths[number]))
+            found = self._closure({number}, lambda each: self._importing(each, among), most)
+            if shared:
+                found = self._closure(found, self._imported, most)
+            known = frozenset(found)
+            while len(self._reached) >= _KEPT:
+                self._reached.pop(next(iter(self._reached)))
+            self._reached[number, shared] = known
+        elif most is not None and len(known) > most:
+            raise _TooManyError(_MANY)
+        return known
+
+    def _closure(self, found: set[int], follow: Callable[[int], Iterable[int]], most: int | None) -> set[int]:
+        found, pending, outside = set(found), sorted(found), 0
+        while pending:
+            if (most is not None and len(found) > most) or outside > self._beside:
+                raise _TooManyError(_MANY)
+            fresh = set(follow(pending.pop())) - found
+            found |= fresh
+            outside += len(fresh - self._project)
+            pending.extend(fresh)
+        return found
+
+    def _imported(self, number: int) -> set[int]:
+        if number not in self._entered:
+            self._take_up(number)
+        return self._imports[number]
+
+    def _mentioning(self, name: str, number: int, *, attribute: bool) -> Iterable[int]:
+        """The files that mention a name, as an attribute if this is asked, besides the one with this number."""
+        word = f".{name}" if attribute else name
+        later = [each for each, words in self._words.items() if name in words or f".{name}" in words]
+        if attribute:
+            later = [each for each in later if word in self._words[each]]
+        if name in self._postings or not self._project:
+            known = dict.fromkeys((*self._postings.get(word, ()), *(() if attribute else self._postings.get(f".{name}", ()))))
+            early = [each for each in known if each not in self._words]
+        else:  # nothing of that name is defined
+            early = [
+                each
+                for each in sorted(self._project - self._words.keys())
+                if not {word, f".{name}"}.isdisjoint(self._read(self._paths[each]).words.split())
+            ]
+        return [each for each in (*early, *later) if each != number]
+
+    def _missing(self, path: Path, name: str | None) -> str | None:
+        """Why there may be more who import a file, and mention a name."""
+        for folder in self._modules.folders_near(path, self.folders):
+            if folder in self._crowded:
+                return f"more files lie in `{folder.name}` than are looked at"
+        parents = frozenset(path.parents)
+        for number, roots in sorted(self._computed.items()):
+            if self._paths[number] != path and not parents.isdisjoint(roots):
+                if name is None or number in self._mentioning(name, -1, attribute=False):
+                    return f"`{self._paths[number].name}` imports modules by names that it computes"
+        return None
+
+
+class _TooManyError(Exception):
+    pass
+
+
+_MANY = "more files share its objects than are looked at"
+
+
+def _alias(entry: str, word: str) -> str | None:
+    """The alias in `word=alias`, empty where there is none; None for other names."""
+    name, _, alias = entry.partition("=")
+    return alias if name == word else None
