@@ -127,7 +127,7 @@ def project_files(files: Sequence[Path], jobs: int) -> Files:
     if jobs > 1:
         import autoaccel.rewriting.linting  # noqa: F401 - processes that are forked have it, then
 
-        shared.mentioning("")
+        _ = shared.index
     return shared
 
 

@@ -8,6 +8,8 @@ The base, each standing on those before it:
     external        what torch, torchvision, numpy and the builtins construct
     inference       which values an expression may have
     completeness    answers that know what they have not seen
+    bounds          how far the analysis looks
+    queries         questions that lean on one another, each answered once
     files           the files around a script: texts, trees, import lines, folders
     project         which of them a script belongs with, call sites, classes
     script          `Script`, the door to all of it; `load`

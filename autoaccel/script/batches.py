@@ -13,7 +13,7 @@ from autoaccel.script.loader_calls import loader_calls
 from autoaccel.script.loaders import Transfer
 from autoaccel.script.tensor_types import chosen_type, tensor_type
 from autoaccel.script.tree import breadth_first
-from autoaccel.script.values import Kind, Value
+from autoaccel.script.values import Kind, Value, union
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
@@ -136,9 +136,7 @@ def _gives_objects(script: Script, collate: ast.expr, path: Path) -> bool:
             continue
         returned = value.script.inference.returned(value.node)
         for step in path[:1]:
-            returned = frozenset(
-                part for owner in returned for key, parts in owner.items if key in (step, None) for part in parts
-            )
+            returned = union(parts for owner in returned for key, parts in owner.items if key in (step, None))
         if any(_has_to(part) for part in returned):
             return True
     return False

@@ -1,5 +1,4 @@
-"""How far an analysis looks. What lies beyond a bound is not taken for what is not there: the answer says so, and
-rules take it as "it may be anything"."""
+"""How far the analysis looks. Past a bound an answer is incomplete, and whoever asked takes it as "anything"."""
 
 from __future__ import annotations
 
@@ -8,13 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Lower ones make no finding that higher ones do not make."""
+    """Every bound of the analysis; lowering one never adds a finding."""
 
+    evaluations: int = 1_000_000
+    """Expressions and functions evaluated for one script; a guard of time, far above what people write."""
+    depth: int = 120
+    """Questions that wait for one another: each takes some ten frames of Python's stack."""
+    rounds: int = 30
+    """How often questions that lean on one another in a circle are asked anew before they count as unanswered."""
+    nesting: int = 6
+    """How deep the elements of containers within containers are told apart."""
     related: int = 64
-    """Files that are parsed because they may call into a file or share its objects."""
+    """Files that are parsed because they may call into a file, or share its objects."""
     loaded: int = 2_000_000
-    """Characters of other files that are parsed for one analysis: a syntax tree takes about a hundred times its text."""
+    """Characters of other files that are parsed for one script: a syntax tree takes about a hundred times its text."""
     file: int = 400_000
-    """Bytes of a file that is read for the sake of others."""
+    """Bytes of a file that is parsed for the sake of others."""
     beside: int = 1_000
-    """Files of a folder, beside those that were asked about, whose import lines are read."""
+    """Files beside the project, in one folder or on the way of imports, of which is read what they import."""

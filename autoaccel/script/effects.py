@@ -6,6 +6,7 @@ import ast
 import enum
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from autoaccel.script.gradients import is_backward
@@ -31,6 +32,7 @@ class Effect(enum.Flag):
 
 
 _NOTHING: Effect = Effect.NONE
+_ANYTHING = ~Effect.NONE
 # Methods that are named after a phase of the step, or after gradients.
 _PHASE = re.compile(r"(^|_)(before|after|pre|post|on|grads?|gradients?|mask)(_|$)")
 _CLIPS = frozenset(
@@ -71,14 +73,7 @@ def calls_in(script: Script, scope: ast.AST) -> tuple[ast.Call, ...]:
 
 def effects(script: Script, node: ast.AST) -> Effect:
     """What a statement, expression or function does; bodies of functions defined inside it do not count."""
-    project = script.project
-    known = project.effects.get(node)
-    if known is None:
-        project.effects[node] = Effect.NONE  # for recursion
-        project.open_effects += 1
-        known = project.effects[node] = _effects(script, node)
-        project.open_effects -= 1
-    return known
+    return script.project.queries.ask(("effects", node), partial(_effects, script, node), Effect.NONE, _ANYTHING)
 
 
 def _effects(script: Script, node: ast.AST) -> Effect:
@@ -106,13 +101,9 @@ def _effects(script: Script, node: ast.AST) -> Effect:
 
 def call_effects(script: Script, call: ast.Call) -> Effect:
     """What one call does, its arguments aside."""
-    project = script.project
-    known = project.call_effects.get(call)
-    if known is None:
-        known = _call_effects(script, call)
-        if not project.open_effects:  # else a function that is still looked at may count as doing nothing
-            project.call_effects[call] = known
-    return known
+    return script.project.queries.ask(
+        ("call effects", call), partial(_call_effects, script, call), Effect.NONE, _ANYTHING
+    )
 
 
 def _call_effects(script: Script, call: ast.Call) -> Effect:

@@ -165,26 +165,26 @@ _ANNOTATIONS = {
 def annotated(name: str) -> Values:
     """Values of something annotated with an external name; empty when the annotation says nothing."""
     if canonical(name) in _ANNOTATIONS:
-        return frozenset({Value(Kind[_ANNOTATIONS[canonical(name)]])})
+        return Values({Value(Kind[_ANNOTATIONS[canonical(name)]])})
     kind = class_kind(canonical(name))
-    return frozenset({Value(Kind[kind], name=canonical(name))}) if kind else NOTHING
+    return Values({Value(Kind[kind], name=canonical(name))}) if kind else NOTHING
 
 
 @lru_cache(maxsize=4096)
 def named(name: str) -> Values:
     """The value of an imported external name that is not called."""
     if name.startswith("torch.") and name[6:] in _DTYPES:
-        return frozenset({Value(Kind.DTYPE, name=name)})
+        return Values({Value(Kind.DTYPE, name=name)})
     if name in ("numpy.pi", "numpy.inf", "math.pi", "numpy.nan", "math.inf"):
-        return frozenset({Value(Kind.NUMBER, name=name)})
-    return frozenset({Value(Kind.EXTERNAL, name=name)})
+        return Values({Value(Kind.NUMBER, name=name)})
+    return Values({Value(Kind.EXTERNAL, name=name)})
 
 
 def called(name: str, node: ast.Call, script: Script) -> Values:
     """What calling an external name returns."""
 
     def value(kind: Kind) -> Values:
-        return frozenset({Value(kind, node, script, name=name)})
+        return Values({Value(kind, node, script, name=name)})
 
     constructed = class_kind(name)
     if constructed is not None and constructed != "TENSOR":
@@ -206,7 +206,7 @@ def called(name: str, node: ast.Call, script: Script) -> Values:
         return value(Kind.TENSOR)
     if name == "torch.nn.utils.rnn.pad_packed_sequence":
         tensor = value(Kind.TENSOR)
-        return frozenset({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))})
+        return Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))})
     if name.startswith("torch.nn.utils.rnn."):
         return value(Kind.TENSOR)
     if name in ("torch.cuda.is_available", "torch.backends.mps.is_available", "torch.xpu.is_available"):
@@ -242,29 +242,29 @@ def called(name: str, node: ast.Call, script: Script) -> Values:
 def _builtin(name: str) -> Values:
     match name:
         case "int" | "float" | "len" | "round" | "abs" | "pow" | "ord":
-            return frozenset({NUMBER})
+            return Values({NUMBER})
         case "str" | "repr" | "input" | "chr" | "format":
-            return frozenset({STRING})
+            return Values({STRING})
         case "bool" | "isinstance" | "hasattr" | "any" | "all" | "callable":
-            return frozenset({BOOL})
+            return Values({BOOL})
         case "range":
-            return frozenset({Value(Kind.SEQUENCE, name="range", items=((None, frozenset({NUMBER})),))})
+            return Values({Value(Kind.SEQUENCE, name="range", items=((None, Values({NUMBER})),))})
         case "print" | "exit" | "quit":
-            return frozenset({NONE})
+            return Values({NONE})
         case _:
             return ANY
 
 
 def forwarded(name: str, node: ast.Call, script: Script) -> Values:
     """What calling an instance of an external module returns."""
-    tensor = frozenset({Value(Kind.TENSOR, node, script)})
+    tensor = Values({Value(Kind.TENSOR, node, script)})
     if _RECURRENT.match(name) or name == "torch.nn.MultiheadAttention":
         state = tensor
         if name == "torch.nn.LSTM":
-            state = frozenset({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))})
-        return frozenset({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, state)))})
+            state = Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))})
+        return Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, state)))})
     if name == "torch.nn.LSTMCell":
-        return frozenset({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))})
+        return Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))})
     if name.startswith(("transformers.", "torchvision.models.detection.", "torchvision.models.segmentation.")):
         return ANY
     if name in _CONTAINERS:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from autoaccel.script.bounds import Bounds
 from autoaccel.script.flow import Flow
-from autoaccel.script.index import Index
+from autoaccel.script.index import Found, Index
 from autoaccel.script.modules import Modules
 from autoaccel.script.tree import Tree
 from autoaccel.summaries import Summary, summary
@@ -154,6 +154,16 @@ class Files:
     def index(self) -> Index:
         """Who imports whom, and who mentions what."""
         return Index(self.paths, self.summary, self.modules, self.bounds.beside)
+
+    def ask(self, question: str, path: Path, name: str = "") -> Found:
+        """What the index says: who has to do with a file, or with a name of it."""
+        match question:
+            case "importers":
+                return self.index.importers(path)
+            case "related":
+                return self.index.related(path, self.bounds.related)
+            case _:
+                return self.index.callers(path, name, method=question != "callers")
 
     def summary(self, path: Path) -> Summary:
         """What a file has to do with others; nothing for one that nobody can import, as it cannot be read."""

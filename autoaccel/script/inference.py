@@ -7,8 +7,9 @@ where none of these speak from use (`x.zero_grad()` with `x.step()` makes an opt
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from autoaccel.script import external
 from autoaccel.script.flow import STAR, Definition, Path
@@ -30,19 +31,13 @@ from autoaccel.script.values import (
     item,
     kind_of,
     settle,
+    shallow,
     union,
 )
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
-Asked = TypeVar("Asked")
-
-# Limits after which a value counts as unknown: evaluations per question and per project, and open evaluations.
-_QUERY_BUDGET = 3_000
-_BUDGET = 60_000
-_DEPTH = 60
-_NO_CUT = 1 << 30
 _RETURNS_SELF = frozenset(
     """to cuda cpu xpu float double half bfloat16 train eval apply requires_grad_ share_memory type zero_ to_empty
     ipu""".split()
@@ -61,69 +56,37 @@ class Inference:
 
     def __init__(self, script: Script) -> None:
         self.script = script
-        self._known: dict[object, Values] = {}
-        self._attributes: dict[tuple[ClassRef, str], Values] = {}
+        self.queries = script.project.queries
 
     # -- entry points
 
     def values(self, expression: ast.expr) -> Values:
         """All values that an expression may have; `ANY` when nothing is known."""
-        known = self._known.get(expression)
-        if known is not None:
-            return known
-        return self._guarded(expression, self._evaluate, expression) or ANY
+        return self.possible(expression) or ANY
 
     def kind(self, expression: ast.expr) -> Kind | None:
         return kind_of(self.values(expression))
 
     def knows(self, expression: ast.expr) -> bool:
         """Whether the values of an expression are settled for good."""
-        return expression in self._known
+        return expression in self.queries.known
 
-    def _guarded(self, key: object, compute: Callable[[Asked], Values], asked: Asked) -> Values:
-        """Memoise unless the result leans on an evaluation that is still open further up."""
-        project = self.script.project
-        opened = project.open_evaluations
-        known = self._known.get(key)
-        if known is not None:
-            return known
-        if key in opened:
-            project.deepest_cut = min(project.deepest_cut, opened[key])
-            return NOTHING
-        project.evaluations += 1
-        project.total_evaluations += 1
-        if project.evaluations > _QUERY_BUDGET or project.total_evaluations > _BUDGET or len(opened) > _DEPTH:
-            return ANY
-        level = len(opened)
-        opened[key] = level
-        outer_cut, project.deepest_cut = project.deepest_cut, _NO_CUT
-        try:
-            result = compute(asked)
-        finally:
-            del opened[key]
-            cut = project.deepest_cut
-            project.deepest_cut = min(outer_cut, cut) if cut < level else outer_cut
-        if cut >= level:
-            if not result:
-                result = ANY
-            self._known[key] = result
-        if level == 0:
-            project.evaluations = 0
-        return result
+    def _ask(self, key: Hashable, compute: Callable[[], Values]) -> Values:
+        return self.queries.ask(key, lambda: shallow(compute(), self.script.project.bounds.nesting), NOTHING, ANY)
 
     def possible(self, expression: ast.expr) -> Values:
         """`values`, asked from within an evaluation: empty while a value goes round in a circle."""
-        known = self._known.get(expression)
+        known = self.queries.known.get(expression)
         if known is not None:
-            return known
-        return self._guarded(expression, self._evaluate, expression)
+            return known  # type: ignore[no-any-return]
+        return self._ask(expression, partial(self._evaluate, expression))
 
     # -- expressions
 
     def _evaluate(self, node: ast.expr) -> Values:
         match node:
             case ast.Constant(value=value):
-                return frozenset({_constant(value, node)})
+                return Values({_constant(value, node)})
             case ast.Name():
                 return self._name(node)
             case ast.Attribute():
@@ -139,7 +102,7 @@ class Inference:
             case ast.NamedExpr(value=value) | ast.Starred(value=value):
                 return self.possible(value)
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                return frozenset({self._sequence(node, elements)})
+                return Values({self._sequence(node, elements)})
             case ast.Dict(keys=keys, values=values):
                 items = tuple(
                     (
@@ -148,29 +111,29 @@ class Inference:
                     )
                     for key, value in zip(keys, values, strict=True)
                 )
-                return frozenset({Value(Kind.MAPPING, node, self.script, items=items)})
+                return Values({Value(Kind.MAPPING, node, self.script, items=items)})
             case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.SetComp(elt=element):
-                return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, self.possible(element)),))})
+                return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, self.possible(element)),))})
             case ast.DictComp(value=value):
-                return frozenset({Value(Kind.MAPPING, node, self.script, items=((None, self.possible(value)),))})
+                return Values({Value(Kind.MAPPING, node, self.script, items=((None, self.possible(value)),))})
             case ast.BinOp(left=left, right=right):
                 return arithmetic(self.possible(left), self.possible(right), node, self.script)
             case ast.UnaryOp(op=ast.Not()):
-                return frozenset({BOOL})
+                return Values({BOOL})
             case ast.UnaryOp(operand=operand):
-                return arithmetic(self.possible(operand), frozenset({NUMBER}), node, self.script)
+                return arithmetic(self.possible(operand), Values({NUMBER}), node, self.script)
             case ast.Compare(left=left, ops=[operator], comparators=[right]):
                 kinds = {value.kind for value in self.possible(left) | self.possible(right)}
                 if Kind.TENSOR in kinds or Kind.BATCH in kinds:
-                    return frozenset({Value(Kind.TENSOR, node, self.script)})
+                    return Values({Value(Kind.TENSOR, node, self.script)})
                 elementwise = not isinstance(operator, ast.Is | ast.IsNot | ast.In | ast.NotIn)
                 if elementwise and Kind.ARRAY in kinds and Kind.UNKNOWN not in kinds:
-                    return frozenset({Value(Kind.ARRAY, node, self.script, name="arithmetic")})
-                return ANY if Kind.UNKNOWN in kinds else frozenset({BOOL})
+                    return Values({Value(Kind.ARRAY, node, self.script, name="arithmetic")})
+                return ANY if Kind.UNKNOWN in kinds else Values({BOOL})
             case ast.Compare():
-                return frozenset({BOOL})
+                return Values({BOOL})
             case ast.JoinedStr():
-                return frozenset({STRING})
+                return Values({STRING})
             case _:
                 return ANY
 
@@ -216,9 +179,7 @@ class Inference:
             if starred is not None:
                 script, name = starred
                 return script.inference.exported(name)
-            return (
-                frozenset({Value(Kind.EXTERNAL, name=f"builtins.{node.id}")}) if node.id in external.BUILTINS else ANY
-            )
+            return Values({Value(Kind.EXTERNAL, name=f"builtins.{node.id}")}) if node.id in external.BUILTINS else ANY
         return settle(union(self.definition(each) for each in definitions))
 
     def exported(self, name: str) -> Values:
@@ -236,16 +197,16 @@ class Inference:
         """The values that one binding gives its name."""
         match definition.how:
             case "import":
-                return self._guarded(definition, self._imported, definition)
+                return self._ask(definition, partial(self._imported, definition))
             case "def":
-                return frozenset({Value(Kind.FUNCTION, definition.node, self.script)})
+                return Values({Value(Kind.FUNCTION, definition.node, self.script)})
             case "class":
                 assert isinstance(definition.node, ast.ClassDef)
-                return frozenset(
+                return Values(
                     {Value(Kind.CLASS, definition.node, self.script, cls=self.script.class_ref(definition.node))}
                 )
             case "param":
-                return self._guarded(definition.node, self._parameter, definition)
+                return self._ask(definition.node, partial(self._parameter, definition))
             case "aug":
                 return self._augmented(definition)
             case "for" if definition.value is not None:
@@ -271,7 +232,7 @@ class Inference:
         value = self.possible(definition.value)
         kinds = {each.kind for each in value}
         if Kind.TENSOR in kinds:
-            return frozenset({Value(Kind.TENSOR, definition.node, self.script)})
+            return Values({Value(Kind.TENSOR, definition.node, self.script)})
         before: Values = NOTHING
         if isinstance(target, ast.Name):
             for each in self.script.flow.definitions(target):
@@ -285,19 +246,19 @@ class Inference:
         if found is not None:
             script, name = found
             if name is None:
-                return frozenset({Value(Kind.OBJECT, script.tree, script, name="module")})
+                return Values({Value(Kind.OBJECT, script.tree, script, name="module")})
             return script.inference.exported(name)
         known = self.script.project.library_name(self.script, target, definition.level)
         if definition.level and not known:
             return ANY
-        return frozenset({Value(Kind.EXTERNAL, name=external.canonical(known or target))})
+        return Values({Value(Kind.EXTERNAL, name=external.canonical(known or target))})
 
     def _parameter(self, definition: Definition) -> Values:
         argument = definition.node
         function = definition.scope.node
         assert isinstance(argument, ast.arg)
         if definition.path == (STAR,):
-            return frozenset(
+            return Values(
                 {Value(Kind.SEQUENCE if _is_vararg(function, argument) else Kind.MAPPING, argument, self.script)}
             )
         annotated = self._annotation(argument.annotation)
@@ -306,15 +267,17 @@ class Inference:
         own = self._receiver(function, argument)
         if own is not None:
             return own
-        found: Values = self._mapped(function, argument)
-        for script, expression in self.script.project.arguments(self.script, function, argument.arg):
-            found |= script.inference.possible(expression)
+        passed = self.script.project.arguments(self.script, function, argument.arg)
+        given = [self._mapped(function, argument), *(each.inference.possible(value) for each, value in passed)]
+        found = union(given)
         if not found:
+            if len(given) > 1:
+                return NOTHING  # as yet: it is passed what depends on itself
             return self._by_use(definition) or (
                 self.possible(definition.value) if definition.value is not None else ANY
             )
         if definition.value is not None and not all(value.kind is Kind.UNKNOWN for value in found):
-            found |= frozenset(value for value in self.possible(definition.value) if value.kind is not Kind.UNKNOWN)
+            found |= Values(value for value in self.possible(definition.value) if value.kind is not Kind.UNKNOWN)
         if Kind.UNKNOWN in {value.kind for value in found}:
             used = self._by_use(definition)
             if used and not any(value.kind not in (Kind.UNKNOWN, Kind.NONE) for value in found):
@@ -335,11 +298,9 @@ class Inference:
         kinds = {value.kind for value in annotated}
         if not kinds <= {Kind.DATASET, Kind.LOADER, Kind.MODULE, Kind.OPTIMIZER}:
             return annotated
-        found = union(
-            script.inference.possible(each)
-            for script, each in self.script.project.arguments(self.script, function, argument.arg)
-        )
-        return found if found and {value.kind for value in found} <= kinds else annotated
+        passed = self.script.project.arguments(self.script, function, argument.arg)
+        given = [script.inference.possible(each) for script, each in passed]
+        return union(given) if given and all({value.kind for value in each} <= kinds for each in given) else annotated
 
     def _receiver(self, function: ast.AST, argument: ast.arg) -> Values | None:
         """`self` in a method is an instance of its class."""
@@ -353,8 +314,8 @@ class Inference:
             return None
         ref = self.script.class_ref(cls)
         if "classmethod" in names:
-            return frozenset({Value(Kind.CLASS, cls, self.script, cls=ref)})
-        return frozenset({Value(self.script.project.instance_kind(ref), cls, self.script, cls=ref)})
+            return Values({Value(Kind.CLASS, cls, self.script, cls=ref)})
+        return Values({Value(self.script.project.instance_kind(ref), cls, self.script, cls=ref)})
 
     def _annotation(self, annotation: ast.expr | None) -> Values:
         if annotation is None:
@@ -383,7 +344,7 @@ class Inference:
         for value in self.possible(annotation):
             if value.cls is not None and value.kind is Kind.CLASS:
                 kind = self.script.project.instance_kind(value.cls)
-                return frozenset({Value(kind, value.node, value.script, cls=value.cls)})
+                return Values({Value(kind, value.node, value.script, cls=value.cls)})
         return NOTHING
 
     def _by_use(self, definition: Definition) -> Values:
@@ -401,7 +362,7 @@ class Inference:
             elif isinstance(parent, ast.Call) and external.is_loop_wrapper(self.script.qualname(parent.func)):
                 iterated = True
         kind = _used_as(definition.name, methods, called=called, iterated=iterated)
-        return frozenset({Value(kind, definition.node, self.script)}) if kind is not None else NOTHING
+        return Values({Value(kind, definition.node, self.script)}) if kind is not None else NOTHING
 
     def _attribute_by_use(self, ref: ClassRef, name: str) -> Values:
         """The same for `self.name`, over all methods of the class."""
@@ -426,7 +387,7 @@ class Inference:
             elif isinstance(parent, ast.Call) and external.is_loop_wrapper(self.script.qualname(parent.func)):
                 iterated = True
         kind = _used_as(name, methods, called=called, iterated=iterated)
-        return frozenset({Value(kind, first, self.script)}) if kind is not None else NOTHING
+        return Values({Value(kind, first, self.script)}) if kind is not None else NOTHING
 
     # -- attributes
 
@@ -445,60 +406,57 @@ class Inference:
             return owner.script.inference.exported(name)
         if owner.cls is not None:
             member = self.attribute_of(owner.cls, name, instance=owner.kind is not Kind.CLASS)
-            if member:
+            if member is not None:
                 return member
         match owner.kind:
             case Kind.TENSOR | Kind.BATCH | Kind.PARAMETER:
                 if name in ("data", "T", "mT", "real") and owner.kind is Kind.BATCH:
-                    return frozenset({owner._replace(name=owner.name or "view")})
+                    return Values({owner._replace(name=owner.name or "view")})
                 if name in ("data", "grad", "T", "mT", "real", "imag"):
-                    return frozenset({Value(Kind.TENSOR, node, self.script)})
+                    return Values({Value(Kind.TENSOR, node, self.script)})
             case Kind.LOADER if name == "dataset":
-                return frozenset({Value(Kind.DATASET, owner.node, owner.script)})
+                return Values({Value(Kind.DATASET, owner.node, owner.script)})
             case Kind.EXTERNAL if owner.name is not None:
                 return external.named(external.canonical(f"{owner.name}.{name}"))
             case Kind.MODULE if name == "module":
-                return frozenset({owner})
+                return Values({owner})
             case Kind.ARRAY if name == "T":
-                return frozenset({Value(Kind.ARRAY, node, self.script, name="view")})
+                return Values({Value(Kind.ARRAY, node, self.script, name="view")})
             case _:
                 pass
         if name == "device" or name.endswith("_device"):
-            return frozenset({Value(Kind.DEVICE, node, self.script)})
+            return Values({Value(Kind.DEVICE, node, self.script)})
         if name == "dtype":
-            return frozenset({Value(Kind.DTYPE, node, self.script)})
+            return Values({Value(Kind.DTYPE, node, self.script)})
         return ANY
 
-    def attribute_of(self, ref: ClassRef, name: str, *, instance: bool = True) -> Values:
-        """`self.name` of a project class: everything that its methods, its bases and its class body assign to it."""
-        script = ref.script
-        key = (ref, name)
-        known = script.inference._attributes.get(key)
-        if known is not None:
-            return known
-        info = script.project.class_info(ref)
+    def attribute_of(self, ref: ClassRef, name: str, *, instance: bool = True) -> Values | None:
+        """`self.name` of a project class: everything that its methods, its bases and its class body assign to it; None
+        where they assign nothing."""
+        find = partial(ref.script.inference._attribute_of, ref, name, instance=instance)
+        nothing: Values | None = NOTHING
+        return self.queries.ask(("attribute", ref, name, instance), find, nothing, ANY)
+
+    def _attribute_of(self, ref: ClassRef, name: str, *, instance: bool) -> Values | None:
+        info = self.script.project.class_info(ref)
         bindings = info.attributes.get(name)
         if not bindings:
             for base in info.bases:
-                inherited = base.script.inference.attribute_of(base, name, instance=instance)
-                if inherited:
+                inherited = self.attribute_of(base, name, instance=instance)
+                if inherited is not None:
                     return inherited
-            return NOTHING
+            return None
         found = union(
-            script.inference._part(script.inference.possible(value), path)
-            if isinstance(value, ast.expr)
-            else script.inference.definition(value)
+            self._part(self.possible(value), path) if isinstance(value, ast.expr) else self.definition(value)
             for value, path in bindings
         )
         if found and all(value.kind in (Kind.UNKNOWN, Kind.NONE) for value in found):
-            found = script.inference._attribute_by_use(ref, name) or found
+            found = self._attribute_by_use(ref, name) or found
         if any(value.kind is Kind.FUNCTION for value in found):
-            found = frozenset(
+            found = Values(
                 value._replace(path=("bound",)) if value.kind is Kind.FUNCTION and instance else value
                 for value in found
             )
-        if not script.project.open_evaluations:
-            script.inference._attributes[key] = found
         return found
 
     # -- parts
@@ -575,7 +533,7 @@ class Inference:
                             Kind.SEQUENCE,
                             site,
                             self.script,
-                            items=((0, frozenset({NUMBER})), (1, self._element(any_item(owner), site))),
+                            items=((0, Values({NUMBER})), (1, self._element(any_item(owner), site))),
                         )
                     }
                 case Kind.ITERATOR if owner.name == "zip":
@@ -621,27 +579,28 @@ class Inference:
                 return self._external_call(callee.name, node)
             case Kind.CLASS if callee.cls is not None:
                 kind = self.script.project.instance_kind(callee.cls)
-                return frozenset({Value(kind, node, self.script, cls=callee.cls)})
+                return Values({Value(kind, node, self.script, cls=callee.cls)})
             case Kind.FUNCTION if callee.script is not None and callee.node is not None:
                 return callee.script.inference.returned(callee.node)
             case Kind.MODULE:
                 return self._forward(callee, node)
             case Kind.LOSS_FUNCTION:
-                return frozenset({Value(Kind.TENSOR, node, self.script)})
+                return Values({Value(Kind.TENSOR, node, self.script)})
             case Kind.OBJECT | Kind.DATASET | Kind.SCHEDULER if callee.cls is not None:
                 member = self.attribute_of(callee.cls, "__call__")
-                return union(self._result(value, node) for value in member) if member else ANY
+                return ANY if member is None else union(self._result(value, node) for value in member)
             case _:
                 return ANY
 
     def _forward(self, module: Value, node: ast.Call) -> Values:
-        if module.cls is not None:
-            results: Values = NOTHING
-            for value in self.attribute_of(module.cls, "forward"):
-                if value.kind is Kind.FUNCTION and value.script is not None and value.node is not None:
-                    results |= value.script.inference.returned(value.node)
-            if results:
-                return results
+        forward = None if module.cls is None else self.attribute_of(module.cls, "forward")
+        if forward is not None:
+            return union(
+                value.script.inference.returned(value.node)
+                if value.kind is Kind.FUNCTION and value.script is not None and value.node is not None
+                else ANY
+                for value in forward
+            )
         if module.name is not None:
             return external.forwarded(module.name, node, self.script)
         return ANY
@@ -652,13 +611,13 @@ class Inference:
             return self.possible(function.body)
         if not isinstance(function, ast.FunctionDef):
             return ANY
-        return self._guarded(function, self._returned, function)
+        return self._ask(function, partial(self._returned, function))
 
     def _returned(self, function: ast.FunctionDef) -> Values:
         found: Values = NOTHING
         script = self.script
         if any(script.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
-            return frozenset({Value(Kind.ITERATOR, function, script, name="generator")})
+            return Values({Value(Kind.ITERATOR, function, script, name="generator")})
         returned = [part.value for part in script.in_scope(function, ast.Return) if part.value is not None]
         for value in returned:
             found |= self.possible(value)
@@ -666,7 +625,7 @@ class Inference:
         if annotated and all(value.kind is Kind.UNKNOWN for value in found):
             return annotated
         if not found and not returned:
-            return frozenset({NONE})
+            return Values({NONE})
         return found
 
     def _method_call(self, node: ast.Call, function: ast.Attribute) -> Values | None:
@@ -684,71 +643,61 @@ class Inference:
     def _method(self, owner: Value, name: str, node: ast.Call) -> Values | None:
         match owner.kind:
             case Kind.MODULE | Kind.LOSS_FUNCTION:
-                own = owner.cls is not None and any(
-                    value.kind is Kind.FUNCTION for value in self.attribute_of(owner.cls, name)
-                )
-                if own:
+                own = None if owner.cls is None else self.attribute_of(owner.cls, name)
+                if own is not None and any(value.kind is Kind.FUNCTION for value in own):
                     return None
                 if name in _RETURNS_SELF:
-                    return frozenset({owner})
+                    return Values({owner})
                 if name == "forward":
                     return self._forward(owner, node)
                 if name in ("parameters", "named_parameters", "buffers"):
-                    return frozenset(
-                        {Value(Kind.ITERATOR, node, self.script, items=((None, frozenset({Value(Kind.PARAMETER)})),))}
+                    return Values(
+                        {Value(Kind.ITERATOR, node, self.script, items=((None, Values({Value(Kind.PARAMETER)})),))}
                     )
                 if name in ("modules", "children"):
-                    return frozenset(
-                        {Value(Kind.ITERATOR, node, self.script, items=((None, frozenset({Value(Kind.MODULE)})),))}
+                    return Values(
+                        {Value(Kind.ITERATOR, node, self.script, items=((None, Values({Value(Kind.MODULE)})),))}
                     )
             case Kind.BATCH:
                 return self._batch_method(owner, name, node)
             case Kind.TENSOR | Kind.PARAMETER:
                 return self._tensor_method(name, node)
             case Kind.ARRAY:
-                return (
-                    frozenset({NUMBER})
-                    if name == "item"
-                    else frozenset({Value(Kind.ARRAY, node, self.script, name=name)})
-                )
+                return Values({NUMBER}) if name == "item" else Values({Value(Kind.ARRAY, node, self.script, name=name)})
             case Kind.SEQUENCE | Kind.MAPPING | Kind.ITERATOR:
                 return self._container_method(owner, name, node)
             case Kind.STRING:
-                return frozenset({STRING}) if name in _STRING_METHODS else ANY
+                return Values({STRING}) if name in _STRING_METHODS else ANY
             case Kind.UNKNOWN if name in ("numpy", "to_numpy"):
-                return frozenset({Value(Kind.ARRAY, node, self.script, name="view")})
+                return Values({Value(Kind.ARRAY, node, self.script, name="view")})
             case Kind.LOADER if name == "__iter__":
-                return frozenset(
-                    {Value(Kind.ITERATOR, node, self.script, name="iter", items=((None, frozenset({owner})),))}
-                )
+                return Values({Value(Kind.ITERATOR, node, self.script, name="iter", items=((None, Values({owner})),))})
             case _:
                 pass
         return None
 
     def _batch_method(self, owner: Value, name: str, node: ast.Call) -> Values:
         if name in ("to", "cuda", "xpu") or (name == "type" and node.args and self._is_cuda_type(node.args[0])):
-            return frozenset({Value(Kind.TENSOR, node, self.script, name="moved")})
+            return Values({Value(Kind.TENSOR, node, self.script, name="moved")})
         if name in ("items", "values", "keys"):
             element = owner._replace(path=(*owner.path, STAR))
-            items: Items = ((None, frozenset({element})),)
+            items: Items = ((None, Values({element})),)
             if name == "items":
-                pair = Value(
-                    Kind.SEQUENCE, node, self.script, items=((0, frozenset({STRING})), (1, frozenset({element})))
-                )
-                items = ((None, frozenset({pair})),)
+                pair = Value(Kind.SEQUENCE, node, self.script, items=((0, Values({STRING})), (1, Values({element}))))
+                items = ((None, Values({pair})),)
             if name == "keys":
-                items = ((None, frozenset({STRING})),)
-            return frozenset({Value(Kind.SEQUENCE, node, self.script, items=items)})
+                items = ((None, Values({STRING})),)
+            return Values({Value(Kind.SEQUENCE, node, self.script, items=items)})
         if name in _VIEW_METHODS:
-            return frozenset({owner._replace(name=owner.name or "view")})
+            return Values({owner._replace(name=owner.name or "view")})
         if name in _NUMBER_METHODS:
-            return frozenset({NUMBER})
+            return Values({NUMBER})
         if name == "numpy":
-            return frozenset({Value(Kind.ARRAY, node, self.script, name="view")})
+            return Values({Value(Kind.ARRAY, node, self.script, name="view")})
         if name == "pop" and node.args and isinstance(node.args[0], ast.Constant):
             key = node.args[0].value
-            return frozenset({owner._replace(path=(*owner.path, key if isinstance(key, int | str) else STAR))})
-        return frozenset({owner._replace(name="copy")})
+            return Values({owner._replace(path=(*owner.path, key if isinstance(key, int | str) else STAR))})
+        return Values({owner._replace(name="copy")})
 
     def _is_cuda_type(self, alias: ast.expr) -> bool:
         """Whether `x.type(alias)` may move: `torch.cuda.FloatTensor`, its string, or a name that is one of them on
@@ -761,31 +710,31 @@ class Inference:
 
     def _tensor_method(self, name: str, node: ast.Call) -> Values:
         if name in _NUMBER_METHODS:
-            return frozenset({NUMBER})
+            return Values({NUMBER})
         if name == "numpy":
-            return frozenset({Value(Kind.ARRAY, node, self.script, name="view")})
+            return Values({Value(Kind.ARRAY, node, self.script, name="view")})
         if name == "tolist":
-            return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, frozenset({NUMBER})),))})
+            return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, Values({NUMBER})),))})
         if name in ("max", "min", "topk", "sort", "split", "chunk", "unbind"):
-            return frozenset({Value(Kind.TENSOR, node, self.script)})
+            return Values({Value(Kind.TENSOR, node, self.script)})
         if name in ("backward", "register_hook", "retain_grad"):
-            return frozenset({NONE})
-        return frozenset({Value(Kind.TENSOR, node, self.script, name=name)})
+            return Values({NONE})
+        return Values({Value(Kind.TENSOR, node, self.script, name=name)})
 
     def _container_method(self, owner: Value, name: str, node: ast.Call) -> Values | None:
         if owner.kind is Kind.MAPPING:
             if name == "values":
-                return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, any_item(owner)),))})
+                return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, any_item(owner)),))})
             if name == "items":
-                pair = Value(Kind.SEQUENCE, node, self.script, items=((0, frozenset({STRING})), (1, any_item(owner))))
-                return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, frozenset({pair})),))})
+                pair = Value(Kind.SEQUENCE, node, self.script, items=((0, Values({STRING})), (1, any_item(owner))))
+                return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, Values({pair})),))})
             if name in ("get", "pop") and node.args:
                 key = node.args[0]
                 return item(owner, key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None)
         if name == "pop" and owner.kind is Kind.SEQUENCE:
             return any_item(owner) or ANY
         if name == "copy":
-            return frozenset({owner})
+            return Values({owner})
         if name in ("__next__", "next") and owner.name == "iter":
             return self._element(any_item(owner), node)
         return ANY
@@ -798,49 +747,47 @@ class Inference:
         if name in external.TRANSPARENT and first is not None:
             return self.possible(first)
         if name == "builtins.enumerate" and first is not None:
-            return frozenset(
+            return Values(
                 {Value(Kind.ITERATOR, node, self.script, name="enumerate", items=((None, self.possible(first)),))}
             )
         if name == "builtins.zip":
             items = tuple((index, self.possible(each)) for index, each in enumerate(arguments))
-            return frozenset({Value(Kind.ITERATOR, node, self.script, name="zip", items=items)})
+            return Values({Value(Kind.ITERATOR, node, self.script, name="zip", items=items)})
         if external.is_loop_wrapper(name):
             wrapped = first if first is not None else _keyword(node, "iterable")
             if wrapped is not None:
-                return frozenset(
+                return Values(
                     {Value(Kind.ITERATOR, node, self.script, name="pass", items=((None, self.possible(wrapped)),))}
                 )
             return ANY
         if name == "builtins.iter" and first is not None:
-            return frozenset(
-                {Value(Kind.ITERATOR, node, self.script, name="iter", items=((None, self.possible(first)),))}
-            )
+            return Values({Value(Kind.ITERATOR, node, self.script, name="iter", items=((None, self.possible(first)),))})
         if name == "builtins.next" and first is not None:
             found: Values = NOTHING
             for value in self.possible(first):
                 found |= (
                     self._element(any_item(value), node)
                     if value.name in ("iter", "pass")
-                    else self._element(frozenset({value}), node)
+                    else self._element(Values({value}), node)
                 )
             return found
         if name in ("builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"):
             element = self._element(self.possible(first), node) if first is not None else NOTHING
-            return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, element),) if element else ())})
+            return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, element),) if element else ())})
         if name == "builtins.map" and len(arguments) == 2:
-            return frozenset({Value(Kind.ITERATOR, node, self.script)})
+            return Values({Value(Kind.ITERATOR, node, self.script)})
         if name == "builtins.sum" and first is not None:
             return self._element(self.possible(first), node)
         if name == "builtins.super":
             return self._super(node)
         if name == "builtins.dict":
             keywords = tuple((each.arg, self.possible(each.value)) for each in node.keywords if each.arg is not None)
-            return frozenset({Value(Kind.MAPPING, node, self.script, items=keywords)})
+            return Values({Value(Kind.MAPPING, node, self.script, items=keywords)})
         if name == "torch.load" and self._is_called_later(node):
-            return frozenset({Value(Kind.MODULE, node, self.script, name=name)})
+            return Values({Value(Kind.MODULE, node, self.script, name=name)})
         if name in ("torch.utils.data.random_split", "torch.utils.data.dataset.random_split"):
             dataset = Value(Kind.DATASET, node, self.script, name="torch.utils.data.Subset")
-            return frozenset({Value(Kind.SEQUENCE, node, self.script, items=((None, frozenset({dataset})),))})
+            return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, Values({dataset})),))})
         return external.called(name, node, self.script)
 
     def _is_called_later(self, node: ast.Call) -> bool:
@@ -865,7 +812,7 @@ class Inference:
         if not bases:
             return ANY
         base = bases[0]
-        return frozenset({Value(self.script.project.instance_kind(base), base.node, base.script, cls=base)})
+        return Values({Value(self.script.project.instance_kind(base), base.node, base.script, cls=base)})
 
 
 def _used_as(name: str, methods: set[str], *, called: bool, iterated: bool) -> Kind | None:

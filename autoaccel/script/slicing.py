@@ -56,7 +56,6 @@ def changed(script: Script, statement: ast.stmt) -> frozenset[str]:
     """The variables that a statement (with everything nested in it) may give a value."""
     known = script.project.changes.get(statement)
     if known is None:
-        script.project.changes[statement] = frozenset()  # for recursion
         known = script.project.changes[statement] = frozenset(_changed(script, statement))
     return known
 
@@ -83,19 +82,23 @@ def _changed(script: Script, statement: ast.stmt) -> Iterator[str]:
                     yield from _attributes_set(script, part)
 
 
-def _attributes_set(script: Script, call: ast.Call, depth: int = 3) -> set[str]:
-    """The attributes of `self` that a method call of the same object assigns."""
+def _attributes_set(script: Script, call: ast.Call) -> set[str]:
+    """The attributes of `self` that a method call of the same object assigns, in whatever methods that calls."""
     found: set[str] = set()
-    for other, function in script.callees(call):
-        if other is not script or not isinstance(script.parent(function), ast.ClassDef):
-            continue
-        for part in walk_scope(function):
-            if isinstance(part, ast.Assign):
-                for target in part.targets:
-                    found |= {name for name in target_variables(target) if name.startswith("self.")}
-            elif isinstance(part, ast.Call) and depth and isinstance(part.func, ast.Attribute):
-                if isinstance(part.func.value, ast.Name) and part.func.value.id == "self" and part is not call:
-                    found |= _attributes_set(script, part, depth - 1)
+    pending, seen = [(script, call)], set[ast.AST]()
+    while pending:
+        home, made = pending.pop()
+        for other, function in home.callees(made):
+            if function in seen or not isinstance(other.parent(function), ast.ClassDef):
+                continue
+            seen.add(function)
+            for part in walk_scope(function):
+                if isinstance(part, ast.Assign):
+                    for target in part.targets:
+                        found |= {name for name in target_variables(target) if name.startswith("self.")}
+                elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+                    if isinstance(part.func.value, ast.Name) and part.func.value.id == "self":
+                        pending.append((other, part))
     return found
 
 

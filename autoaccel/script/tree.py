@@ -143,10 +143,21 @@ class Tree:
                 found.setdefault(function.id, []).append(call)
         return found
 
+    def mentions(self, *names: str) -> list[ast.Name | ast.Attribute]:
+        """Where these names are read, plain or as attributes: `f`, `module.f`, `self.f`; in preorder."""
+        found = [each for name in dict.fromkeys(names) for each in self._reads_by_last_name.get(name, ())]
+        return self.in_order(found)
+
     @cached_property
-    def stored_attributes(self) -> frozenset[str]:
-        """Attribute names that are assigned: `self.net = …`."""
-        return frozenset(node.attr for node in self.find(ast.Attribute) if isinstance(node.ctx, ast.Store))
+    def _reads_by_last_name(self) -> dict[str, list[ast.Name | ast.Attribute]]:
+        found: dict[str, list[ast.Name | ast.Attribute]] = {}
+        for name in self.find(ast.Name):
+            if isinstance(name.ctx, ast.Load):
+                found.setdefault(name.id, []).append(name)
+        for attribute in self.find(ast.Attribute):
+            if isinstance(attribute.ctx, ast.Load):
+                found.setdefault(attribute.attr, []).append(attribute)
+        return found
 
     def find(self, *types: type[Node]) -> Iterator[Node]:
         """Every node of exactly these types, depth first; in source order when one type is asked for."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -58,7 +59,37 @@ class ClassRef:
     node: ast.ClassDef
 
 
-Values = frozenset["Value"]
+class Values(frozenset["Value"]):
+    """A set of possible values, iterated in the order of the source: no answer follows from how a set is hashed."""
+
+    __slots__ = ("_nesting", "_ordered")
+
+    def __iter__(self) -> Iterator[Value]:
+        if len(self) < 2:
+            return super().__iter__()
+        try:
+            return iter(self._ordered)
+        except AttributeError:
+            self._ordered: tuple[Value, ...] = tuple(sorted(super().__iter__(), key=_place))
+            return iter(self._ordered)
+
+    def __or__(self, other: AbstractSet[Value]) -> Values:  # type: ignore[override]
+        return self if self.issuperset(other) else Values(super().__or__(other))
+
+    @property
+    def nesting(self) -> int:
+        """How deep containers lie within one another, or the longest path into a batch."""
+        try:
+            return self._nesting
+        except AttributeError:
+            inner = [1 + max(each.nesting for _, each in value.items) for value in self if value.items]
+            self._nesting: int = max([0, *inner, *(len(value.path) for value in self)])
+            return self._nesting
+
+    def without(self, other: AbstractSet[Value]) -> Values:
+        return Values(self.difference(other))
+
+
 Items = tuple[tuple[int | str | None, Values], ...]
 
 
@@ -85,8 +116,25 @@ NUMBER = Value(Kind.NUMBER)
 STRING = Value(Kind.STRING)
 BOOL = Value(Kind.BOOL)
 NONE = Value(Kind.NONE)
-ANY: Values = frozenset({UNKNOWN})
-NOTHING: Values = frozenset()
+ANY = Values({UNKNOWN})
+NOTHING = Values()
+
+
+def _place(value: Value) -> tuple[object, ...]:
+    """Where a value comes from, and what tells it from others of the same place."""
+    node, path = value.node, value.script.path if value.script is not None else None
+    return (
+        str(path or ""),
+        getattr(node, "lineno", 0),
+        getattr(node, "col_offset", 0),
+        getattr(node, "end_lineno", 0),
+        getattr(node, "end_col_offset", 0),
+        value.kind.value,
+        value.name or "",
+        tuple(map(str, value.path)),
+        "" if value.cls is None else f"{value.cls.script.path}:{value.cls.node.lineno}",
+        tuple((str(key), tuple(map(_place, values))) for key, values in value.items),
+    )
 
 
 def kind_of(values: Iterable[Value]) -> Kind | None:
@@ -103,12 +151,31 @@ def kind_of(values: Iterable[Value]) -> Kind | None:
 def settle(values: Values) -> Values:
     """A checkpoint read back into a name is what the name held before: `model = torch.load(path)`."""
     read = [value for value in values if value.kind is Kind.UNKNOWN and value.name == "torch.load"]
-    known = values.difference(read) if read else values
+    known = values.without(set(read)) if read else values
     return known if known and UNKNOWN not in known else values
 
 
+def shallow(values: Values, nesting: int) -> Values:
+    """Values whose elements lie at most so deep: what is built from itself (`x = [x]`, `x = x[0]`) comes to an end."""
+    if values.nesting <= nesting:
+        return values
+    return Values(_shallow(value, nesting) for value in values)
+
+
+def _shallow(value: Value, nesting: int) -> Value:
+    if len(value.path) > nesting:
+        return UNKNOWN
+    if not value.items:
+        return value
+    items = tuple((key, shallow(inner, nesting - 1) if nesting > 0 else ANY) for key, inner in value.items)
+    return value._replace(items=items)
+
+
 def union(sets: Iterable[Values]) -> Values:
-    return NOTHING.union(*sets)
+    found = NOTHING
+    for each in sets:
+        found |= each
+    return found
 
 
 def any_item(owner: Value) -> Values:
@@ -131,21 +198,21 @@ def item(owner: Value, step: int | str | None) -> Values:
 def arithmetic(left: Values, right: Values, node: ast.expr, script: Script) -> Values:
     kinds = {value.kind for value in left | right}
     if Kind.TENSOR in kinds or Kind.PARAMETER in kinds:
-        return frozenset({Value(Kind.TENSOR, node, script)})
+        return Values({Value(Kind.TENSOR, node, script)})
     batches = [value for value in left | right if value.kind is Kind.BATCH]
     if batches:
-        return frozenset({value._replace(name="copy") for value in batches})
+        return Values({value._replace(name="copy") for value in batches})
     if Kind.UNKNOWN in kinds:
         return ANY
     if Kind.ARRAY in kinds:
-        return frozenset({Value(Kind.ARRAY, node, script, name="arithmetic")})
+        return Values({Value(Kind.ARRAY, node, script, name="arithmetic")})
     if kinds <= {Kind.NUMBER, Kind.BOOL}:
-        return frozenset({NUMBER})
+        return Values({NUMBER})
     if Kind.STRING in kinds:
-        return frozenset({STRING})
+        return Values({STRING})
     if kinds == {Kind.SEQUENCE}:
         items = union(any_item(value) for value in left | right)
-        return frozenset({Value(Kind.SEQUENCE, node, script, items=((None, items),) if items else ())})
+        return Values({Value(Kind.SEQUENCE, node, script, items=((None, items),) if items else ())})
     if kinds == {Kind.SEQUENCE, Kind.NUMBER}:
-        return frozenset(value for value in left | right if value.kind is Kind.SEQUENCE)
+        return Values(value for value in left | right if value.kind is Kind.SEQUENCE)
     return ANY
