@@ -18,9 +18,10 @@ _IMPORT = re.compile(
     + _BLANK + rb"\bimport\b" + _BLANK + _NAMES + rb"|import\b" + _BLANK + _NAMES + rb")"
 )  # fmt: skip
 _MARKS = re.compile(rb"[;:]")
-_COMPUTED = re.compile(rb"\b(?:import_module|__import__|run_module)\s*\(\s*(?:r?([\"'])([\w.]*)\1\s*([,)]))?")
-_IMPORTERS = (b"import_module", b"__import__", b"run_module")
-_RUNNERS = (b"exec(", b"execfile(", b"run_path(", b"spec_from_file_location(")
+_IMPORTERS = (b"import_module", b"__import__", b"run_module", b"run_path", b"spec_from_file_location")
+_COMPUTED = re.compile(
+    rb"\b(?:" + b"|".join(_IMPORTERS) + rb")\s*\(\s*(?:[rf]?[\"']([\w.]*)([\"']\s*[,)])?)?([^()\n]*)"
+)
 _NO_WORD = bytes(each if chr(each).isalnum() or each in b"_." or each > 127 else 32 for each in range(256))
 _DEFINED = (re.compile(rb"def[ \t]+(\w+)"), re.compile(rb"class[ \t]+(\w+)"))
 _LATE_ATTRIBUTE = re.compile(rb"\.(?:\s|\\\n)+([A-Za-z_\x80-\xff][\w\x80-\xff]*)")
@@ -32,14 +33,14 @@ _NAME = re.compile(r"[^\W\d][\w.]*")
 @dataclass(frozen=True, slots=True)
 class Summary:
     """`imports` are dotted names, behind as many dots as their level has and before `=alias` where they get another
-    name: `from ..a import b as c` is `..a.b=c`, a star is `a.*`.
+    name: `from ..a import b as c` is `..a.b=c`, a star is `a.*`. For a name that is computed there is what it begins
+    with, behind a question mark, and after a dot where it is relative.
 
     `words` are separated by spaces: `x` for a name that is mentioned, `.x` for an attribute, `:x` for a function or
-    class that is defined. `computed` says whether modules are imported by names that are computed."""
+    class that is defined."""
 
     imports: tuple[str, ...] = ()
     words: str = ""
-    computed: bool = False
 
 
 def summary(data: bytes) -> Summary:
@@ -48,12 +49,15 @@ def summary(data: bytes) -> Summary:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     data = data.removeprefix(b"\xef\xbb\xbf")
     imports = dict.fromkeys(_imports(data))
-    computed = any(each in data for each in _RUNNERS)
-    for _, name, end in _COMPUTED.findall(data) if any(each in data for each in _IMPORTERS) else ():
+    for name, end, rest in _COMPUTED.findall(data) if any(each in data for each in _IMPORTERS) else ():
+        start = _text(name)
         if end:
-            imports[_text(name).strip(".")] = None
-        computed = computed or not end
-    return Summary(tuple(imports), _text(b" ".join(sorted(_words(data)))), computed)
+            imports[start.strip(".")] = None
+        elif start.startswith(".") and (b"__name__" in rest or b"__package__" in rest):
+            imports["?."] = None
+        else:
+            imports[f"?{start.strip('.') and start}"] = None
+    return Summary(tuple(imports), _text(b" ".join(sorted(_words(data)))))
 
 
 def _imports(data: bytes) -> Iterator[str]:
@@ -65,8 +69,9 @@ def _imports(data: bytes) -> Iterator[str]:
             if found is not None:
                 dots, module, names, modules = found.groups()
                 level = "." * (dots or b"").count(b".")
+                before = "" if names is None else f"{level}{_text(module)}{'.' * bool(module)}"
                 for name, alias in _aliases(names or modules):
-                    yield f"{name}{alias}" if names is None else f"{level}{_text(module)}{'.' * bool(module)}{name}{alias}"
+                    yield f"{before}{name}{alias}"
                 end = max(end, found.end())
         at = data.find(b"import", end)
 

@@ -70,7 +70,7 @@ class Files:
         self.paths = tuple(dict.fromkeys(Path(os.path.abspath(path)) for path in paths))
         self.texts = {Path(os.path.abspath(path)): text for path, text in (texts or {}).items()}
         self.bounds = bounds or Bounds()
-        self.homes = frozenset(path.parent for path in self.paths)
+        self.homes = frozenset(os.path.dirname(path) for path in self.paths)
         self.modules = Modules(self)
         self._known = known
         self._members = frozenset(self.paths)
@@ -137,16 +137,12 @@ class Files:
 
     # -- folders
 
-    def listing(self, folder: Path) -> frozenset[str]:
+    def listing(self, folder: str) -> frozenset[str]:
         """The names of the files in a folder, and those of its folders with a slash behind them."""
-        name = str(folder)
-        known = self._listings.get(name)
+        known = self._listings.get(folder)
         if known is None:
-            known = self._listings[name] = frozenset(_names(name))
+            known = self._listings[folder] = frozenset(_names(folder))
         return known
-
-    def is_file(self, path: Path) -> bool:
-        return path.name in self.listing(path.parent)
 
     # -- imports and names
 

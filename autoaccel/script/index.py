@@ -5,6 +5,7 @@ Made once for all analyses, and in full: there is no bound on how many files imp
 
 from __future__ import annotations
 
+import os
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Sequence
@@ -42,43 +43,41 @@ class Index:
         self._read = read
         self._modules = modules
         self._beside = beside
-        self.folders: set[Path] = set()
+        self.folders: set[str] = set()
         """Those whose listings were looked at."""
-        self._numbers: dict[Path, int] = {}
-        self._paths: list[Path] = []
+        self._numbers: dict[str, int] = {}
+        self._paths: list[str] = []
         self._imports: list[set[int]] = []  # by file: those that it imports
         self._importers: list[set[int]] = []
         self._names: list[frozenset[str]] = []  # by file: `name=alias`, `name=` and `*=` for what is imported
         self._loose: dict[str, list[int]] = {}  # by dotted name: who imports it where it leads to nothing known
-        self._computed: dict[int, tuple[Path, ...]] = {}  # who imports by computed names, and from below which folders
+        self._computed: dict[int, tuple[tuple[str, frozenset[str]], ...]] = {}  # who imports by names that are
+        # computed: what they begin with, and the folders from below which they are
         self._words: dict[int, frozenset[str]] = {}  # of files that came after the first ones
         self._postings: dict[str, array[int]] = {}
-        self._targets: dict[tuple[Path, str, int], tuple[tuple[Path, ...], str]] = {}
+        self._targets: dict[tuple[str, str, int], tuple[tuple[int, ...], str]] = {}
         self._entered: set[int] = set()
-        self._crowded: set[Path] = set()  # folders with too many files
-        self._near: dict[Path, tuple[int, ...]] = {}  # by folder: its files that are none of the project
+        self._crowded: set[str] = set()  # folders with too many files
+        self._near: dict[str, tuple[int, ...]] = {}  # by folder: its files that are none of the project
         self._reached: dict[tuple[int, bool], frozenset[int]] = {}
-        self._files = frozenset(paths)
-        texts = [self._enter(path, self._read(path)).words for path in sorted(self._files)]
-        self._project = frozenset(self._entered)
-        self._post(texts)
+        self._project = frozenset(self._number(path) for path in sorted({str(path) for path in paths}))
+        self._post([self._enter(number, self._read(Path(path))).words for number, path in enumerate([*self._paths])])
 
     # -- what is known of each file
 
     def _post(self, texts: Sequence[str]) -> None:
         """Note who mentions the names that are defined somewhere: those that anybody asks about."""
-        numbers = sorted(self._entered)
         wanted = {word[1:] for text in texts for word in text.split() if word[0] == ":"}
         wanted.update(name.partition("=")[2] for names in self._names for name in names)
         wanted.update([f".{word}" for word in wanted])
-        for number, text in zip(numbers, texts, strict=True):
+        for number, text in enumerate(texts):
             for word in wanted.intersection(text.split()):
                 known = self._postings.get(word)
                 if known is None:
                     known = self._postings[sys.intern(word)] = array("I")
                 known.append(number)
 
-    def _number(self, path: Path) -> int:
+    def _number(self, path: str) -> int:
         number = self._numbers.setdefault(path, len(self._paths))
         if number == len(self._paths):
             self._paths.append(path)
@@ -87,52 +86,61 @@ class Index:
             self._names.append(frozenset())
         return number
 
-    def _enter(self, path: Path, summary: Summary) -> Summary:
-        number = self._number(path)
+    def _enter(self, number: int, summary: Summary) -> Summary:
+        folder, home = os.path.split(self._paths[number])
         self._entered.add(number)
+        computed = [entry[1:] for entry in summary.imports if entry[0] == "?"]
+        if computed:
+            roots, own = frozenset(self._modules.roots(folder, self.folders)), frozenset({folder})
+            self._computed[number] = tuple(("", own) if each == "." else (each, roots) for each in computed)
         names = set()
+        modules: dict[tuple[str, int], None] = {}
         for entry in summary.imports:
-            dotted, _, alias = entry.partition("=")
-            target = dotted.lstrip(".")
-            level = len(dotted) - len(target)
-            names.add(sys.intern(f"{target.rpartition('.')[2]}={alias}"))
-            self._connect(number, path, target.removesuffix("*").rstrip("."), level)
+            if entry[0] != "?":
+                dotted, _, alias = entry.partition("=")
+                target = dotted.lstrip(".")
+                names.add(sys.intern(f"{target.rpartition('.')[2]}={alias}"))
+                modules[target.removesuffix("*").rstrip("."), len(dotted) - len(target)] = None
         self._names[number] = frozenset(names)
-        if summary.computed:
-            self._computed[number] = self._modules.roots(path.parent, self.folders)
+        for target, level in modules:
+            self._connect(number, folder, home, target, level)
         return summary
 
-    def _connect(self, number: int, home: Path, target: str, level: int) -> None:
+    def _connect(self, number: int, folder: str, home: str, target: str, level: int) -> None:
         """Note which files an import leads to: the module, and the packages around it."""
-        key = (home.parent, target, level)
-        own = home.stem in target
+        key = folder, target, level
+        own = home.removesuffix(".py") in target
         known = None if own else self._targets.get(key)
         if known is None:
-            known = self._find(home, target, level)
+            known = self._find(folder, home, target, level)
             if not own:
                 self._targets[key] = known
         files, loose = known
-        for path in files:
-            if path != home:
-                other = self._number(path)
+        for other in files:
+            if other != number:
                 self._imports[number].add(other)
                 self._importers[other].add(number)
         if loose:
             names = loose.split(".")
             for end in range(1, len(names) + 1):
-                self._loose.setdefault(".".join(names[:end]), []).append(number)
+                importing = self._loose.setdefault(".".join(names[:end]), [])
+                if importing[-1:] != [number]:
+                    importing.append(number)
 
-    def _find(self, home: Path, target: str, level: int) -> tuple[tuple[Path, ...], str]:
+    def _find(self, folder: str, home: str, target: str, level: int) -> tuple[tuple[int, ...], str]:
         """The files on the way to a dotted name, and the name if it leads nowhere."""
-        names = target.split(".") if target else []
-        files: dict[Path, None] = {}
-        found = None
-        for end in range(0 if level else 1, len(names) + 1):
-            found = self._modules.search(home, ".".join(names[:end]), level, self.folders)
-            if found is None:
-                break
-            files[found[0]] = None
-        return tuple(files), target if not files and (level or target.split(".")[0] not in _STANDARD) else ""
+        found = self._modules.find(folder, home, target, level, self.folders)
+        if found is None:
+            return (), target if level or target.split(".")[0] not in _STANDARD else ""
+        files = [found[0]]
+        package = os.path.dirname(found[0])
+        if os.path.basename(found[0]) == "__init__.py":
+            package = os.path.dirname(package)
+        for _ in range(target.count(".") + bool(target) - len(found[1]) - (not level)):
+            if "__init__.py" in self._modules.listing(package, self.folders):
+                files.append(os.path.join(package, "__init__.py"))
+            package = os.path.dirname(package)
+        return tuple(self._number(each) for each in files), ""
 
     def with_text(self, path: Path, summary: Summary) -> Index:
         """This index with another summary for one file."""
@@ -141,33 +149,32 @@ class Index:
         for name in ("_paths", "_numbers", "_imports", "_names", "_entered", "_words", "_near", "_crowded"):
             setattr(index, name, getattr(self, name).copy())
         index._importers = [each.copy() for each in self._importers]
-        number = index._number(path)
+        number = index._number(str(path))
         for other in index._imports[number]:
             index._importers[other].discard(number)
         index._imports[number] = set()
         index._loose = {name: [each for each in known if each != number] for name, known in self._loose.items()}
-        index._computed = {each: roots for each, roots in self._computed.items() if each != number}
+        index._computed = {each: known for each, known in self._computed.items() if each != number}
         index._reached = {}
         index._take_up(number, summary)
         return index
 
     def _take_up(self, number: int, summary: Summary | None = None) -> None:
         """Note a file that is none of the first ones, or no longer as it was."""
-        path = self._paths[number]
-        self._words[number] = frozenset(self._enter(path, summary or self._read(path)).words.split())
+        summary = summary or self._read(Path(self._paths[number]))
+        self._words[number] = frozenset(self._enter(number, summary).words.split())
 
     # -- questions
 
     def beside(self, path: Path) -> tuple[Path, ...]:
         """The files near one that are none of the project: who imports it may be among them."""
-        return tuple(self._paths[each] for each in self._neighbours(path))
+        return tuple(Path(self._paths[each]) for each in self._neighbours(str(path)))
 
     def importers(self, path: Path) -> Found:
         """The files whose import lines lead to a file, or to nothing that is known: the search path may be anything."""
-        number = self._number(path)
-        near = self._neighbours(path)
-        found = self._importing(number, self._project.union(near))
-        return Found(self._ordered(found), self._missing(path, None))
+        number = self._number(str(path))
+        found = self._importing(number, self._project.union(self._neighbours(str(path))))
+        return Found(self._ordered(found), self._missing(str(path)))
 
     def callers(self, path: Path, name: str, *, method: bool) -> Found:
         """The other files in which a function, class or method of a file can be called by its name.
@@ -175,8 +182,8 @@ class Index:
         Functions and classes are called where they are imported, from wherever: by name, under another name that an
         import gave them, or as an attribute of a module. Methods are called as attributes in any file that shares
         objects with theirs."""
-        number = self._number(path)
-        missing = self._missing(path, name)
+        number = self._number(str(path))
+        missing = self._missing(str(path))
         mentioning = self._mentioning(name, number, attribute=method)
         if not mentioning:
             return Found((), missing)
@@ -191,7 +198,7 @@ class Index:
             for each in reached.intersection(self._mentioning(word, number, attribute=method)):
                 own = self._names[each]
                 aliases = [alias for entry in own if (alias := _alias(entry, word)) is not None]
-                if method or each in attribute or aliases or "*=" in own:
+                if method or each in attribute or aliases or "*=" in own or each in self._computed:
                     found.add(each)
                 fresh = sorted({alias for alias in aliases if alias and not method} - names)
                 names.update(fresh)
@@ -201,29 +208,30 @@ class Index:
     def related(self, path: Path, most: int) -> Found:
         """The files that may share objects with a file: those that import it, over any number of imports, and what
         these import. None of them where there are more than `most`."""
-        number = self._number(path)
+        number = self._number(str(path))
         try:
             found = self._reach(number, shared=True, most=most)
         except _TooManyError as error:
             return Found((), str(error))
-        return Found(self._ordered(found - {number}), self._missing(path, None))
+        return Found(self._ordered(found - {number}), self._missing(str(path)))
 
     # -- answers
 
     def _ordered(self, numbers: Iterable[int]) -> tuple[Path, ...]:
-        return tuple(sorted(self._paths[each] for each in numbers))
+        return tuple(Path(each) for each in sorted(self._paths[each] for each in numbers))
 
-    def _neighbours(self, path: Path) -> tuple[int, ...]:
+    def _neighbours(self, path: str) -> tuple[int, ...]:
         found: list[int] = []
-        for folder in self._modules.folders_near(path, self.folders):
+        for folder in self._modules.folders_near(os.path.dirname(path), self.folders):
             known = self._near.get(folder)
             if known is None:
                 names = sorted(each for each in self._modules.listing(folder, self.folders) if each.endswith(".py"))
-                others = [folder / name for name in names if folder / name not in self._files]
-                if len(others) > self._beside:
+                found_here = (self._number(os.path.join(folder, name)) for name in names)
+                known = tuple(each for each in found_here if each not in self._project)
+                if len(known) > self._beside:
                     self._crowded.add(folder)
-                    others = []
-                known = self._near[folder] = tuple(self._number(each) for each in others)
+                    known = ()
+                self._near[folder] = known
                 for each in known:
                     if each not in self._entered:
                         self._take_up(each)
@@ -232,10 +240,11 @@ class Index:
 
     def _importing(self, number: int, among: frozenset[int]) -> set[int]:
         path = self._paths[number]
-        parts = (path.parent if path.stem == "__init__" else path.with_suffix("")).parts
+        parts = _dotted(path)
         found = set(self._importers[number])
         for start in range(1, len(parts)):
             found.update(self._loose.get(".".join(parts[start:]), ()))
+        found.update(each for each in self._computed if self._may_compute(each, path))
         found &= among
         found.discard(number)
         return found
@@ -271,7 +280,20 @@ class Index:
     def _imported(self, number: int) -> set[int]:
         if number not in self._entered:
             self._take_up(number)
-        return self._imports[number]
+        if number not in self._computed:
+            return self._imports[number]
+        return self._imports[number].union(
+            each for each in self._project if self._may_compute(number, self._paths[each])
+        )
+
+    def _may_compute(self, number: int, path: str) -> bool:
+        """Whether a file that imports by computed names may come upon another."""
+        parts = _dotted(path)
+        return any(
+            path.startswith(tuple(os.path.join(root, "") for root in roots))
+            and (not start or any(".".join(parts[at:]).startswith(start) for at in range(len(parts))))
+            for start, roots in self._computed[number]
+        )
 
     def _mentioning(self, name: str, number: int, *, attribute: bool) -> Iterable[int]:
         """The files that mention a name, as an attribute if this is asked, besides the one with this number."""
@@ -286,20 +308,15 @@ class Index:
             early = [
                 each
                 for each in sorted(self._project - self._words.keys())
-                if not {word, f".{name}"}.isdisjoint(self._read(self._paths[each]).words.split())
+                if not {word, f".{name}"}.isdisjoint(self._read(Path(self._paths[each])).words.split())
             ]
         return [each for each in (*early, *later) if each != number]
 
-    def _missing(self, path: Path, name: str | None) -> str | None:
-        """Why there may be more who import a file, and mention a name."""
-        for folder in self._modules.folders_near(path, self.folders):
+    def _missing(self, path: str) -> str | None:
+        """Why there may be more who import a file."""
+        for folder in self._modules.folders_near(os.path.dirname(path), self.folders):
             if folder in self._crowded:
-                return f"more files lie in `{folder.name}` than are looked at"
-        parents = frozenset(path.parents)
-        for number, roots in sorted(self._computed.items()):
-            if self._paths[number] != path and not parents.isdisjoint(roots):
-                if name is None or number in self._mentioning(name, -1, attribute=False):
-                    return f"`{self._paths[number].name}` imports modules by names that it computes"
+                return f"more files lie in `{os.path.basename(folder)}` than are looked at"
         return None
 
 
@@ -308,6 +325,10 @@ class _TooManyError(Exception):
 
 
 _MANY = "more files share its objects than are looked at"
+
+
+def _dotted(path: str) -> list[str]:
+    return path.removesuffix(".py").removesuffix(f"{os.sep}__init__").split(os.sep)
 
 
 def _alias(entry: str, word: str) -> str | None:

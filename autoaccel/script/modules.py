@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,47 +20,58 @@ Located = tuple[Path, tuple[str, ...]]
 
 
 class Modules:
-    """The module names of the files around those of a project."""
+    """The module names of the files around those of a project. Folders are plain strings: there are many to compare.
+
+    Every question adds the folders whose listings its answer leans on to `seen`."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._known: dict[tuple[Any, ...], tuple[Any, frozenset[Path]]] = {}
-        self._sets: dict[frozenset[Path], frozenset[Path]] = {}
-        self._looked: set[Path] = set()
+        self._known: dict[tuple[Any, ...], tuple[Any, frozenset[str]]] = {}
+        self._sets: dict[frozenset[str], frozenset[str]] = {}
+        self._looked: set[str] = set()
 
-    def search(self, home: Path, target: str, level: int, seen: set[Path]) -> Located | None:
-        """The project file in which an import of `home` ends; None for libraries. `seen` collects the folders that
-        were listed."""
-        package = self.library(home.parent, seen)
-        if name_in_library(package, target, level) is not None:
-            return None
-        if not level and self._is_installed(home, target, seen):
-            return None
-        candidates: tuple[Located, ...] = self._remembered(seen, self._candidates, home.parent, target, level)
-        return next(((path, rest) for path, rest in candidates if path != home or rest), None)
+    def search(self, home: Path, target: str, level: int, seen: set[str]) -> Located | None:
+        """The project file in which an import of `home` ends; None for libraries."""
+        found = self.find(os.path.dirname(home), os.path.basename(home), target, level, seen)
+        return None if found is None else (Path(found[0]), found[1])
 
-    def library(self, folder: Path, seen: set[Path]) -> tuple[str, ...]:
+    def find(
+        self, folder: str, home: str, target: str, level: int, seen: set[str]
+    ) -> tuple[str, tuple[str, ...]] | None:
+        """The same for a file called `home` in a folder."""
+        package = self.library(folder, seen)
+        if package and name_in_library(package, target, level) is not None:
+            return None
+        if not level:
+            outside, top = self._remembered(seen, self._top, folder)
+            if os.path.basename(outside) in _INSTALLED and target.split(".")[0] != (top or home.removesuffix(".py")):
+                return None  # from one installed package to another
+        candidates = self._remembered(seen, self._candidates, folder, target, level)
+        own = os.path.join(folder, home) if len(candidates) > 1 or candidates and not candidates[0][1] else ""
+        return next(((path, rest) for path, rest in candidates if path != own or rest), None)
+
+    def library(self, folder: str, seen: set[str]) -> tuple[str, ...]:
         """The names of the packages down to a folder of a library that the tables know; empty elsewhere."""
         names: tuple[str, ...] = self._remembered(seen, self._library, folder)
         return names
 
-    def folders_near(self, path: Path, seen: set[Path]) -> tuple[Path, ...]:
-        """Where those who import a file are looked for, beside the project."""
-        folders: tuple[Path, ...] = self._remembered(seen, self._near, path.parent)
+    def folders_near(self, folder: str, seen: set[str]) -> tuple[str, ...]:
+        """Where those who import a folder's files are looked for, beside the project."""
+        folders: tuple[str, ...] = self._remembered(seen, self._near, folder)
         return folders
 
-    def roots(self, folder: Path, seen: set[Path]) -> tuple[Path, ...]:
+    def roots(self, folder: str, seen: set[str]) -> tuple[str, ...]:
         """Where the absolute imports of a folder's scripts may lead."""
-        found: tuple[Path, ...] = self._remembered(seen, self._search_path, folder)
+        found: tuple[str, ...] = self._remembered(seen, self._search_path, folder)
         return found
 
-    def listing(self, folder: Path, seen: set[Path]) -> frozenset[str]:
+    def listing(self, folder: str, seen: set[str]) -> frozenset[str]:
         seen.add(folder)
         return self._files.listing(folder)
 
     # -- found once for a folder
 
-    def _remembered(self, seen: set[Path], find: Callable[..., Any], *asked: Any) -> Any:
+    def _remembered(self, seen: set[str], find: Callable[..., Any], *asked: Any) -> Any:
         key = (find.__name__, *asked)
         known = self._known.get(key)
         if known is None:
@@ -72,38 +84,32 @@ class Modules:
             known = self._known[key] = answer, self._sets.setdefault(looked, looked)
         seen |= known[1]
         self._looked |= known[1]
-        answer = known[0]
-        return answer
+        return known[0]
 
-    def _list(self, folder: Path) -> frozenset[str]:
+    def _list(self, folder: str) -> frozenset[str]:
         self._looked.add(folder)
         return self._files.listing(folder)
 
-    def _library(self, folder: Path) -> tuple[str, ...]:
+    def _library(self, folder: str) -> tuple[str, ...]:
         if not self._is_package(folder):
             return ()
-        outer: tuple[str, ...] = self._remembered(set(), self._library, folder.parent)
-        top = not self._is_package(folder.parent)
-        return (*outer, folder.name) if outer or (top and folder.name in external.LIBRARIES) else ()
+        parent, name = os.path.split(folder)
+        outer: tuple[str, ...] = self._remembered(set(), self._library, parent)
+        return (*outer, name) if outer or (not self._is_package(parent) and name in external.LIBRARIES) else ()
 
-    def _is_installed(self, home: Path, target: str, seen: set[Path]) -> bool:
-        """Whether an import leads from one installed package to another."""
-        folder, top = self._remembered(seen, self._top, home.parent)
-        return folder.name in _INSTALLED and target.split(".")[0] != (top or home.stem)
-
-    def _top(self, folder: Path) -> tuple[Path, str]:
+    def _top(self, folder: str) -> tuple[str, str]:
         """The folder that holds the outermost package around a folder, and the package's name."""
         top = ""
         while self._is_package(folder):
-            folder, top = folder.parent, folder.name
+            folder, top = os.path.split(folder)
         return folder, top
 
-    def _candidates(self, folder: Path, target: str, level: int) -> tuple[Located, ...]:
+    def _candidates(self, folder: str, target: str, level: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """The first file that a name leads to; also the next, if it may be the first one itself that asks."""
         parts = target.split(".") if target else []
         if not level and parts[:1] in (["autoaccel"], ["autoaccel_runtime"]):
             return ()  # the runtime is a library, also where a copy of it stands beside the script
-        found: list[Located] = []
+        found: list[tuple[str, tuple[str, ...]]] = []
         for root in self._roots(folder, level):
             if parts and not level and {f"{parts[0]}.py", f"{parts[0]}/"}.isdisjoint(self._list(root)):
                 continue  # most imports are of libraries
@@ -113,61 +119,66 @@ class Modules:
                 path = self._module_file(root, parts[:cut])
                 if path is not None:
                     found.append((path, tuple(parts[cut:])))
-                    if path.parent != folder or cut < len(parts) or path != found[0][0]:
+                    if os.path.dirname(path) != folder or cut < len(parts) or path != found[0][0]:
                         return tuple(found)
         return tuple(found)
 
-    def _module_file(self, root: Path, parts: list[str]) -> Path | None:
+    def _module_file(self, root: str, parts: list[str]) -> str | None:
         folder = root
         for part in parts[:-1]:
             if f"{part}/" not in self._list(folder):
                 return None
-            folder = folder / part
+            folder = os.path.join(folder, part)
         if parts:
             name = parts[-1]
             if f"{name}.py" in self._list(folder) and not name.startswith("."):
-                return folder / f"{name}.py"
+                return os.path.join(folder, f"{name}.py")
             if f"{name}/" not in self._list(folder):
                 return None
-            folder = folder / name
-        return folder / "__init__.py" if "__init__.py" in self._list(folder) else None
+            folder = os.path.join(folder, name)
+        return os.path.join(folder, "__init__.py") if "__init__.py" in self._list(folder) else None
 
-    def _roots(self, folder: Path, level: int) -> Iterable[Path]:
-        if level:
-            for _ in range(level - 1):
-                folder = folder.parent
-            return (folder,)
-        roots: tuple[Path, ...] = self._remembered(set(), self._search_path, folder)
-        return roots
+    def _roots(self, folder: str, level: int) -> Iterable[str]:
+        if not level:
+            return self.roots(folder, set())
+        for _ in range(level - 1):
+            folder = os.path.dirname(folder)
+        return (folder,)
 
-    def _search_path(self, folder: Path) -> tuple[Path, ...]:
+    def _search_path(self, folder: str) -> tuple[str, ...]:
         """Where the imports of a folder's scripts may lead: scripts of the project further up may be what is run."""
         found = [folder]
         while self._is_package(folder):
-            folder = folder.parent
+            folder = os.path.dirname(folder)
             found.append(folder)
         homes = self._files.homes
-        return (*found, *(each for each in folder.parents if each in homes), *self._distribution(folder))
+        return (*found, *(each for each in _parents(folder) if each in homes), *self._distribution(folder))
 
-    def _is_package(self, folder: Path) -> bool:
-        return "__init__.py" in self._list(folder) and folder.parent != folder
+    def _is_package(self, folder: str) -> bool:
+        return "__init__.py" in self._list(folder) and os.path.dirname(folder) != folder
 
-    def _distribution(self, folder: Path) -> Iterator[Path]:
+    def _distribution(self, folder: str) -> Iterator[str]:
         """Where the packages stand to which a folder of scripts belongs: `pip install -e .` adds it."""
-        for outer in (folder, *folder.parents):
+        for outer in (folder, *_parents(folder)):
             if not _MARKERS.isdisjoint(self._list(outer)):
                 yield outer
-                yield outer / "src"
+                yield os.path.join(outer, "src")
                 return
 
-    def _near(self, folder: Path) -> tuple[Path, ...]:
-        folders, inner = [folder], folder
+    def _near(self, folder: str) -> tuple[str, ...]:
+        folders, (parent, name) = [folder], os.path.split(folder)
         while self._is_package(folder):
-            folder = folder.parent
+            folder = os.path.dirname(folder)
             folders.append(folder)
-        if inner.parent not in folders and len(inner.parts) > 1 and inner.name.islower():
-            folders.append(inner.parent)
+        if parent not in folders and name.islower():
+            folders.append(parent)
         return tuple(folders)
+
+
+def _parents(folder: str) -> Iterator[str]:
+    while (outer := os.path.dirname(folder)) != folder:
+        yield outer
+        folder = outer
 
 
 def name_in_library(package: tuple[str, ...], target: str, level: int) -> str | None:

@@ -53,7 +53,7 @@ class Consulted:
 
     texts: set[Path] = field(default_factory=set)
     imports: set[Path] = field(default_factory=set)
-    folders: set[Path] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
     asked: set[tuple[str, Path, str]] = field(default_factory=set)
 
 
@@ -168,7 +168,7 @@ class Project:
 
     def package(self, script: Script) -> tuple[str, ...]:
         """The names of the packages down to a script that is a file of a library that the tables know."""
-        return () if script.path is None else self.disk.modules.library(script.path.parent, self.consulted.folders)
+        return () if script.path is None else self.disk.modules.library(str(script.path.parent), self.consulted.folders)
 
     def is_local(self, script: Script, target: str, level: int) -> bool:
         return self.locate(script, target, level) is not None
@@ -231,13 +231,13 @@ class Project:
         key = (question, path, word)
         known = self._asked.get(key)
         if known is None:
-            if self.disk.modules.library(path.parent, self.consulted.folders):
+            if self.disk.modules.library(str(path.parent), self.consulted.folders):
                 known = Found((), "it belongs to a library")
             else:
                 known = self.disk.ask(*key)
                 self.consulted.asked.add(key)
                 self.consulted.imports.update(self.disk.index.beside(path))
-                self.disk.modules.folders_near(path, self.consulted.folders)
+                self.disk.modules.folders_near(str(path.parent), self.consulted.folders)
             self._asked[key] = known
         return known
 
