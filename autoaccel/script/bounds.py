@@ -23,5 +23,5 @@ class Bounds:
     """Characters of other files that are parsed for one script: a syntax tree takes about a hundred times its text."""
     file: int = 400_000
     """Bytes of a file that is parsed for the sake of others."""
-    beside: int = 1_000
+    beside: int = 400
     """Files beside the project, in one folder or on the way of imports, of which is read what they import."""

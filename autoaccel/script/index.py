@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from autoaccel.script.modules import Modules
 
 _STANDARD = frozenset(sys.stdlib_module_names)
+_FEW = 500  # files of which all words are noted, also those that no function or class is called by
 _KEPT = 64  # answers about what can be reached from a file
+_LOOSE = -1  # where an import leads if nobody knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Index:
     """
 
     def __init__(
-        self, paths: Iterable[Path], read: Callable[[Path], Summary], modules: Modules, beside: int = 1_000
+        self, paths: Iterable[Path], read: Callable[[Path], Summary], modules: Modules, beside: int = 400
     ) -> None:
         self._read = read
         self._modules = modules
@@ -49,9 +51,9 @@ class Index:
         self._paths: list[str] = []
         self._imports: list[set[int]] = []  # by file: those that it imports
         self._importers: list[set[int]] = []
-        self._names: list[frozenset[str]] = []  # by file: `name=alias`, `name=` and `*=` for what is imported
+        self._names: list[tuple[tuple[str, str, int], ...]] = []  # by file: imported names (or `*`), alias, whence
         self._loose: dict[str, list[int]] = {}  # by dotted name: who imports it where it leads to nothing known
-        self._computed: dict[int, tuple[tuple[str, frozenset[str]], ...]] = {}  # who imports by names that are
+        self._computed: dict[int, tuple[tuple[str, tuple[str, ...]], ...]] = {}  # who imports by names that are
         # computed: what they begin with, and the folders from below which they are
         self._words: dict[int, frozenset[str]] = {}  # of files that came after the first ones
         self._postings: dict[str, array[int]] = {}
@@ -60,18 +62,21 @@ class Index:
         self._crowded: set[str] = set()  # folders with too many files
         self._near: dict[str, tuple[int, ...]] = {}  # by folder: its files that are none of the project
         self._reached: dict[tuple[int, bool], frozenset[int]] = {}
+        self._computing: dict[int, frozenset[int]] = {}
+        self._sought: dict[str, tuple[int, ...]] = {}
         self._project = frozenset(self._number(path) for path in sorted({str(path) for path in paths}))
         self._post([self._enter(number, self._read(Path(path))).words for number, path in enumerate([*self._paths])])
 
     # -- what is known of each file
 
     def _post(self, texts: Sequence[str]) -> None:
-        """Note who mentions the names that are defined somewhere: those that anybody asks about."""
+        """Note who mentions the names that are defined somewhere: those that are asked about."""
         wanted = {word[1:] for text in texts for word in text.split() if word[0] == ":"}
-        wanted.update(name.partition("=")[2] for names in self._names for name in names)
+        wanted.update(alias for names in self._names for _, alias, _ in names)
         wanted.update([f".{word}" for word in wanted])
         for number, text in enumerate(texts):
-            for word in wanted.intersection(text.split()):
+            words = set(text.split())
+            for word in words if len(texts) <= _FEW else words & wanted:
                 known = self._postings.get(word)
                 if known is None:
                     known = self._postings[sys.intern(word)] = array("I")
@@ -83,7 +88,7 @@ class Index:
             self._paths.append(path)
             self._imports.append(set())
             self._importers.append(set())
-            self._names.append(frozenset())
+            self._names.append(())
         return number
 
     def _enter(self, number: int, summary: Summary) -> Summary:
@@ -91,23 +96,24 @@ class Index:
         self._entered.add(number)
         computed = [entry[1:] for entry in summary.imports if entry[0] == "?"]
         if computed:
-            roots, own = frozenset(self._modules.roots(folder, self.folders)), frozenset({folder})
+            roots = tuple(os.path.join(root, "") for root in self._modules.roots(folder, self.folders))
+            own = (os.path.join(folder, ""),)
             self._computed[number] = tuple(("", own) if each == "." else (each, roots) for each in computed)
-        names = set()
-        modules: dict[tuple[str, int], None] = {}
+            self._computing = {}
+        names: dict[tuple[str, str, int], None] = {}
         for entry in summary.imports:
             if entry[0] != "?":
                 dotted, _, alias = entry.partition("=")
                 target = dotted.lstrip(".")
-                names.add(sys.intern(f"{target.rpartition('.')[2]}={alias}"))
-                modules[target.removesuffix("*").rstrip("."), len(dotted) - len(target)] = None
-        self._names[number] = frozenset(names)
-        for target, level in modules:
-            self._connect(number, folder, home, target, level)
+                module = target.removesuffix("*").rstrip(".")
+                source = self._connect(number, folder, home, module, len(dotted) - len(target))
+                if source is not None:
+                    names[sys.intern(target.rpartition(".")[2]), sys.intern(alias), source] = None
+        self._names[number] = tuple(names)
         return summary
 
-    def _connect(self, number: int, folder: str, home: str, target: str, level: int) -> None:
-        """Note which files an import leads to: the module, and the packages around it."""
+    def _connect(self, number: int, folder: str, home: str, target: str, level: int) -> int | None:
+        """Note which files an import leads to: the module, which is the answer, and the packages around it."""
         key = folder, target, level
         own = home.removesuffix(".py") in target
         known = None if own else self._targets.get(key)
@@ -126,6 +132,7 @@ class Index:
                 importing = self._loose.setdefault(".".join(names[:end]), [])
                 if importing[-1:] != [number]:
                     importing.append(number)
+        return files[0] if files else _LOOSE if loose else None
 
     def _find(self, folder: str, home: str, target: str, level: int) -> tuple[tuple[int, ...], str]:
         """The files on the way to a dotted name, and the name if it leads nowhere."""
@@ -155,7 +162,7 @@ class Index:
         index._imports[number] = set()
         index._loose = {name: [each for each in known if each != number] for name, known in self._loose.items()}
         index._computed = {each: known for each, known in self._computed.items() if each != number}
-        index._reached = {}
+        index._reached, index._computing, index._sought = {}, {}, {}
         index._take_up(number, summary)
         return index
 
@@ -184,26 +191,37 @@ class Index:
         objects with theirs."""
         number = self._number(str(path))
         missing = self._missing(str(path))
-        mentioning = self._mentioning(name, number, attribute=method)
-        if not mentioning:
-            return Found((), missing)
         try:
-            reached = self._reach(number, shared=method)
+            found = self._by_attribute({name}, number, shared=True) if method else self._by_name(name, number)
         except _TooManyError as error:
             return Found((), str(error))
-        pending, names, found = [name], {name}, set[int]()
-        while pending:
-            word = pending.pop()
-            attribute = set(self._mentioning(word, number, attribute=True))
-            for each in reached.intersection(self._mentioning(word, number, attribute=method)):
-                own = self._names[each]
-                aliases = [alias for entry in own if (alias := _alias(entry, word)) is not None]
-                if method or each in attribute or aliases or "*=" in own or each in self._computed:
-                    found.add(each)
-                fresh = sorted({alias for alias in aliases if alias and not method} - names)
-                names.update(fresh)
-                pending.extend(fresh)
         return Found(self._ordered(found - {number}), missing)
+
+    def _by_name(self, name: str, number: int) -> set[int]:
+        """Who mentions what comes from a file under a name, or under those that imports have given it since."""
+        among = self._project.union(self._neighbours(self._paths[number]))
+        found: set[int] = set()
+        pending = [(number, name)]
+        seen = {*pending}
+        while pending:
+            source, word = pending.pop()
+            mentioning = frozenset(self._mentioning(word, source, attribute=False))
+            for each in self._importing(source, among):
+                for imported, alias, whence in self._names[each]:
+                    if whence in (source, _LOOSE) and imported in (word, "*"):
+                        known = (each, alias or word)
+                        if each in mentioning:
+                            found.add(each)
+                        if known not in seen:
+                            seen.add(known)
+                            pending.append(known)
+                if each in mentioning and each in self._computed:
+                    found.add(each)
+        return found | self._by_attribute({word for _, word in seen}, number, shared=False)
+
+    def _by_attribute(self, names: set[str], number: int, *, shared: bool) -> set[int]:
+        mentioning = {each for name in names for each in self._mentioning(name, number, attribute=True)}
+        return mentioning & self._reach(number, shared=shared) if mentioning else mentioning
 
     def related(self, path: Path, most: int) -> Found:
         """The files that may share objects with a file: those that import it, over any number of imports, and what
@@ -244,7 +262,11 @@ class Index:
         found = set(self._importers[number])
         for start in range(1, len(parts)):
             found.update(self._loose.get(".".join(parts[start:]), ()))
-        found.update(each for each in self._computed if self._may_compute(each, path))
+        computing = self._computing.get(number)
+        if computing is None:
+            computing = frozenset(each for each in self._computed if self._may_compute(each, path))
+            self._computing[number] = computing
+        found |= computing
         found &= among
         found.discard(number)
         return found
@@ -290,7 +312,7 @@ class Index:
         """Whether a file that imports by computed names may come upon another."""
         parts = _dotted(path)
         return any(
-            path.startswith(tuple(os.path.join(root, "") for root in roots))
+            path.startswith(roots)
             and (not start or any(".".join(parts[at:]).startswith(start) for at in range(len(parts))))
             for start, roots in self._computed[number]
         )
@@ -298,19 +320,20 @@ class Index:
     def _mentioning(self, name: str, number: int, *, attribute: bool) -> Iterable[int]:
         """The files that mention a name, as an attribute if this is asked, besides the one with this number."""
         word = f".{name}" if attribute else name
-        later = [each for each, words in self._words.items() if name in words or f".{name}" in words]
-        if attribute:
-            later = [each for each in later if word in self._words[each]]
-        if name in self._postings or not self._project:
-            known = dict.fromkeys((*self._postings.get(word, ()), *(() if attribute else self._postings.get(f".{name}", ()))))
-            early = [each for each in known if each not in self._words]
+        wanted = (word,) if attribute else (name, f".{name}")
+        early: Iterable[int]
+        if name in self._postings or len(self._project) <= _FEW:
+            early = dict.fromkeys(each for word in wanted for each in self._postings.get(word, ()))
         else:  # nothing of that name is defined
-            early = [
-                each
-                for each in sorted(self._project - self._words.keys())
-                if not {word, f".{name}"}.isdisjoint(self._read(Path(self._paths[each])).words.split())
-            ]
-        return [each for each in (*early, *later) if each != number]
+            if word not in self._sought:
+                self._sought[word] = tuple(
+                    each
+                    for each in sorted(self._project)
+                    if not set(wanted).isdisjoint(self._read(Path(self._paths[each])).words.split())
+                )
+            early = self._sought[word]
+        later = (each for each, words in self._words.items() if not words.isdisjoint(wanted))
+        return [each for each in (*(each for each in early if each not in self._words), *later) if each != number]
 
     def _missing(self, path: str) -> str | None:
         """Why there may be more who import a file."""
@@ -329,9 +352,3 @@ _MANY = "more files share its objects than are looked at"
 
 def _dotted(path: str) -> list[str]:
     return path.removesuffix(".py").removesuffix(f"{os.sep}__init__").split(os.sep)
-
-
-def _alias(entry: str, word: str) -> str | None:
-    """The alias in `word=alias`, empty where there is none; None for other names."""
-    name, _, alias = entry.partition("=")
-    return alias if name == word else None

@@ -47,7 +47,7 @@ class Modules:
             if os.path.basename(outside) in _INSTALLED and target.split(".")[0] != (top or home.removesuffix(".py")):
                 return None  # from one installed package to another
         candidates = self._remembered(seen, self._candidates, folder, target, level)
-        own = os.path.join(folder, home) if len(candidates) > 1 or candidates and not candidates[0][1] else ""
+        own = os.path.join(folder, home) if len(candidates) > 1 or (candidates and not candidates[0][1]) else ""
         return next(((path, rest) for path, rest in candidates if path != own or rest), None)
 
     def library(self, folder: str, seen: set[str]) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ class Script:
 
         They hold one another in circles, in which they would stay until Python looks for garbage.
         """
-        if self.project.disk.spares(len(self.text)):
+        if self.project.disk.spares(self.project.characters):
             return
         self.project.release()
         vars(self).clear()
