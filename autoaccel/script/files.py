@@ -10,7 +10,7 @@ import ast
 import os
 import stat
 import tokenize
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from autoaccel.summaries import Summary, summary
 
 _KEPT = 2_000_000  # characters whose trees are kept for analyses to come; a tree takes seventy times its text
 _KEPT_TEXTS = 1_000_000
+
+Known = Callable[[Path], Summary | None]
 
 
 class Parsed:
@@ -65,20 +67,18 @@ class Files:
         paths: Iterable[Path] = (),
         texts: Mapping[Path, str] | None = None,
         bounds: Bounds | None = None,
-        known: Callable[[Path], Summary | None] = lambda _: None,
+        known: Known | None = None,
     ) -> None:
         self.paths = tuple(dict.fromkeys(Path(os.path.abspath(path)) for path in paths))
         self.texts = {Path(os.path.abspath(path)): text for path, text in (texts or {}).items()}
         self.bounds = bounds or Bounds()
-        self.homes = frozenset(os.path.dirname(path) for path in self.paths)
-        self.modules = Modules(self)
-        self._known = known
+        self.modules = Modules(frozenset(str(path.parent) for path in self.paths))
+        self._summaries = _Summaries(self.texts, known)
         self._members = frozenset(self.paths)
         self._parsed: dict[Path, Parsed] = {}
         self._parsed_size = 0
         self._read: dict[Path, str | None] = {}
         self._read_size = 0
-        self._listings: dict[str, frozenset[str]] = {}
         self._spare = 0
 
     def spare(self, characters: int) -> None:
@@ -93,11 +93,11 @@ class Files:
     def changed(self, path: Path, text: str) -> Files:
         """These files with another text for one of them."""
         path = Path(os.path.abspath(path))
-        files = Files((), {**self.texts, path: text}, self.bounds, self._known)
-        files.paths, files._members, files._listings = self.paths, self._members, self._listings
-        files.homes, files.modules = self.homes, self.modules
+        files = Files((), {**self.texts, path: text}, self.bounds)
+        files.paths, files._members, files.modules = self.paths, self._members, self.modules
+        files._summaries = _Summaries(files.texts, self._summaries.known)
         if "index" in vars(self):
-            files.index = self.index.with_text(path, files.summary(path))
+            files.index = self.index.with_text(path, files._summaries(path))
         files._parsed = {each: parsed for each, parsed in self._parsed.items() if each != path}
         files._parsed_size = sum(len(parsed.text) for parsed in files._parsed.values())
         return files
@@ -135,21 +135,12 @@ class Files:
             self._parsed_size -= len(oldest.text)
         return known
 
-    # -- folders
-
-    def listing(self, folder: str) -> frozenset[str]:
-        """The names of the files in a folder, and those of its folders with a slash behind them."""
-        known = self._listings.get(folder)
-        if known is None:
-            known = self._listings[folder] = frozenset(_names(folder))
-        return known
-
     # -- imports and names
 
     @cached_property
     def index(self) -> Index:
         """Who imports whom, and who mentions what."""
-        return Index(self.paths, self.summary, self.modules, self.bounds.beside)
+        return Index(self.paths, self._summaries, self.modules, self.bounds.beside)
 
     def ask(self, question: str, path: Path, name: str = "") -> Found:
         """What the index says: who has to do with a file, or with a name of it."""
@@ -161,30 +152,28 @@ class Files:
             case _:
                 return self.index.callers(path, name, method=question != "callers")
 
-    def summary(self, path: Path) -> Summary:
-        """What a file has to do with others; nothing for one that nobody can import, as it cannot be read."""
-        text = self.texts.get(path)
+
+class _Summaries:
+    """What each file has to do with others: found out before, or told by its text."""
+
+    def __init__(self, texts: Mapping[Path, str], known: Known | None) -> None:
+        self._texts = texts
+        self.known = known
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "known": None}  # other processes have the index, or read what they need
+
+    def __call__(self, path: Path) -> Summary:
+        text = self._texts.get(path)
         if text is not None:
             return summary(text.encode(errors="surrogatepass"))
-        known = self._known(path)
+        known = None if self.known is None else self.known(path)
         if known is not None:
             return known
         try:
             return summary(path.read_bytes() if path.is_file() else b"")
-        except OSError:
+        except OSError:  # nobody can import it
             return Summary()
-
-
-def _names(folder: str) -> Iterator[str]:
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                try:
-                    yield entry.name if entry.is_file() else f"{entry.name}/" if entry.is_dir() else ""
-                except OSError:  # a link that goes round in a circle
-                    continue
-    except OSError:
-        return
 
 
 def _read(path: Path, most: int) -> str | None:

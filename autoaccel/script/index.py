@@ -166,16 +166,17 @@ class Index:
         index._take_up(number, summary)
         return index
 
+    @property
+    def outside(self) -> list[str]:
+        """The files beside the project that were read."""
+        return [self._paths[each] for each in sorted(self._entered - self._project)]
+
     def _take_up(self, number: int, summary: Summary | None = None) -> None:
         """Note a file that is none of the first ones, or no longer as it was."""
         summary = summary or self._read(Path(self._paths[number]))
         self._words[number] = frozenset(self._enter(number, summary).words.split())
 
     # -- questions
-
-    def beside(self, path: Path) -> tuple[Path, ...]:
-        """The files near one that are none of the project: who imports it may be among them."""
-        return tuple(Path(self._paths[each]) for each in self._neighbours(str(path)))
 
     def importers(self, path: Path) -> Found:
         """The files whose import lines lead to a file, or to nothing that is known: the search path may be anything."""

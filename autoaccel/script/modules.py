@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autoaccel.script import external
 
-if TYPE_CHECKING:
-    from autoaccel.script.files import Files
-
 _INSTALLED = ("site-packages", "dist-packages")
-_MARKERS = frozenset({"setup.py", "pyproject.toml"})
+_MARKERS = ("pyproject.toml", "setup.py")
 
 Located = tuple[Path, tuple[str, ...]]
 """The file in which a dotted name ends, and what of the name is left over."""
@@ -22,10 +19,12 @@ Located = tuple[Path, tuple[str, ...]]
 class Modules:
     """The module names of the files around those of a project. Folders are plain strings: there are many to compare.
 
-    Every question adds the folders whose listings its answer leans on to `seen`."""
+    Every question adds the folders whose listings its answer leans on to `seen`, and the files of which it matters
+    whether they are there."""
 
-    def __init__(self, files: Files) -> None:
-        self._files = files
+    def __init__(self, homes: frozenset[str]) -> None:
+        self._homes = homes  # the folders that hold files of the project
+        self._listings: dict[str, frozenset[str]] = {}
         self._known: dict[tuple[Any, ...], tuple[Any, frozenset[str]]] = {}
         self._sets: dict[frozenset[str], frozenset[str]] = {}
         self._looked: set[str] = set()
@@ -67,7 +66,7 @@ class Modules:
 
     def listing(self, folder: str, seen: set[str]) -> frozenset[str]:
         seen.add(folder)
-        return self._files.listing(folder)
+        return self._listing(folder)
 
     # -- found once for a folder
 
@@ -88,7 +87,14 @@ class Modules:
 
     def _list(self, folder: str) -> frozenset[str]:
         self._looked.add(folder)
-        return self._files.listing(folder)
+        return self._listing(folder)
+
+    def _listing(self, folder: str) -> frozenset[str]:
+        """The names of the files in a folder, and those of its folders with a slash behind them."""
+        known = self._listings.get(folder)
+        if known is None:
+            known = self._listings[folder] = frozenset(_names(folder))
+        return known
 
     def _library(self, folder: str) -> tuple[str, ...]:
         if not self._is_package(folder):
@@ -151,8 +157,8 @@ class Modules:
         while self._is_package(folder):
             folder = os.path.dirname(folder)
             found.append(folder)
-        homes = self._files.homes
-        return (*found, *(each for each in _parents(folder) if each in homes), *self._distribution(folder))
+        homes = (each for each in _parents(folder) if each in self._homes)
+        return (*found, *homes, *self._distribution(folder))
 
     def _is_package(self, folder: str) -> bool:
         return "__init__.py" in self._list(folder) and os.path.dirname(folder) != folder
@@ -160,7 +166,9 @@ class Modules:
     def _distribution(self, folder: str) -> Iterator[str]:
         """Where the packages stand to which a folder of scripts belongs: `pip install -e .` adds it."""
         for outer in (folder, *_parents(folder)):
-            if not _MARKERS.isdisjoint(self._list(outer)):
+            # Of folders far up nothing but this matters: what else comes and goes there makes no difference.
+            self._looked.update(os.path.join(outer, marker) for marker in _MARKERS)
+            if not self._listing(outer).isdisjoint(_MARKERS):
                 yield outer
                 yield os.path.join(outer, "src")
                 return
@@ -173,6 +181,18 @@ class Modules:
         if parent not in folders and name.islower():
             folders.append(parent)
         return tuple(folders)
+
+
+def _names(folder: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                try:
+                    yield entry.name if entry.is_file() else f"{entry.name}/" if entry.is_dir() else ""
+                except OSError:  # a link that goes round in a circle
+                    continue
+    except OSError:
+        return
 
 
 def _parents(folder: str) -> Iterator[str]:

@@ -47,12 +47,10 @@ _UNKNOWN_CLASS = ClassInfo((), (), {})
 class Consulted:
     """What answers lean on besides the text of the script itself.
 
-    `texts` are the files that were read, `imports` files beside the project whose import lines and names were looked
-    at, `folders` those whose listings (Python files and folders) were; `asked` what was asked of the index: the
-    question, the file, and a name."""
+    `texts` are the files that were read, `folders` those whose listings (Python files and folders) were looked at,
+    `asked` what was asked of the index: the question, the file, and a name."""
 
     texts: set[Path] = field(default_factory=set)
-    imports: set[Path] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
     asked: set[tuple[str, Path, str]] = field(default_factory=set)
 
@@ -236,8 +234,6 @@ class Project:
             else:
                 known = self.disk.ask(*key)
                 self.consulted.asked.add(key)
-                self.consulted.imports.update(self.disk.index.beside(path))
-                self.disk.modules.folders_near(str(path.parent), self.consulted.folders)
             self._asked[key] = known
         return known
 
