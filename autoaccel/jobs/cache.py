@@ -353,7 +353,7 @@ def _listing(folder: str) -> str:
     """What imports can find in a folder: Python files, folders that may be packages, where a distribution begins; of
     a file, whether it is there."""
     if folder.endswith((".py", ".toml")):
-        return "a file" if os.path.isfile(folder) else ""
+        return "there" if os.path.isfile(folder) else ""
     names = []
     try:
         with os.scandir(folder) as entries:
