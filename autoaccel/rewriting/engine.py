@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # Findings that wait for one another settle in two; more means that rules undo each other's work. Comments come last.
 _MOST_ROUNDS = 4
+_FRAMES = 6_000  # of Python's stack: questions wait for one another, see `Bounds.depth`
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,12 @@ def analyse(
     except (ValueError, RecursionError, MemoryError) as error:
         raise RewriteError(f"{name}: cannot parse: {error}") from error
     places = Places(text, script.tree, script.tree_index.parent)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _FRAMES))
     try:
         return _judged(script, path, places, rules, tier)
     finally:
+        sys.setrecursionlimit(limit)
         script.release()
 
 
@@ -119,8 +124,10 @@ def _judged(script: Script, path: Path | None, places: Places, rules: Sequence[R
     looking = concerned(text, rules)
     found: list[Finding] = []
     skipped: list[Skipped] = []
+    unanswered: set[Rule] = set()
     for rule in looking:
-        said = _said(rule, partial(rule.run, script), name)
+        said, complete = _said(rule, partial(rule.run, script), name)
+        unanswered |= set() if complete else {rule}
         found.extend(each for each in said if isinstance(each, Finding))
         skipped.extend(each for each in said if isinstance(each, Skipped))
     found, untouched = _outside_tests(script, found)
@@ -133,8 +140,10 @@ def _judged(script: Script, path: Path | None, places: Places, rules: Sequence[R
     judges = [rule for rule in looking if rule.comment_function]
     if marks and judges:
         could, never = _by_tier(found, Tier.NUMERICS, deterministic=deterministic)
-        account = suppression.account(marks, places, could, (*skipped, *untouched, *never), _ran(rules, tier))
-        said = [each for rule in judges for each in _said(rule, partial(rule.run_on_comments, account), name)]
+        account = suppression.account(
+            marks, places, could, (*skipped, *untouched, *never), _ran(rules, tier, unanswered)
+        )
+        said = [each for rule in judges for each in _said(rule, partial(rule.run_on_comments, account), name)[0]]
         remarks, _ = _by_tier([each for each in said if isinstance(each, Finding)], tier, deterministic=False)
         pairs = [(each, suppression.suppressing_remark(each, marks)) for each in remarks]
         about = [each for each, mark in pairs if mark is None]
@@ -144,20 +153,27 @@ def _judged(script: Script, path: Path | None, places: Places, rules: Sequence[R
     return Analysis(path, places, planned.findings, declined, planned.skipped, tuple(silenced), marks)
 
 
-def _ran(rules: Sequence[Rule], tier: Tier) -> list[Rule]:
+def _ran(rules: Sequence[Rule], tier: Tier, unanswered: Container[Rule]) -> list[Rule]:
     """The rules whose findings this run takes; those without a needle in the text have had nothing to say."""
-    return [rule for rule in rules if rule.function and (rule.tier is Tier.OPT_IN or rule.tier <= tier)]
+    ran = (rule for rule in rules if rule.function and rule not in unanswered)
+    return [rule for rule in ran if rule.tier is Tier.OPT_IN or rule.tier <= tier]
 
 
-def _said(rule: Rule, run: Callable[[], Iterable[Finding | Skipped]], name: Path | str) -> list[Finding | Skipped]:
+def _said(
+    rule: Rule, run: Callable[[], Iterable[Finding | Skipped]], name: Path | str
+) -> tuple[list[Finding | Skipped], bool]:
+    """What a rule says of a file, and whether it has seen all that it asked for: else none of it stands."""
     from autoaccel.script.completeness import Incomplete
 
     try:
-        return list(run())
-    except Incomplete as unanswered:  # what was found before leans on the same file: none of it stands
-        return [Skipped(rule, ast.Module([], []), f"the file was not analysed in full: {unanswered}")]
+        return list(run()), True
+    except Incomplete as unanswered:
+        reason = str(unanswered)
+    except RecursionError:
+        reason = "it is nested too deeply"
     except Exception as error:
         raise RewriteError(f"{name}: rule {rule.code} {rule.name} failed: {describe(error)}") from error
+    return [Skipped(rule, ast.Module([], []), f"the file was not analysed in full: {reason}")], False
 
 
 def apply(analysis: Analysis, findings: Sequence[Finding]) -> str:
@@ -284,9 +300,15 @@ def _culprits(analysis: Analysis, findings: Sequence[Finding]) -> str:
 
 def _outside_tests(script: Script, findings: Sequence[Finding]) -> tuple[list[Finding], list[Skipped]]:
     """Tests and benchmarks are about the code as it stands: no rule has anything to gain there."""
+    from autoaccel.script.completeness import Incomplete
     from autoaccel.script.unit_tests import reason_to_keep
 
-    reasons = {each: reason_to_keep(script, each.node) for each in findings}
+    reasons: dict[Finding, str | None] = {}
+    for each in findings:
+        try:
+            reasons[each] = reason_to_keep(script, each.node)
+        except Incomplete as unanswered:
+            reasons[each] = f"the file was not analysed in full: {unanswered}"
     kept = [each for each, reason in reasons.items() if reason is None]
     return kept, [Skipped(each.rule, each.node, reason) for each, reason in reasons.items() if reason is not None]
 

@@ -89,8 +89,8 @@ def _surely_follows(script: Script, at: ast.stmt, node: ast.AST, depth: int = _D
     """Whether control that has passed `at` goes on to `node`, or to what calls the function around it."""
     if script.function(node) is not script.function(at):
         function = script.function(node)
-        callers = script.callers(function).sites if function is not None and depth else ()
-        return len(callers) == 1 and _surely_follows(script, at, callers[0][1], depth - 1)
+        call = _only_call(script, function) if function is not None and depth else None
+        return call is not None and _surely_follows(script, at, call, depth - 1)
     block = script.block(at)
     between = block[block.index(at) + 1 :]
     for statement in between:
@@ -125,15 +125,22 @@ def _turns(script: Script, node: ast.AST, scope: Function | None, depth: int = _
             return None
     if function is scope:
         return factors
-    callers = script.callers(function).sites if function is not None and depth else ()
-    if function is None or len(callers) != 1 or callers[0][0] is not script:
+    call = _only_call(script, function) if function is not None and depth else None
+    if function is None or call is None:
         return None
-    call = callers[0][1]
     handed = [_handed(script, function, call, each) for each in factors]
     outside = [] if is_of_run else _turns(script, call, scope, depth - 1)
     if outside is None or any(each is None for each in handed):
         return None
     return [*outside, *(each for each in handed if each is not None)]
+
+
+def _only_call(script: Script, function: Function) -> ast.Call | None:
+    """The one call of a function, in this file, if there surely is no other."""
+    callers = script.callers(function)
+    if len(callers) != 1 or callers.missing is not None or callers.sites[0][0] is not script:
+        return None
+    return callers.sites[0][1]
 
 
 def _between(script: Script, node: ast.AST, outer: ast.AST) -> Iterator[ast.AST]:

@@ -13,9 +13,12 @@ from autoaccel.script.gradients import (
     backward_calls,
     calls_training,
     gradients_off,
-    reaches_backward,
+    off_by_callers,
+    sets_grad_mode,
+    switches_off,
     trains,
 )
+from autoaccel.script.graph_loss import lost_graph
 from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind
 
@@ -27,7 +30,8 @@ _NAMED = re.compile(
 )
 
 
-_WITHOUT_PARAMETERS = frozenset(
+OWN_MODE = "it switches gradients off itself, where it wants to"
+WITHOUT_PARAMETERS = frozenset(
     f"torch.nn.{name}"
     for name in """AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d AvgPool1d AvgPool2d CosineSimilarity Dropout
     Dropout2d Flatten Fold GELU Identity LogSoftmax MaxPool1d MaxPool2d PairwiseDistance PixelShuffle ReLU
@@ -105,7 +109,7 @@ def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
 def is_function_module(script: Script, model: ast.expr) -> bool:
     """Whether a module is a function of its inputs in the form of an object: without parameters it records nothing."""
     values = script.values(model)
-    return bool(values) and all(value.name in _WITHOUT_PARAMETERS for value in values)
+    return bool(values) and all(value.name in WITHOUT_PARAMETERS for value in values)
 
 
 def _records(script: Script, call: ast.Call, within: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
@@ -113,13 +117,31 @@ def _records(script: Script, call: ast.Call, within: ast.AST, seen: frozenset[as
     off."""
     if gradients_off(script, call, within):
         return False
-    callees = [] if script.kind(call.func) is Kind.MODULE else script.callees(call)
+    callees = script.callees(call)
+    if script.kind(call.func) is Kind.MODULE:
+        return not callees or not all(_is_off_throughout(other, function) for other, function in callees)
     return not callees or any(
         _records(other, inner, function, seen | {function})
         for other, function in callees
         if function not in seen
         for inner in forward_calls(other, function)
     )
+
+
+def _is_off_throughout(script: Script, function: ast.FunctionDef) -> bool:
+    """Whether a function sets the grad mode for all that it does."""
+    body = [each for each in function.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
+    match body:
+        case [ast.With(items=items), *rest] if all(isinstance(each, ast.Return) for each in rest):
+            return any(sets_grad_mode(script, each.context_expr) for each in items)
+        case _:
+            return switches_off(script, function)
+
+
+def _sets_mode_within(script: Script, outer: ast.AST) -> bool:
+    """Whether code sets the grad mode where it wants to, and leaves it on elsewhere."""
+    blocks: list[ast.With | ast.AsyncWith] = [*script.in_scope(outer, ast.With), *script.in_scope(outer, ast.AsyncWith)]
+    return any(sets_grad_mode(script, item.context_expr) for block in blocks for item in block.items)
 
 
 def _eval_calls(script: Script, outer: ast.AST) -> list[ast.Call]:
@@ -163,10 +185,16 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
             return None
         return EvaluationPass(function, function, None, None, forwards, False, "it needs gradients itself")
     open_forwards = tuple(call for call in forwards if _records(script, call, function))
-    if not open_forwards:
+    if not open_forwards or off_by_callers(script, function):
         return EvaluationPass(function, function, None, None, (), True, None)
     return EvaluationPass(
-        function, function, None, None, open_forwards, False, _function_problem(script, function, bool(evals))
+        function,
+        function,
+        None,
+        None,
+        open_forwards,
+        False,
+        _function_problem(script, function, open_forwards, bool(evals)),
     )
 
 
@@ -189,7 +217,8 @@ def _called_from_outside(script: Script, method: ast.FunctionDef | ast.AsyncFunc
             if part.attr == method.name and other.qualname(part) is None and other.parent(part) not in known:
                 return False
     sites = ((other, other.function(call)) for other, call in callers)
-    return bool(callers) and not any(home is not None and is_module_method(other, home) for other, home in sites)
+    known_all = bool(callers) and callers.missing is None
+    return known_all and not any(home is not None and is_module_method(other, home) for other, home in sites)
 
 
 def tries_out(script: Script, function: ast.AST, forwards: tuple[ast.Call, ...]) -> bool:
@@ -219,31 +248,16 @@ def is_module_method(script: Script, function: ast.AST) -> bool:
     return script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION)
 
 
-def _function_problem(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef, evals: bool) -> str | None:
+def _function_problem(
+    script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef, forwards: tuple[ast.Call, ...], evals: bool
+) -> str | None:
+    if _sets_mode_within(script, function):
+        return OWN_MODE
     callers = script.callers(function)
     loops = any(script.in_scope(function, kind) for kind in (ast.For, ast.While))
     if not evals and not loops and not callers:
         return "nothing shows that it is never part of a training step"
-    if _returns_no_graph(script, function):
-        return None
-    for other, call in callers:
-        if reaches_backward(other, call):
-            return "its result may reach a backward pass"
-    if not callers and not evals:
-        return "its callers are not known, and it returns tensors"
-    return None
-
-
-def _returns_no_graph(script: Script, function: ast.AST) -> bool:
-    plain = {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY}
-    if any(script.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
-        return False
-    for leave in script.in_scope(function, ast.Return):
-        if leave.value is not None:
-            parts = leave.value.elts if isinstance(leave.value, ast.Tuple) else [leave.value]
-            if any(not {value.kind for value in script.values(each)} <= plain for each in parts):
-                return False
-    return True
+    return lost_graph(script, [function], forwards)
 
 
 def _runs(script: Script, scope: ast.AST) -> Iterator[EvaluationPass]:
@@ -340,9 +354,11 @@ def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]
     if all(_ends_without_forward_of_its_own(script, call) for call in open_calls):
         yield EvaluationPass(first, None, first, last, (), True, None)
         return
-    problem = (
-        "its result may reach a backward pass" if any(reaches_backward(script, call) for call in open_calls) else None
-    )
+    if off_by_callers(script, script.function(first)):
+        yield EvaluationPass(first, None, first, last, (), True, None)
+        return
+    own = any(_sets_mode_within(script, each) for each in inner)
+    problem = OWN_MODE if own else lost_graph(script, inner, open_calls)
     function = _only_entered(script, open_calls) if problem is None else None
     if function is not None:
         yield EvaluationPass(function, function, None, None, open_calls, False, None)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ __all__ = [
     "canonical",
     "class_kind",
     "forwarded",
+    "is_known_class",
     "is_loop_wrapper",
     "named",
 ]
@@ -148,6 +150,15 @@ def class_kind(name: str) -> str | None:
     if re.match(r"^(transformers)\.(AdamW|Adafactor)$", name):
         return "OPTIMIZER"
     return None
+
+
+_KNOWN_PACKAGES = LIBRARIES | sys.stdlib_module_names
+
+
+def is_known_class(name: str) -> bool:
+    """Whether a class belongs to a library that is known in full, so that what the tables do not list is no model,
+    dataset or optimizer."""
+    return name.split(".")[0] in _KNOWN_PACKAGES
 
 
 _ANNOTATIONS = {

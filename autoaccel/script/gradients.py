@@ -74,11 +74,12 @@ def _asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
             case ast.Assign(targets=[ast.Attribute(attr="requires_grad")], value=value):
                 if not (isinstance(value, ast.Constant) and value.value is False):
                     asking.append(part)
-    asking.extend(call for call in script.within(outer, ast.Call) if _call_asks(script, call))
+    asking.extend(call for call in script.within(outer, ast.Call) if asks(script, call))
     return script.tree_index.shallowest(asking)
 
 
-def _call_asks(script: Script, call: ast.Call) -> bool:
+def asks(script: Script, call: ast.Call) -> bool:
+    """Whether a call trains or needs a graph."""
     if is_backward(script, call) or is_optimizer_step(script, call) or script.qualname(call.func) in _GRAD_ASKED:
         return True
     if isinstance(call.func, ast.Attribute) and call.func.attr in _GRAD_METHODS:
@@ -119,17 +120,60 @@ def calls_training(script: Script, statement: ast.AST) -> bool:
 
 
 def gradients_off(script: Script, node: ast.AST, within: ast.AST | None = None) -> bool:
-    """Whether `node` runs with the grad mode set by an enclosing `with` or decorator (no_grad, inference_mode,
-    set_grad_enabled)."""
+    """Whether `node` runs with a grad mode that is set where it stands: by an enclosing `with` or decorator (no_grad,
+    inference_mode, set_grad_enabled), or by a statement before it."""
+    current = node
     for ancestor in script.ancestors(node):
+        if isinstance(current, ast.stmt) and _is_set_before(script, current):
+            return True
         if isinstance(ancestor, ast.With | ast.AsyncWith):
             if any(sets_grad_mode(script, item.context_expr) for item in ancestor.items):
                 return True
         elif isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
-            return any(sets_grad_mode(script, decorator) for decorator in ancestor.decorator_list)
+            return switches_off(script, ancestor)
         if ancestor is within:
             break
+        current = ancestor
     return False
+
+
+def switches_off(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function is decorated with a grad mode, or wrapped in one: `test = torch.no_grad()(test)`."""
+    return any(sets_grad_mode(script, decorator) for decorator in function.decorator_list) or any(
+        isinstance(call.func, ast.Call) and sets_grad_mode(script, call.func)
+        for call in script.find(ast.Call)
+        if len(call.args) == 1 and isinstance(call.args[0], ast.Name) and call.args[0].id == function.name
+    )
+
+
+def off_by_callers(script: Script, function: ast.AST | None, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether everybody who calls a function has set the grad mode by then."""
+    if function is None or function in seen:
+        return False
+    callers = script.callers(function)
+    return (
+        bool(callers)
+        and callers.missing is None
+        and all(
+            gradients_off(other, call) or off_by_callers(other, other.function(call), seen | {function})
+            for other, call in callers
+        )
+    )
+
+
+def _is_set_before(script: Script, statement: ast.stmt) -> bool:
+    """Whether a statement of the same block sets the grad mode for what follows it: `torch.set_grad_enabled(False)`."""
+    found = False
+    for each in script.block(statement):
+        if each is statement:
+            break
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
+            call = each.value
+            if script.qualname(call.func) == "torch.set_grad_enabled":
+                found = not (call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value is True)
+            elif any(isinstance(part, ast.Call) and sets_grad_mode(script, part) for part in breadth_first(call)):
+                found = True  # `stack.enter_context(torch.no_grad())`
+    return found
 
 
 def sets_grad_mode(script: Script, expression: ast.expr) -> bool:
@@ -137,6 +181,11 @@ def sets_grad_mode(script: Script, expression: ast.expr) -> bool:
     the project that uses them."""
     function = expression.func if isinstance(expression, ast.Call) else expression
     if script.qualname(function) in GRAD_OFF or _GRAD_OFF_NAME.search(_last_name(function)):
+        return True
+    if isinstance(expression, ast.Name) and any(
+        each.how == "assign" and each.value is not None and _mentions_grad_mode(script, each.value)
+        for each in script.definitions(expression)
+    ):
         return True
     return any(
         value.script is not None and value.node is not None and _mentions_grad_mode(value.script, value.node)
@@ -154,81 +203,3 @@ def _mentions_grad_mode(script: Script, function: ast.AST) -> bool:
         isinstance(part, ast.Name | ast.Attribute) and script.qualname(part) in GRAD_OFF
         for part in breadth_first(function)
     )
-
-
-def reaches_backward(script: Script, call: ast.Call) -> bool:
-    """Whether the result of a call may flow into the receiver of a `.backward()`: through names, attributes, lists and
-    what functions return; what a function returns to nobody known may go anywhere."""
-    return _reaches_backward(script, call, set())
-
-
-def _reaches_backward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
-    pending: list[ast.AST] = [call]
-    while pending:
-        node = pending.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        child = node
-        for ancestor in script.ancestors(node):
-            match ancestor:
-                case ast.Call() if is_backward(script, ancestor):
-                    return True
-                case ast.Call() if _ends_graph(ancestor):
-                    break
-                case ast.Call(func=ast.Attribute(value=ast.Name() as owner, attr=name)) if name in _COLLECTS:
-                    if child is not ancestor.func:
-                        pending.extend(_name_uses(script, owner))
-                case ast.Attribute(attr="data" | "shape" | "dtype" | "device") | ast.Compare():
-                    break
-                case ast.Return() | ast.Yield() | ast.YieldFrom() if _escapes(script, ancestor, seen):
-                    return True
-                case ast.stmt():
-                    pending.extend(_bound_uses(script, ancestor))
-                    break
-            child = ancestor
-    return False
-
-
-_COLLECTS = frozenset("append extend insert add appendleft put".split())
-_GRAPH_ENDS = frozenset("item tolist numpy detach argmax print format write float int str len round".split())
-
-
-def _ends_graph(call: ast.Call) -> bool:
-    """Calls whose result carries no graph: `x.item()`, `print(x)`, `float(x)`."""
-    match call.func:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name in _GRAPH_ENDS
-    return False
-
-
-def _escapes(script: Script, leave: ast.AST, seen: set[ast.AST]) -> bool:
-    """Whether what a function hands to its callers reaches a backward there; unknown callers may do anything."""
-    function = script.function(leave)
-    callers = script.callers(function) if function is not None else ()
-    return not callers or any(_reaches_backward(other, caller, seen) for other, caller in callers)
-
-
-def _bound_uses(script: Script, statement: ast.stmt) -> Iterator[ast.AST]:
-    """The reads of what an assignment binds: names, attributes of that name, the container of an element."""
-    targets: list[ast.expr] = []
-    if isinstance(statement, ast.Assign):
-        targets = statement.targets
-    elif isinstance(statement, ast.AugAssign | ast.AnnAssign | ast.For):
-        targets = [statement.target]
-    for target in targets:
-        for part in breadth_first(target):
-            match part:
-                case ast.Name(ctx=ast.Store()):
-                    yield from _name_uses(script, part)
-                case ast.Subscript(value=ast.Name() as container, ctx=ast.Store()):
-                    yield from _name_uses(script, container)
-                case ast.Attribute(attr=name, ctx=ast.Store()):
-                    reads = (each for each in script.find(ast.Attribute) if each.attr == name)
-                    yield from (each for each in reads if isinstance(each.ctx, ast.Load))
-
-
-def _name_uses(script: Script, name: ast.Name) -> Iterator[ast.Name]:
-    for definition in script.definitions(name):
-        yield from script.uses(definition)
-        yield from (each for each in script.additions(definition) if each is not name)

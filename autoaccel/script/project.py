@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from autoaccel.script.values import ClassRef, Kind
 
 _CALLERS = ("callers", "callers of a method")
-_STARTERS = ("Process", "Thread", "spawn", "start_processes")
+_PROCESSES = ("Process", "spawn", "start_processes")
+_STARTERS = (*_PROCESSES, "Thread")
 
 Binding = tuple[ast.expr | Definition, PartPath]
 
@@ -40,7 +41,8 @@ class ClassInfo:
     attributes: dict[str, list[Binding]]
 
 
-_UNKNOWN_CLASS = ClassInfo((), (), {})
+_UNSEEN = "?"  # in the place of a base class that is not known
+_UNKNOWN_CLASS = ClassInfo((), (_UNSEEN,), {})
 
 
 @dataclass(slots=True)
@@ -206,6 +208,13 @@ class Project:
         except Incomplete:
             return (script,)
 
+    def mentioning(self, script: Script, name: str) -> tuple[Script, ...]:
+        """Those of `related` that mention an attribute by its name. Raises `Incomplete`."""
+        homes, missing = self.calling(script, name, method=True)
+        if missing is not None:
+            raise Incomplete(missing)
+        return homes
+
     def related_texts(self, script: Script) -> Iterator[str]:
         """The texts of `related`, of which none is parsed. Raises `Incomplete`."""
         yield script.text
@@ -285,10 +294,10 @@ class Project:
                 names.append(qualified)
                 continue
             for value in ref.script.inference.possible(base):
-                if value.cls is not None and value.cls.node is not ref.node:
-                    bases.append(value.cls)
-                elif value.name is not None:
-                    names.append(value.name)
+                if value.cls is not None:
+                    bases.extend([] if value.cls.node is ref.node else [value.cls])
+                else:
+                    names.append(value.name or _UNSEEN)
         return ClassInfo(tuple(bases), tuple(names), _attributes(ref))
 
     def lineage(self, ref: ClassRef) -> Iterator[ClassRef]:
@@ -309,16 +318,18 @@ class Project:
             yield from self.class_info(each).external_bases
 
     def instance_kind(self, ref: ClassRef) -> Kind:
-        """The kind of a project class's instances."""
+        """The kind of a project class's instances; unknown where it derives from a class that cannot be seen."""
         from autoaccel.script.values import Kind
 
+        plain = True
         for name in self.external_lineage(ref):
             kind = external.class_kind(external.canonical(name))
             if kind == "MODULE" and ref.node.name.endswith(("Loss", "Criterion", "loss")):
                 return Kind.LOSS_FUNCTION
             if kind is not None:
                 return Kind[kind]
-        return Kind.OBJECT
+            plain = plain and external.is_known_class(name)
+        return Kind.OBJECT if plain else Kind.UNKNOWN
 
     # -- calls
 
@@ -357,6 +368,10 @@ class Project:
             around = other.parent(mention)
             called = isinstance(around, ast.Call) and around.func is mention
             if called or (isinstance(around, ast.Attribute) and around.value is mention):
+                continue
+            if not isinstance(mention.ctx, ast.Load) or _starts_process(
+                around, other.parent(around) if around is not None else None
+            ):
                 continue
             if any(value.node is function for value in other.inference.possible(mention)):
                 return f"it is handed on in {_line(other, mention, script)}, and may be called by whoever gets it"
@@ -481,6 +496,11 @@ def _started(call: ast.Call) -> ast.expr | None:
             return call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "fn"), None)
         case _:
             return None
+
+
+def _starts_process(*around: ast.AST | None) -> bool:
+    """Whether a function is handed to a process of its own: `spawn(f, …)`, `Process(target=f)`."""
+    return any(isinstance(each, ast.Call) and _terminal(each.func) in _PROCESSES for each in around)
 
 
 def _is_name_of(other: Script, target: ast.expr, script: Script, function: ast.AST) -> bool:

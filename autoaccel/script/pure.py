@@ -89,7 +89,7 @@ def _only_called(script: Script, function: ast.FunctionDef) -> bool:
             parent = script.parent(use)
             if not (isinstance(parent, ast.Call) and parent.func is use):
                 return False
-    return True
+    return script.callers(function).missing is None
 
 
 def _called_in_training(script: Script, function: ast.FunctionDef) -> bool:
@@ -108,7 +108,7 @@ def _works_on_host(script: Script, call: ast.Call) -> bool:
     return not brought.isdisjoint(_TO_HOST) or (bool(tensors) and None not in brought)
 
 
-def _brought(script: Script, expression: ast.expr, depth: int = 3) -> str | None:
+def _brought(script: Script, expression: ast.expr, seen: frozenset[ast.expr] = frozenset()) -> str | None:
     """The method that brings a value to the host: `x.cpu().data`, also where it has a name of its own; else None."""
     while isinstance(expression, ast.Attribute | ast.Subscript | ast.Call):
         if isinstance(expression, ast.Call):
@@ -118,9 +118,9 @@ def _brought(script: Script, expression: ast.expr, depth: int = 3) -> str | None
                 return expression.func.attr
             expression = expression.func
         expression = expression.value
-    if not isinstance(expression, ast.Name) or not depth:
+    if not isinstance(expression, ast.Name) or expression in seen:
         return None
     definitions = script.definitions(expression)
     values = [each.value for each in definitions if each.how == "assign" and not each.path and each.value is not None]
-    found = {_brought(script, each, depth - 1) for each in values}
+    found = {_brought(script, each, seen | {expression}) for each in values}
     return found.pop() if len(found) == 1 and len(values) == len(definitions) else None

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
-_DEEPEST = 6  # calls that lead from a module's own statements to a place
 
-
-def runs_once(script: Script, node: ast.AST, depth: int = _DEEPEST) -> bool:
+def runs_once(script: Script, node: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
     """Whether a place is reached once at most: neither it nor any call that leads to it stands in a loop.
 
     False where not every call of a function is seen: methods, functions that are handed over, functions nobody calls.
@@ -21,12 +19,12 @@ def runs_once(script: Script, node: ast.AST, depth: int = _DEEPEST) -> bool:
         return False
     if function is None:
         return True
-    if depth == 0 or not isinstance(function, ast.FunctionDef) or script.function(function) is not None:
+    if function in seen or not isinstance(function, ast.FunctionDef) or script.function(function) is not None:
         return False
     if isinstance(script.parent(function), ast.ClassDef) or _is_handed_over(script, function):
         return False
     callers = script.callers(function).sites
-    return len(callers) == 1 and runs_once(*callers[0], depth - 1)
+    return len(callers) == 1 and runs_once(*callers[0], seen | {function})
 
 
 def _until(script: Script, node: ast.AST, outer: ast.AST | None) -> list[ast.AST]:

@@ -19,8 +19,10 @@ from autoaccel.script.gradients import (
     asks_for_gradients,
     calls_training,
     gradients_off,
+    off_by_callers,
     trains,
 )
+from autoaccel.script.graph_loss import lost_graph
 from autoaccel.script.repetition import runs_once
 from autoaccel.script.values import Kind
 
@@ -34,7 +36,6 @@ _CARRIES_ON = (Kind.MODULE, Kind.LOSS_FUNCTION)
 _NOT_WHOLLY = ("__init__", "forward", "main")  # a single sample is a side line of these
 # Signs that a file has weights or data from somewhere.
 _HAS_WEIGHTS = re.compile(r"(\b|_)load|loader|pretrained|\bweights=|checkpoint|restore", re.IGNORECASE)
-_MOST_CALLERS = 3  # levels of callers that are looked at
 _WITHOUT_GRAPH = frozenset(
     "detach numpy item tolist argmax size dim numel eq ne gt lt ge le any all data shape dtype device".split()
 )
@@ -75,9 +76,10 @@ def _whole_functions(
         statements = [statement for statement, home in homes.items() if home is function]
         if len(statements) == 1 and function.name in _NOT_WHOLLY and not script.loops(statements[0]):
             continue
-        own = {call for statement in statements for call in found[statement]}
+        own = [call for statement in statements for call in found[statement]]
         if all(call in own or gradients_off(script, call, function) for call in forward_calls(script, function)):
-            functions.append(function)
+            if lost_graph(script, [function], own) is None:
+                functions.append(function)
     return functions
 
 
@@ -98,12 +100,14 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
         return False
     if home is not None and (tries_out(script, home, (call,)) or is_module_method(script, home)):
         return False
-    if gradients_off(script, call) or _within(script, call, known):
+    if gradients_off(script, call) or off_by_callers(script, home) or _within(script, call, known):
         return False
     for each in script.in_scope(statement, ast.Call):
-        if script.kind(each.func) is Kind.MODULE and (_keeps_state(script, each) or not _is_shown(script, each)):
+        if script.kind(each.func) is Kind.MODULE and not _is_shown(script, each):
             return False
-    return asks_for_gradients(script, statement) is None and not _before_training(script, statement)
+    if asks_for_gradients(script, statement) is not None or _before_training(script, statement):
+        return False
+    return lost_graph(script, [statement], [call]) is None
 
 
 def _last_name(function: ast.expr) -> str | None:
@@ -234,17 +238,8 @@ def _is_fresh(script: Script, made: ast.Call) -> bool:
     return isinstance(made.func, ast.Attribute) and made.func.attr == "clone"
 
 
-def _keeps_state(script: Script, call: ast.Call) -> bool:
-    """Whether the forward of the model stores something on it, which training may use."""
-    return any(
-        isinstance(attribute.ctx, ast.Store)
-        for home, function in script.callees(call)
-        for attribute in home.in_scope(function, ast.Attribute)
-    )
-
-
-def _before_training(script: Script, statement: ast.stmt, depth: int = 0) -> bool:
-    """Whether a backward pass follows in the same round of the loop, here or where this function is called: what
+def _before_training(script: Script, statement: ast.stmt, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether a backward pass may follow in the same round of the loop, here or where this function is called: what
     belongs to a training step must not change the grad mode in its middle."""
     current: ast.AST = statement
     for ancestor in script.ancestors(statement):
@@ -256,7 +251,11 @@ def _before_training(script: Script, statement: ast.stmt, depth: int = 0) -> boo
         if isinstance(ancestor, ast.For | ast.While):
             return False
         if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
-            callers = script.callers(ancestor) if depth < _MOST_CALLERS else ()
-            return any(_before_training(other, other.statement(caller), depth + 1) for other, caller in callers)
+            if ancestor in seen:
+                return False
+            callers = script.callers(ancestor)
+            return callers.missing is not None or any(
+                _before_training(other, other.statement(caller), seen | {ancestor}) for other, caller in callers
+            )
         current = ancestor
     return False

@@ -6,9 +6,20 @@ Under `torch.no_grad()` memory is freed as soon as it is used, and no graph is b
 A function that only evaluates gets the decorator; where training and evaluation share a function, the loop or the
 statements that evaluate are wrapped.
 
+Most operations give the same bits with and without gradients; its findings are `exact`. Some take another path where
+none are recorded, on the CPU or everywhere, and round the last bits otherwise:
+- `nn.LSTM` in float32 and bfloat16 on a CPU, where oneDNN has kernels for inference alone (`nn.GRU`, `nn.RNN`,
+  `nn.LSTMCell`, float64 and projections have none), and singular values, `eigvalsh`, spectral and nuclear norms and
+  `lstsq`, whose vectors are computed for the gradient only: `equivalent`;
+- `nn.TransformerEncoder(Layer)`, and `nn.MultiheadAttention` and decoder layers with `batch_first=True`, which have a
+  fused path in evaluation mode that also zeroes padded positions: `numerics`; so are models that are not in sight, as
+  they may hold one.
+
 Left alone:
 - code that needs gradients in evaluation mode: adversarial examples, saliency, forces, a frozen network in a loss;
-- results that may reach a backward pass, functions whose callers are not known;
+- results that may reach a backward pass, also by way of what is kept: in lists, attributes, closures, defaults;
+- functions whose callers are not known, and which return tensors;
+- code that sets the grad mode itself, or is called in one;
 - generators, which would switch gradients off for those who iterate over them;
 - modules that only try themselves out, tools over graphs (`torch.fx`), models that are handed to a timer.
 
@@ -43,8 +54,9 @@ from autoaccel.rewriting.finding import (
 )
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script
-from autoaccel.script.evaluation import EvaluationPass, forward_calls
+from autoaccel.script.evaluation import EvaluationPass
 from autoaccel.script.imports import imported
+from autoaccel.script.rounding import tier_without_gradients
 from autoaccel.script.sampling import samples
 from autoaccel.script.tree import walk_scope
 
@@ -57,8 +69,6 @@ RULE = Rule(
     references=("https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",),
     addresses=("evaluation",),
 )
-# In evaluation mode these take another path when no gradient is recorded: rounding and padded positions differ.
-_FAST_PATH = ("torch.nn.TransformerEncoder", "torch.nn.TransformerEncoderLayer", "torch.nn.Transformer")
 
 
 @RULE.check
@@ -72,14 +82,13 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.skip(found.node, problem)
             continue
         spelling, imports = script.spell("torch.no_grad")
-        tier = Tier.NUMERICS if _has_fast_path(script, found) else Tier.EXACT
         yield RULE.finding(
             found.node,
             "this evaluation records gradients",
             _guard(found, spelling),
             *_volatile(script, found),
             *imports,
-            tier=tier,
+            tier=tier_without_gradients(script, found.forwards),
         )
 
 
@@ -134,22 +143,6 @@ def _leak(script: Script, found: EvaluationPass) -> str | None:
     if found.function is None and any(isinstance(part, ast.Yield | ast.YieldFrom) for part in _parts(script, found)):
         return "no_grad would leak to whoever consumes this generator"
     return None
-
-
-def _has_fast_path(script: Script, found: EvaluationPass) -> bool:
-    """Whether a model that is run here may contain a Transformer encoder."""
-    files, seen = {script}, set[ast.AST]()
-    pending = [(script, call) for call in found.forwards]
-    while pending:
-        home, call = pending.pop()
-        models = [call.func, *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]
-        files.update(value.script for model in models for value in home.values(model) if value.script is not None)
-        for other, function in home.callees(call):
-            files.add(other)
-            if function not in seen:
-                seen.add(function)
-                pending.extend((other, inner) for inner in forward_calls(other, function))
-    return any(True for each in files for _ in each.calls(*_FAST_PATH))
 
 
 def _volatile(script: Script, found: EvaluationPass) -> Iterator[RemoveArgument]:

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from autoaccel.script import load
-from autoaccel.script.gradients import reaches_backward
+from autoaccel.script.graph_loss import reaches_backward
 from autoaccel.script.sampling import samples
 
 HEAD = """\

@@ -1,0 +1,133 @@
+"""Whether code may lose the graph that it records: what is computed there must not be needed by a backward pass."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.script.completeness import Incomplete
+from autoaccel.script.graph_flow import NEEDED, Entries, GraphFlow, State, entered
+from autoaccel.script.library_graphs import ENDING_FUNCTIONS, ENDING_METHODS
+from autoaccel.script.values import Kind
+
+if TYPE_CHECKING:
+    from autoaccel.script.flow import Definition
+    from autoaccel.script.script import Script
+
+
+def reaches_backward(script: Script, *sources: ast.AST) -> bool:
+    """Whether the values of expressions may flow into a backward pass."""
+    try:
+        GraphFlow().run((script, each, False, ()) for each in sources)
+    except Incomplete:
+        return True
+    return False
+
+
+def lost_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> str | None:
+    """Why a function, or statements, must record a graph, as a backward pass may need what is computed there: by these
+    forward passes, by other operations, or in the functions that they call. None if nobody needs it."""
+    try:
+        states: list[State] = [(script, each, False, ()) for each in forwards]
+        for part in region:
+            states.extend((script, each, False, ()) for each in _operations(script, part, part))
+            states.extend(_kept(script, part, ()))
+        GraphFlow().run(states)
+    except Incomplete as reason:
+        return NEEDED if NEEDED in str(reason) else f"{NEEDED}: {reason}"
+    return None
+
+
+def _kept(script: Script, outer: ast.AST, entries: Entries, seen: set[ast.AST] | None = None) -> Iterator[State]:
+    """What the functions that are called within `outer` compute, which they may keep or return."""
+    seen = set() if seen is None else seen
+    for call in script.within(outer, ast.Call):
+        for other, function in script.callees(call):
+            if function in seen:
+                continue
+            seen.add(function)
+            inner = entered(entries, (script, call, function))
+            for part in other.within(function, ast.Call):
+                if other.kind(part.func) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+                    yield other, part, False, inner
+            yield from ((other, part, False, inner) for part in _operations(other, function, None))
+            yield from _kept(other, function, inner, seen)
+
+
+def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Iterator[ast.expr]:
+    """Operations on tensors that may bring a graph from outside of the region: on parameters of models, on leaves, on
+    what the region is given."""
+    leaves = _leaf_names(script)
+    for part in script.within(outer, ast.BinOp):
+        if any(_may_have_graph(script, each, leaves, region) for each in (part.left, part.right)):
+            yield part
+    for call in script.within(outer, ast.Call):
+        name = script.qualname(call.func)
+        arguments = [*call.args, *(each.value for each in call.keywords)]
+        if script.callees(call):
+            yield from (each for each in arguments if _may_have_graph(script, each, leaves, region, surely=True))
+        elif name is None and isinstance(call.func, ast.Attribute):
+            method = call.func.attr not in ENDING_METHODS
+            if method and _may_have_graph(script, call.func.value, leaves, region, surely=True):
+                yield call
+        elif name is not None and _is_function(name):
+            if any(_may_have_graph(script, each, leaves, region) for each in arguments):
+                yield call
+
+
+def _is_function(name: str) -> bool:
+    """Whether a qualified name is one of a function of torch that may record a graph; classes compute nothing."""
+    return name.startswith("torch.") and name.rpartition(".")[2][0].islower() and name not in ENDING_FUNCTIONS
+
+
+def _may_have_graph(
+    script: Script, operand: ast.expr, leaves: frozenset[str], region: ast.AST | None, *, surely: bool = False
+) -> bool:
+    """Whether an operand may carry a graph from outside; where `surely`, only if it is known to be a tensor."""
+    match operand:
+        case ast.Name(id=name):
+            kind = script.kind(operand)
+            if name in leaves or kind is Kind.PARAMETER:
+                return True
+            if region is None or (kind is not Kind.TENSOR and (surely or kind is not None)):
+                return False
+            return any(_is_given(script, each, region) for each in script.definitions(operand))
+        case ast.Attribute(attr=name):
+            return script.qualname(operand) is None and (name in leaves or script.kind(operand) is Kind.PARAMETER)
+        case _:
+            return False
+
+
+def _is_given(script: Script, definition: Definition, region: ast.AST) -> bool:
+    """Whether a binding is a parameter of the region's function, or made before its statements."""
+    if isinstance(region, ast.FunctionDef | ast.AsyncFunctionDef):
+        return definition.how == "param" and definition.scope.node is region
+    return definition.how in ("param", "assign", "aug") and not script.inside(definition.node, region)
+
+
+def _leaf_names(script: Script) -> frozenset[str]:
+    """Names of variables and attributes that a file makes require gradients."""
+    found: set[str] = set()
+    for call in script.tree_index.calls_named("requires_grad_"):
+        if isinstance(call.func, ast.Attribute):
+            found.add(_last_name(call.func.value))
+    for keyword in script.find(ast.keyword):
+        if keyword.arg == "requires_grad" and not (
+            isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+        ):
+            statement = script.statement(keyword)
+            if isinstance(statement, ast.Assign):
+                found.update(_last_name(each) for each in statement.targets)
+    for statement in script.find(ast.Assign):
+        for target in statement.targets:
+            if isinstance(target, ast.Attribute) and target.attr == "requires_grad":
+                found.add(_last_name(target.value))
+            elif isinstance(statement.value, ast.Call):
+                if script.qualname(statement.value.func) == "torch.nn.Parameter":
+                    found.add(_last_name(target))
+    return frozenset(found - {""})
+
+
+def _last_name(expression: ast.AST) -> str:
+    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

@@ -1,0 +1,82 @@
+"""How exact an evaluation is without gradients."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.rewriting.finding import Tier
+from autoaccel.script import load
+from autoaccel.script.evaluation import forward_calls
+from autoaccel.script.rounding import tier_without_gradients
+
+NET = """\
+import torch
+import timm as x
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = {layer}
+    def forward(self, x):
+        return self.layer(x)
+model = Net()
+out = model(torch.randn(2, 3, 4))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "tier"),
+    [
+        pytest.param(NET.format(layer="nn.Linear(4, 4)"), Tier.EXACT, id="linear"),
+        pytest.param(NET.format(layer="nn.GRU(4, 4)"), Tier.EXACT, id="GRU"),
+        pytest.param(NET.format(layer="nn.LSTMCell(4, 4)"), Tier.EXACT, id="LSTM cell"),
+        pytest.param(NET.format(layer="nn.LSTM(4, 4)"), Tier.EQUIVALENT, id="LSTM"),
+        pytest.param(NET.format(layer="nn.MultiheadAttention(4, 2)"), Tier.EXACT, id="attention, sequence first"),
+        pytest.param(
+            NET.format(layer="nn.MultiheadAttention(4, 2, batch_first=False)"), Tier.EXACT, id="attention, said so"
+        ),
+        pytest.param(
+            NET.format(layer="nn.MultiheadAttention(4, 2, batch_first=True)"),
+            Tier.NUMERICS,
+            id="attention, batch first",
+        ),
+        pytest.param(
+            NET.format(layer="nn.MultiheadAttention(4, 2, **options)"), Tier.NUMERICS, id="attention, options unknown"
+        ),
+        pytest.param(NET.format(layer="nn.TransformerEncoderLayer(4, 2)"), Tier.NUMERICS, id="encoder"),
+        pytest.param(NET.format(layer="nn.ModuleList([nn.Linear(4, 4)])[0]"), Tier.EXACT, id="element"),
+        pytest.param(NET.replace("(nn.Module)", "(nn.Module, x.Base)").format(layer="1"), Tier.NUMERICS, id="base"),
+        pytest.param(NET.replace("(nn.Module)", "(nn.LSTM)").format(layer="1"), Tier.EQUIVALENT, id="is an LSTM"),
+        pytest.param(
+            "import torch\ndef f(net: torch.nn.Module):\n    net.eval()\n    out = net(1)\n", Tier.NUMERICS, id="any"
+        ),
+        pytest.param(
+            "import torch\nnet = torch.load('a')\nnet.eval()\nout = net(torch.ones(1))\n", Tier.NUMERICS, id="loaded"
+        ),
+        pytest.param(
+            "import torchvision\nnet = torchvision.models.resnet18()\nout = net(x)\n", Tier.EXACT, id="library's"
+        ),
+        pytest.param(
+            "import torchvision\nnet = torchvision.models.vit_b_16()\nout = net(x)\n",
+            Tier.NUMERICS,
+            id="with attention",
+        ),
+        pytest.param(
+            "import torch\nnet = torch.nn.Linear(4, 4)\nout = torch.linalg.svdvals(net(x))\n",
+            Tier.EQUIVALENT,
+            id="singular values",
+        ),
+        pytest.param(
+            "import torch\nnet = torch.nn.Linear(4, 4)\nout = torch.linalg.norm(net(x), dim=1)\n", Tier.EXACT, id="norm"
+        ),
+        pytest.param(
+            "import torch\nnet = torch.nn.Linear(4, 4)\nout = torch.linalg.norm(net(x), ord='nuc')\n",
+            Tier.EQUIVALENT,
+            id="nuclear norm",
+        ),
+    ],
+)
+def test_tier_without_gradients(text: str, tier: Tier) -> None:
+    script = load(text)
+    forwards = [*forward_calls(script, script.tree.body[-1])]
+    assert tier_without_gradients(script, forwards) is tier
