@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from autoaccel.script import autocast_operations
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, reads_gradient
 from autoaccel.script.flow import Definition
 from autoaccel.script.tree import breadth_first, walk_scope
@@ -26,10 +27,7 @@ _SHARDED = re.compile(
     r"^torch\.distributed\.(fsdp\..*|_composable\..*|_tensor\..*|tensor\..*|rpc(\..*)?|optim\.DistributedOptimizer|pipelining\..*"
     r"|autograd(\..*)?)$|^horovod\.|^torch_xla\.|^fairscale\.|^torch\.distributed\.pipeline"
 )
-_LINEAR_ALGEBRA = re.compile(
-    r"^torch\.(linalg|fft)\.|^torch\.(det|logdet|slogdet|inverse|pinverse|svd|qr|cholesky\w*|symeig|eig|lu\w*|lstsq|solve"
-    r"|triangular_solve|matrix_exp|matrix_power|stft|istft|complex|view_as_complex|polar)$"
-)
+_REMOVED = frozenset(f"torch.{name}" for name in "symeig eig solve lstsq".split())  # refused it as long as they were
 _POLICY = re.compile(r"^(gym|gymnasium|procgen|dm_env|stable_baselines3|pettingzoo|minigrid|mujoco\w*)(\.|$)")
 _SPARSE = re.compile(
     r"^torch\.(sparse(\..*)?|sparse_\w+_tensor|spmm|smm|hspmm|sspaddmm)$|^torch_sparse(\..*)?$"
@@ -44,15 +42,21 @@ _WITHOUT_HALVES = frozenset("float double long int short bool byte argmax argmin
 _HOOKS = frozenset(
     {"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"}
 )
-INDEXED = frozenset(
-    """scatter_ scatter_add_ index_add_ index_copy_ masked_scatter_ index_put_ scatter_reduce_ scatter_add index_add
-    index_put scatter_reduce""".split()
+# What raises in a region when its operands differ in precision: autocast has no rule for it, on the CPU or on CUDA.
+_ONE_PRECISION = frozenset().union(*autocast_operations.ALIKE.values())
+_WRITES = frozenset(
+    "scatter scatter_add scatter_reduce index_add index_copy index_put index_reduce masked_scatter".split()
 )
+INDEXED = frozenset(f"{name}{end}" for name in _ONE_PRECISION & _WRITES for end in ("", "_"))
 _NORMS = frozenset(
     "torch.batch_norm torch.instance_norm torch.nn.functional.batch_norm torch.nn.functional.instance_norm".split()
 )
-# Refuse operands of different precision where autocast has no rule for them (bfloat16 on CPUs has none for these).
-_ALIKE = frozenset("dot vdot inner mv addmv tensordot bilinear chain_matmul lerp lerp_ cross".split())
+_NORMALISING = re.compile(r"(native_)?(batch|group|instance|layer)_norm")  # of weights in float32, but for `_NORMS`
+_POSITIONS = frozenset("meshgrid cartesian_prod embedding_bag".split())  # seldom have a computed operand
+_ALIKE = frozenset(name for name in _ONE_PRECISION - INDEXED - {"put"} if not _NORMALISING.fullmatch(name)) | {
+    "chain_matmul",
+    "lerp_",
+}
 _HALF_LIMIT = 65504.0
 
 
@@ -246,9 +250,9 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
     match node:
         case ast.Call():
             qualified = script.qualname(node.func)
+            if _refuses(script, node):
+                return f"{qualified or _name(node)} does not work in low precision"
             if qualified is not None:
-                if _LINEAR_ALGEBRA.match(qualified):
-                    return f"{qualified} does not work in low precision"
                 if _PRECISION.match(qualified):
                     return "the model uses mixed precision already"
                 if _SPARSE.match(qualified):
@@ -325,9 +329,70 @@ def _floating(script: Script, expression: ast.expr) -> bool:
     return bool(values) and all(isinstance(value, ast.Call) and _name(value) in _FLOATING for value in values)
 
 
+def _refuses(script: Script, call: ast.Call) -> bool:
+    """`torch.quantile(x, 0.5)`, `x.inverse()`: no kernels for low precision, on the CPU or on CUDA, where autocast
+    does not cast it either."""
+    operands = [*call.args, *(keyword.value for keyword in call.keywords)]
+    qualified = script.qualname(call.func)
+    if qualified in _REMOVED:
+        return True
+    if qualified == _CTC or any(value.name == "torch.nn.CTCLoss" for value in script.values(call.func)):
+        tables, name, operands = autocast_operations.REFUSING, _CTC, operands[:1]  # the others are whole numbers
+    elif qualified is not None:
+        tables, name = autocast_operations.REFUSING, qualified
+    elif isinstance(call.func, ast.Attribute) and script.kind(call.func.value) in (None, Kind.TENSOR, Kind.PARAMETER):
+        if script.callees(call):
+            return False
+        tables, name = autocast_operations.REFUSING_METHODS, call.func.attr
+        operands.insert(0, call.func.value)
+    else:
+        return False
+    return any(
+        name in names and not all(_in_float32(script, operand, device) for operand in operands)
+        for device, names in tables.items()
+    )
+
+
+def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = 3) -> bool:
+    """Whether a value is surely no tensor in low precision in a region on a device: cast, or computed in float32."""
+    match expression:
+        case ast.Constant() | ast.Call(func=ast.Attribute(attr="float" | "double"), args=[]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=[dtype]) if script.qualname(dtype) in _FULL:
+            return True
+        case ast.Call():
+            qualified = script.qualname(expression.func)
+            if qualified is None and (script.callees(expression) or not isinstance(expression.func, ast.Attribute)):
+                return False
+            known = qualified is None or qualified.startswith("torch.")
+            return known and _name(expression) in autocast_operations.FLOAT32[device]
+        case ast.UnaryOp(operand=operand):
+            return _in_float32(script, operand, device, depth)
+        case ast.BinOp(left=left, op=op, right=right) if not isinstance(op, ast.MatMult):
+            return all(_in_float32(script, each, device, depth) for each in (left, right))
+        case ast.Name() if depth and (definitions := script.definitions(expression)):
+            return all(
+                each.how == "assign"
+                and not each.path
+                and each.value is not None
+                and _in_float32(script, each.value, device, depth - 1)
+                for each in definitions
+            )
+        case _:
+            return script.kind(expression) in (Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE)
+
+
+_CTC = "torch.nn.functional.ctc_loss"
+_FULL = frozenset({"torch.float", "torch.float32", "torch.double", "torch.float64"})
+
+
 def _alike(script: Script, call: ast.Call) -> bool:
     """`torch.dot(a, b)` and `a.dot(b)`; arrays have no such trouble."""
     if _name(call) not in _ALIKE:
+        return False
+    if _name(call) in _POSITIONS and not any(
+        low_precision(script, operand) for operand in (*call.args, *(keyword.value for keyword in call.keywords))
+    ):
         return False
     qualified = script.qualname(call.func)
     if qualified is not None:
