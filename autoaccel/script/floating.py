@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 from autoaccel.script import module_lists
 from autoaccel.script.flow import STAR, Definition, Path
-from autoaccel.script.tensor_operations import ALWAYS_PAIRS, FLOATING, KEEPING, LOSSES, NO_TENSOR, WHOLE, WITH_INDICES
+from autoaccel.script.tensor_operations import (
+    ALWAYS_PAIRS,
+    FLOATING,
+    KEEPING,
+    LOSSES,
+    NO_TENSOR,
+    STORING,
+    WHOLE,
+    WITH_INDICES,
+)
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -198,18 +207,27 @@ class _Reader:
                     return Content.UNKNOWN
                 found = self.read(script, value, (*definition.path, *path))
                 if path and isinstance(value, ast.List | ast.Call | ast.Dict | ast.ListComp):
-                    found = _join([found, *self._stored(script, definition, path[1:])])
+                    found = _join([found, *self._stored(script, definition, path[0], path[1:])])
                 return found
             case "for" if value is not None:
                 return self._element(script, value, (*definition.path, *path))
             case _:
                 return Content.UNKNOWN
 
-    def _stored(self, script: Script, definition: Definition, path: Path) -> Iterator[Content]:
+    def _stored(self, script: Script, definition: Definition, step: int | str, path: Path) -> Iterator[Content]:
         """What is put into a container that a name holds."""
         for each in _all_bindings(definition):
             for use in script.uses(each):
                 match script.parent(use):
+                    case ast.Subscript(ctx=ast.Load(), slice=index) as part if path:
+                        method = script.parent(part)
+                        call = script.parent(method) if isinstance(method, ast.Attribute) else None
+                        if isinstance(method, ast.Attribute) and isinstance(call, ast.Call) and call.func is method:
+                            if method.attr == "append" and len(call.args) == 1:
+                                if not isinstance(index, ast.Constant) or index.value == step or step == STAR:
+                                    yield self.read(script, call.args[0], path[1:])
+                            elif method.attr in STORING:
+                                yield Content.UNKNOWN
                     case ast.Attribute(attr="append" | "appendleft" | "add") as method:
                         call = script.parent(method)
                         if isinstance(call, ast.Call) and len(call.args) == 1:
@@ -313,23 +331,23 @@ class _Reader:
         if isinstance(function, ast.Name) and not script.definitions(function):
             return self._builtin(script, call, function.id, path)
         values = script.values(function)
-        callees = script.callees(call) or module_lists.forwards(script, call) or ()
+        callees = script.callees(call) or module_lists.forwards(script, call.func)
         if callees and not any(value.kind is Kind.UNKNOWN for value in values):
             return _join(self._returned(other, each, path) for other, each in callees)
         if values and all(value.kind is Kind.LOSS_FUNCTION for value in values):
             return Content.FLOATING
         if isinstance(function, ast.Attribute):
             return self._method(script, call, function, path)
-        return self._module(script, call, path)
+        return self._module(script, call.func, call.args, path)
 
-    def _module(self, script: Script, call: ast.Call, path: Path) -> Content:
+    def _module(self, script: Script, function: ast.expr, arguments: list[ast.expr], path: Path) -> Content:
         """A module of a library: torch's give decimals; of others only what a loss is computed from surely is."""
-        values = script.values(call.func)
+        values = [each for value in script.values(function) for each in module_lists.elements(value)]
         names = [value.name or "" for value in values if value.kind is Kind.MODULE and value.cls is None]
         if not names or len(names) < len(values):
             return Content.UNKNOWN
-        if all(name in _PASSING for name in names) and len(call.args) == 1:
-            return self.read(script, call.args[0], path)
+        if all(name in _PASSING for name in names) and len(arguments) == 1:
+            return self.read(script, arguments[0], path)
         if all(name.startswith("torch.nn.") or (name.startswith("torchvision.models.") and not path) for name in names):
             pooled = any("MaxPool" in name for name in names)
             recurrent = any(name.endswith((".LSTM", ".GRU", ".RNN", ".LSTMCell", "Attention")) for name in names)
@@ -352,7 +370,12 @@ class _Reader:
             return Content.WHOLE if script.kind(call) in _NO_TENSORS else Content.UNKNOWN
         if qualified.startswith("torch.nn.") and last[:1].isupper():
             return Content.FLOATING if last == "Parameter" else Content.WHOLE
-        if qualified.startswith("torch.utils.checkpoint."):
+        if qualified == "torch.utils.checkpoint.checkpoint" and call.args:
+            entered = module_lists.forwards(script, call.args[0])
+            if entered:
+                return _join(self._returned(other, each, path) for other, each in entered)
+            return self._module(script, call.args[0], call.args[1:], path)
+        if qualified.startswith("torch.utils."):
             return Content.UNKNOWN
         return self._operation(script, call, last, call.args, path)
 
@@ -360,10 +383,10 @@ class _Reader:
         name = function.attr
         owners = script.values(function.value)
         if any(owner.kind is Kind.MODULE for owner in owners):
-            if name == "forward" or (
-                isinstance(script.parent(function), ast.Call) and script.kind(function) is Kind.MODULE
-            ):
-                return self._module(script, call, path)
+            if name == "forward":
+                return self._module(script, function.value, call.args, path)
+            if script.kind(function) is Kind.MODULE:
+                return self._module(script, function, call.args, path)
             return Content.UNKNOWN
         if name == "sample" or name == "rsample":
             return self._sampled(script, function.value)

@@ -260,17 +260,24 @@ def reached(script: Script, nodes: Iterable[ast.AST]) -> Reached:
     return found
 
 
-def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.FunctionDef]]:
-    """The functions that a call may enter now or, where it builds a module, later."""
+def _entered(script: Script, call: ast.Call) -> list[tuple[Script, ast.FunctionDef]]:
+    """The functions that a call may enter now or, where it builds a module or hands a function on, later."""
     owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else frozenset()
-    for value in (*script.values(call.func), *owners):
+    handed = (each for each in call.args if isinstance(each, ast.Name | ast.Attribute))
+    found: dict[ast.FunctionDef, Script] = {}
+    for value in (*script.values(call.func), *owners, *(value for each in handed for value in script.values(each))):
         if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
-            yield value.script, value.node
+            found[value.node] = value.script
         elif value.cls is not None and value.kind in (Kind.MODULE, Kind.LOSS_FUNCTION, Kind.CLASS):
             for ref in value.cls.script.project.lineage(value.cls):
                 for part in ref.node.body:
                     if isinstance(part, ast.FunctionDef) and part.name in ("forward", "__call__", "__init__"):
-                        yield ref.script, part
+                        found[part] = ref.script
+    return sorted(((other, node) for node, other in found.items()), key=_file_and_line)
+
+
+def _file_and_line(place: tuple[Script, ast.FunctionDef]) -> tuple[str, int]:
+    return str(place[0].path), place[1].lineno
 
 
 def in_code(code: Reached, home: Script, place: ast.AST) -> Iterator[Problem]:

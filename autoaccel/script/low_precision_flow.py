@@ -98,8 +98,9 @@ def find(
     while True:
         search = _Search(script, inside, code, lifted, place)
         search.run()
-        if search.problems or not search.lifts:
-            return Escapes(list(lifted)[given:], search.problems)
+        if not search.lifts:
+            found = sorted(search.problems, key=lambda each: (each[0].lineno, each[0].col_offset))  # type: ignore[attr-defined]
+            return Escapes(list(lifted)[given:], found)
         lifted.update(search.lifts)
 
 
@@ -147,12 +148,12 @@ class _Search:
         for script, function in self.functions:
             if function.name not in ("__init__", "__new__"):
                 self._sources(script, function)
-            if function.name in ("forward", "__call__") and not self._is_entered(script, function):
+            if not self._is_entered(script, function):
                 self._fed_by_others(script, function)
-        while self.pending and not self.problems:
+        while self.pending:
             self._follow(self.pending.pop())
         for low, beside, reason in self.deferred:
-            if beside not in self.nodes and not self.problems:
+            if beside not in self.nodes:
                 self._sink(low, reason)
 
     # -- where it starts
@@ -187,7 +188,7 @@ class _Search:
         """The project functions that a call enters, elements of containers of modules among them."""
         known = self.called.get(call)
         if known is None:
-            known = self.called[call] = script.callees(call) or module_lists.forwards(script, call) or ()
+            known = self.called[call] = script.callees(call) or module_lists.forwards(script, call.func)
         return known
 
     def _library(self, script: Script, call: ast.Call) -> str | None:
@@ -516,8 +517,9 @@ class _Search:
             case ast.Attribute(value=owner, attr=name):
                 self._attribute_set(low, owner, name)
                 return True
-            case ast.Subscript(value=inner):
-                return self._store(low._replace(part=None), inner, seen)
+            case ast.Subscript(value=inner, slice=index):
+                step = _step(index)
+                return self._store(low._replace(part=("at", step) if isinstance(step, str) else None), inner, seen)
             case ast.Call(func=ast.Attribute(value=inner, attr="setdefault" | "get")):
                 return self._store(low._replace(part=None), inner, seen)
             case _:

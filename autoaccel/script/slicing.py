@@ -85,19 +85,22 @@ def _changed(script: Script, statement: ast.stmt) -> Iterator[str]:
                     yield from _attributes_set(script, part)
 
 
-def _attributes_set(script: Script, call: ast.Call, depth: int = 3) -> set[str]:
+def _attributes_set(script: Script, call: ast.Call) -> set[str]:
     """The attributes of `self` that a method call of the same object assigns."""
     found: set[str] = set()
-    for other, function in script.callees(call):
-        if other is not script or not isinstance(script.parent(function), ast.ClassDef):
-            continue
-        for part in walk_scope(function):
-            if isinstance(part, ast.Assign):
-                for target in part.targets:
-                    found |= {name for name in target_variables(target) if name.startswith("self.")}
-            elif isinstance(part, ast.Call) and depth and isinstance(part.func, ast.Attribute):
-                if isinstance(part.func.value, ast.Name) and part.func.value.id == "self" and part is not call:
-                    found |= _attributes_set(script, part, depth - 1)
+    pending, seen = [call], {call}
+    for each in pending:
+        for other, function in script.callees(each):
+            if other is not script or not isinstance(script.parent(function), ast.ClassDef):
+                continue
+            for part in walk_scope(function):
+                if isinstance(part, ast.Assign):
+                    for target in part.targets:
+                        found |= {name for name in target_variables(target) if name.startswith("self.")}
+                elif isinstance(part, ast.Call) and part not in seen and isinstance(part.func, ast.Attribute):
+                    if isinstance(part.func.value, ast.Name) and part.func.value.id == "self":
+                        seen.add(part)
+                        pending.append(part)
     return found
 
 
@@ -218,7 +221,7 @@ class Slice:
                     self.elsewhere.append(function)
                 continue
             passed = set(attributes)
-            for parameter in needed & parameters:
+            for parameter in sorted(needed & parameters):
                 argument = script.argument(call, function, parameter)
                 if argument is not None:
                     passed |= variables(script, argument)
