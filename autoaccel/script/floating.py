@@ -30,6 +30,8 @@ class Content(enum.Enum):
 
     FLOATING = "a tensor with decimals"
     WHOLE = "whole numbers, or no tensor"
+    NOTHING = "None"
+    OPTIONAL = "a tensor with decimals, or None"
     NUMBER = "a Python number"
     STRUCTURE = "several values"
     UNKNOWN = "anything"
@@ -69,12 +71,21 @@ def _join(contents: Iterable[Content]) -> Content:
     found = dict.fromkeys(each for each in contents if each is not Content.OPEN)
     if not found:
         return Content.OPEN
+    if len(found) > 1 and found.keys() <= {Content.FLOATING, Content.NOTHING, Content.OPTIONAL}:
+        return Content.OPTIONAL
+    if found.keys() == {Content.WHOLE, Content.NOTHING}:
+        return Content.WHOLE
     return next(iter(found)) if len(found) == 1 else Content.UNKNOWN
+
+
+def _present(found: Content) -> Content:
+    """Of what a method is called, or that is computed with: it is not None."""
+    return Content.FLOATING if found is Content.OPTIONAL else found
 
 
 def _mixed(contents: Iterable[Content]) -> Content:
     """Of operands: decimals win, numbers take over the type of tensors."""
-    found = set(contents) - {Content.OPEN}
+    found = {_present(each) for each in contents} - {Content.OPEN}
     for each in (Content.UNKNOWN, Content.STRUCTURE):
         if each in found:
             return Content.FLOATING if Content.FLOATING in found else Content.UNKNOWN
@@ -102,7 +113,9 @@ class _Reader:
 
     def _read(self, script: Script, node: ast.expr, path: Path) -> Content:
         match node:
-            case ast.Constant(value=bool() | None | str() | bytes()):
+            case ast.Constant(value=None):
+                return Content.NOTHING
+            case ast.Constant(value=bool() | str() | bytes()):
                 return Content.WHOLE
             case ast.Constant():
                 return Content.NUMBER
@@ -288,7 +301,7 @@ class _Reader:
         if node.attr == "grad":
             return Content.FLOATING
         if node.attr in ("data", "T", "mT", "H", "mH", "real"):
-            return self.read(script, node.value, path)
+            return _present(self.read(script, node.value, path))
         if node.attr == "values":
             return self.read(script, node.value, (0, *path))
         bindings = [
@@ -342,7 +355,7 @@ class _Reader:
 
     def _module(self, script: Script, function: ast.expr, arguments: list[ast.expr], path: Path) -> Content:
         """A module of a library: torch's give decimals; of others only what a loss is computed from surely is."""
-        values = [each for value in script.values(function) for each in module_lists.elements(value)]
+        values = module_lists.modules(script, function)
         names = [value.name or "" for value in values if value.kind is Kind.MODULE and value.cls is None]
         if not names or len(names) < len(values):
             return Content.UNKNOWN
@@ -435,7 +448,11 @@ class _Reader:
             typed += operands[1:2] if _names_type(script, operands[1:2]) else operands[2:3]
             typed += [each for each in operands[3:] if _names_type(script, [each])]
         if typed:
-            return _by_type(script, typed[-1]) if _names_type(script, typed) else self.read(script, operands[0], path)
+            return (
+                _by_type(script, typed[-1])
+                if _names_type(script, typed)
+                else _present(self.read(script, operands[0], path))
+            )
         if name in _FILLED:
             filled = name in ("zeros", "ones", "empty", "eye")
             return Content.FLOATING if filled else Content.UNKNOWN
@@ -467,7 +484,7 @@ class _Reader:
             inner = operands[0]
             if isinstance(inner, ast.Tuple | ast.List):
                 return Content.UNKNOWN
-            return self.read(script, inner, path if name in ("Variable", "values") else ())
+            return _present(self.read(script, inner, path if name in ("Variable", "values") else ()))
         return Content.UNKNOWN
 
 

@@ -218,7 +218,7 @@ class _Search:
         if low in self.known or script.kind(node) in _NO_TENSORS:
             return
         path = () if part is None or part[0] != "at" else (part[1],)
-        if content(script, node, path) in (Content.WHOLE, Content.NUMBER):
+        if content(script, node, path) in (Content.WHOLE, Content.NUMBER, Content.NOTHING):
             return
         self.known[low] = None
         self.nodes.add(node)

@@ -23,20 +23,31 @@ def forwards(script: Script, function: ast.expr) -> tuple[tuple[Script, ast.Func
     for value in script.values(function):
         if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
             found[value.node] = value.script
+    for each in modules(script, function):
+        if each.kind is Kind.FUNCTION and isinstance(each.node, ast.FunctionDef):
             continue
-        for each in elements(value):
-            if each.cls is None or each.kind is not Kind.MODULE:
-                return ()
-            for ref in each.cls.script.project.lineage(each.cls):
-                named = [part for part in ref.node.body if isinstance(part, ast.FunctionDef) and part.name == "forward"]
-                if named:
-                    found[named[0]] = ref.script
-                    break
+        if each.cls is None or each.kind is not Kind.MODULE:
+            return ()
+        for ref in each.cls.script.project.lineage(each.cls):
+            named = [part for part in ref.node.body if isinstance(part, ast.FunctionDef) and part.name == "forward"]
+            if named:
+                found[named[0]] = ref.script
+                break
     return tuple((home, each) for each, home in found.items())
 
 
-def elements(value: Value) -> list[Value]:
-    """The constructors of a module: of what a loop over a container, or a subscript of it, gives, those of all."""
+def modules(script: Script, function: ast.expr) -> list[Value]:
+    """The constructors of what is called: of what a loop over a container, or a subscript of it, gives, those of all
+    elements."""
+    values = script.values(function)
+    if isinstance(function, ast.Name) and any(value.kind is Kind.UNKNOWN for value in values):
+        definitions = script.definitions(function)
+        if definitions and all(each.how == "for" and each.value is not None for each in definitions):
+            return [found for each in definitions if each.value for found in _of_loop(script, each.value)]
+    return [each for value in values for each in _elements(value)]
+
+
+def _elements(value: Value) -> list[Value]:
     if value.kind is not Kind.MODULE or value.cls is not None or value.script is None:
         return [value]
     match value.node:
