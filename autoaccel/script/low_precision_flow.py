@@ -30,6 +30,7 @@ from autoaccel.script.tensor_operations import (
     LOW,
     METHODS,
     PRODUCTS,
+    SINGLE,
     STORING,
     WITH_INDICES,
     WRITING,
@@ -336,6 +337,9 @@ class _Search:
             return
         if name in WRITING:
             self._written(low, low.node, call.args[-1] if call.args else None)
+        if name in SINGLE:
+            self._sink(low, f"{name} does not work in low precision")
+            return
         if name in ENDS:
             return
         if name in ("to", "type") and (types := _types(script, call)):
@@ -584,7 +588,10 @@ class _Search:
         if qualified == "torch.save" or (qualified.startswith("torch.utils.") and "checkpoint" not in qualified):
             self._sink(low, "it is saved in another precision")
         elif qualified.startswith(_TORCH):
-            if last in PRODUCTS and not low.auto:
+            algebra = qualified.startswith(("torch.linalg.", "torch.fft.")) and last not in ("norm", "vector_norm")
+            if last in SINGLE or algebra:
+                self._sink(low, f"{last} does not work in low precision")
+            elif last in PRODUCTS and not low.auto:
                 self._sink(low, "a matrix product outside of the region needs one precision for both sides")
             elif last in LOSSES:
                 if not low.auto:
