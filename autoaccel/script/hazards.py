@@ -271,14 +271,15 @@ def reached(script: Script, nodes: Iterable[ast.AST]) -> Reached:
 
 
 def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.FunctionDef]]:
-    """The functions that a call may enter now or, where it builds a module, later.
+    """The functions that a call may enter now or, where it builds a module or hands a function on, later.
 
     What is called on an object that is not known may be any method of this name in the project; where the callee
     itself is not known and may be stored under its name, it may be any model of the project.
     """
     owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else NOTHING
     callees = script.values(call.func)
-    for value in (*callees, *owners):
+    handed = (script.values(each) for each in call.args if isinstance(each, ast.Name | ast.Attribute))
+    for value in (*callees, *owners, *(value for values in handed for value in values)):
         if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
             yield value.script, value.node
         elif value.cls is not None and value.kind in (Kind.MODULE, Kind.LOSS_FUNCTION, Kind.CLASS):
