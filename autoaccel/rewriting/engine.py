@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -124,8 +124,10 @@ def _judged(script: Script, path: Path | None, places: Places, rules: Sequence[R
     looking = concerned(text, rules)
     found: list[Finding] = []
     skipped: list[Skipped] = []
+    unanswered: set[Rule] = set()
     for rule in looking:
-        said = _said(rule, partial(rule.run, script), name)
+        said, complete = _said(rule, partial(rule.run, script), name)
+        unanswered |= set() if complete else {rule}
         found.extend(each for each in said if isinstance(each, Finding))
         skipped.extend(each for each in said if isinstance(each, Skipped))
     found, untouched = _outside_tests(script, found)
@@ -138,8 +140,10 @@ def _judged(script: Script, path: Path | None, places: Places, rules: Sequence[R
     judges = [rule for rule in looking if rule.comment_function]
     if marks and judges:
         could, never = _by_tier(found, Tier.NUMERICS, deterministic=deterministic)
-        account = suppression.account(marks, places, could, (*skipped, *untouched, *never), _ran(rules, tier))
-        said = [each for rule in judges for each in _said(rule, partial(rule.run_on_comments, account), name)]
+        account = suppression.account(
+            marks, places, could, (*skipped, *untouched, *never), _ran(rules, tier, unanswered)
+        )
+        said = [each for rule in judges for each in _said(rule, partial(rule.run_on_comments, account), name)[0]]
         remarks, _ = _by_tier([each for each in said if isinstance(each, Finding)], tier, deterministic=False)
         pairs = [(each, suppression.suppressing_remark(each, marks)) for each in remarks]
         about = [each for each, mark in pairs if mark is None]
@@ -149,22 +153,27 @@ def _judged(script: Script, path: Path | None, places: Places, rules: Sequence[R
     return Analysis(path, places, planned.findings, declined, planned.skipped, tuple(silenced), marks)
 
 
-def _ran(rules: Sequence[Rule], tier: Tier) -> list[Rule]:
+def _ran(rules: Sequence[Rule], tier: Tier, unanswered: Container[Rule]) -> list[Rule]:
     """The rules whose findings this run takes; those without a needle in the text have had nothing to say."""
-    return [rule for rule in rules if rule.function and (rule.tier is Tier.OPT_IN or rule.tier <= tier)]
+    ran = (rule for rule in rules if rule.function and rule not in unanswered)
+    return [rule for rule in ran if rule.tier is Tier.OPT_IN or rule.tier <= tier]
 
 
-def _said(rule: Rule, run: Callable[[], Iterable[Finding | Skipped]], name: Path | str) -> list[Finding | Skipped]:
+def _said(
+    rule: Rule, run: Callable[[], Iterable[Finding | Skipped]], name: Path | str
+) -> tuple[list[Finding | Skipped], bool]:
+    """What a rule says of a file, and whether it has seen all that it asked for: else none of it stands."""
     from autoaccel.script.completeness import Incomplete
 
     try:
-        return list(run())
-    except Incomplete as unanswered:  # what was found before leans on the same file: none of it stands
-        return [Skipped(rule, ast.Module([], []), f"the file was not analysed in full: {unanswered}")]
+        return list(run()), True
+    except Incomplete as unanswered:
+        reason = str(unanswered)
     except RecursionError:
-        return [Skipped(rule, ast.Module([], []), "the file was not analysed in full: it is nested too deeply")]
+        reason = "it is nested too deeply"
     except Exception as error:
         raise RewriteError(f"{name}: rule {rule.code} {rule.name} failed: {describe(error)}") from error
+    return [Skipped(rule, ast.Module([], []), f"the file was not analysed in full: {reason}")], False
 
 
 def apply(analysis: Analysis, findings: Sequence[Finding]) -> str:

@@ -24,7 +24,7 @@ from typing import Any, Final
 import torch
 from torch.amp.grad_scaler import OptState
 
-from . import devices, heap
+from . import devices, heap, lstm
 from .environment import Decision, disabled, note, setting, warn_once
 from .gating import Gate
 
@@ -65,7 +65,7 @@ def autocast(device: devices.Device = None, *, fp16: bool = True) -> contextlib.
 def _candidate(place: torch.device, disable: str, wish: str) -> tuple[Decision, Gate | None]:  # noqa: ARG001 - a key
     """The precision for a device under these settings, and who tries it if it is to be tried."""
     heap.keep(place.type)
-    decision = precision(place)
+    decision = _prepared(place)
     tried = decision.value is torch.bfloat16 and wish.lower() not in (*_DTYPES, "hardware")
     return decision, _gate(place, decision) if tried else None
 
@@ -82,7 +82,15 @@ def _noted(device: torch.device, decision: Decision) -> torch.dtype | None:
 
 
 def _dtype(device: torch.device) -> torch.dtype | None:
-    return _noted(device, precision(device))
+    return _noted(device, _prepared(device))
+
+
+def _prepared(device: torch.device) -> Decision:
+    """The precision for a device, once it is made sure that regions can be in it."""
+    decision = precision(device)
+    if device.type == "cpu" and decision.value is not None:
+        lstm.prepare(decision.value)
+    return decision
 
 
 # torch.compile evaluates a function marked so while it traces and keeps the result: an autocast region inside
@@ -324,6 +332,8 @@ def grad_scaler(*optimizers: Any) -> Scaler:
 
 def _flat(values: Any) -> Iterator[torch.optim.Optimizer]:
     match values:
+        case None:  # an optimizer that this run does without
+            return
         case Mapping():
             yield from _flat(values.values())
         case _ if isinstance(values, Iterable):

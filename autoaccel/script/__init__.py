@@ -6,6 +6,7 @@ The base, each standing on those before it:
     names           one spelling for everything that can be imported
     values          kinds, and the sets of values that an expression may have
     external        what torch, torchvision, numpy and the builtins construct
+    attributes      what is stored in an attribute of a class, and by whom
     inference       which values an expression may have
     completeness    answers that know what they have not seen
     bounds          how far the analysis looks

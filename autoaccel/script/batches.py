@@ -12,7 +12,7 @@ from autoaccel.script.flow import Path
 from autoaccel.script.loader_calls import loader_calls
 from autoaccel.script.loaders import Transfer
 from autoaccel.script.tensor_types import chosen_type, tensor_type
-from autoaccel.script.tree import breadth_first
+from autoaccel.script.tree import breadth_first, position
 from autoaccel.script.values import Kind, Value, union
 
 if TYPE_CHECKING:
@@ -186,10 +186,6 @@ def changed_after(script: Script, transfer: Transfer) -> str | None:
         if same and script.inside(change, loop) and position(change) > start:
             return "the host tensor is changed after its copy has begun"
     return None
-
-
-def position(node: ast.AST) -> tuple[int, int]:
-    return node.lineno, node.col_offset  # type: ignore[attr-defined]
 
 
 def changes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:

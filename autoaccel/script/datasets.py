@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.script.tree import breadth_first
-from autoaccel.script.values import Kind, Value
+from autoaccel.script.values import Kind, Value, Values
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
@@ -44,15 +44,29 @@ _HUB = frozenset(
 _ON_CPU = "cpu"
 
 
-def origins(script: Script, expression: ast.expr, depth: int = 4) -> Iterator[Value]:
+def origins(script: Script, expression: ast.expr) -> Iterator[Value]:
     """What holds the samples of a dataset expression, behind `random_split`, `Subset` and `ConcatDataset`."""
-    for value in script.values(expression):
-        parts = _wrapped(value) if depth else []
-        if parts and value.script is not None:
-            for part in parts:
-                yield from origins(value.script, part, depth - 1)
-        else:
-            yield value
+    pending = [(script, expression)]
+    seen: set[ast.AST] = set()
+    found: dict[Value, None] = {}
+    while pending:
+        home, part = pending.pop()
+        if part in seen:
+            continue
+        seen.add(part)
+        for value in home.values(part):
+            inner = _wrapped(value) if value.script is not None else []
+            pending.extend((value.script, each) for each in inner if value.script is not None)
+            if not inner:
+                found[value] = None
+    yield from sorted(found, key=_place)
+
+
+def _place(value: Value) -> tuple[str, str, int, int]:
+    """An order for values that is the same in every run."""
+    node = value.node
+    home = str(value.script.path) if value.script is not None else ""
+    return home, f"{value.kind.name} {value.name}", getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
 def _wrapped(value: Value) -> list[ast.expr]:
@@ -91,36 +105,54 @@ def is_iterable(script: Script, value: Value) -> bool:
     )
 
 
-def reachable(script: Script, expression: ast.AST, depth: int = 4) -> Iterator[tuple[Script, ast.AST]]:
+def reachable(script: Script, expression: ast.AST) -> Iterator[tuple[Script, ast.AST]]:
     """The nodes of an expression and of all that its names lead to: definitions, functions, classes of the project."""
+    pending: list[tuple[Script, ast.AST]] = [(script, expression)]
     seen: set[ast.AST] = set()
-    pending: list[tuple[Script, ast.AST, int]] = [(script, expression, depth)]
-    while pending and len(seen) < 200:
-        home, root, left = pending.pop()
+    entered = {each for each in script.ancestors(expression) if isinstance(each, ast.FunctionDef)}
+    while pending:
+        home, root = pending.pop()
         if root in seen:
             continue
         seen.add(root)
+        if isinstance(root, ast.FunctionDef):
+            entered.add(root)
         for node in breadth_first(root):
             yield home, node
-            if left == 0 or not isinstance(node, ast.Name | ast.Attribute):
-                continue
-            for value in home.values(node):
-                if value.kind in (Kind.FUNCTION, Kind.CLASS) and value.node is not None and value.script is not None:
-                    pending.append((value.script, value.node, left - 1))
-                elif value.cls is not None and value.kind is not Kind.MODULE:
-                    pending.extend((each.script, each.node, 0) for each in home.project.lineage(value.cls))
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                pending.extend(
-                    (home, each.value, left - 1)
-                    for each in home.definitions(node)
-                    if each.how == "assign" and each.value is not None
-                )
-                pending.extend(
-                    (other, argument, left - 1)
-                    for each in home.definitions(node)
-                    if each.how == "param"
-                    for other, argument in home.project.arguments(home, each.scope.node, each.name)
-                )
+            if isinstance(node, ast.Attribute):
+                pending.extend(_behind_attribute(home, node))
+            elif isinstance(node, ast.Name):
+                if not isinstance(home.parent(node), ast.Attribute):
+                    pending.extend(_behind(home.values(node)))
+                for each in home.definitions(node) if isinstance(node.ctx, ast.Load) else ():
+                    function = each.scope.node
+                    if each.how == "assign" and each.value is not None:
+                        pending.append((home, each.value))
+                    elif each.how == "param" and (function in entered or getattr(function, "name", "") == "__init__"):
+                        pending.extend(home.project.arguments(home, function, each.name))
+
+
+def _behind(values: Values) -> Iterator[tuple[Script, ast.AST]]:
+    for value in values:
+        if value.kind in (Kind.FUNCTION, Kind.CLASS) and value.node is not None and value.script is not None:
+            yield value.script, value.node
+        elif value.cls is not None and value.kind is not Kind.MODULE:
+            yield from ((each.script, each.node) for each in value.cls.script.project.lineage(value.cls))
+
+
+def _behind_attribute(home: Script, node: ast.Attribute) -> Iterator[tuple[Script, ast.AST]]:
+    """What an attribute leads to; of an object that is not known to have it, all of its class."""
+    yield from _behind(home.values(node))
+    for owner in home.values(node.value):
+        lineage = tuple(home.project.lineage(owner.cls)) if owner.cls is not None else ()
+        bindings = [
+            (each.script, binding)
+            for each in lineage
+            for binding, _ in home.project.class_info(each).attributes.get(node.attr, ())
+        ]
+        yield from ((where, binding) for where, binding in bindings if isinstance(binding, ast.expr))
+        if lineage and not bindings:
+            yield from _behind(Values({owner}))
 
 
 def uses_device(script: Script, expression: ast.expr) -> bool:
@@ -190,7 +222,7 @@ def keeps_generator(script: Script, cls: ClassRef) -> bool:
     """Whether samples draw from a random generator that workers would each repeat from the same state."""
     for home, method in item_methods(script, cls):
         for node in breadth_first(method):
-            if isinstance(node, ast.Attribute) and _is_own(node, method):
+            if isinstance(node, ast.Attribute) and _is_own(home, node, method):
                 bindings = [
                     b
                     for each in home.project.lineage(cls)
@@ -217,43 +249,51 @@ def _makes_generator(script: Script, expression: ast.expr) -> bool:
 
 def changes_itself(script: Script, cls: ClassRef) -> bool:
     """Whether reading a sample changes the dataset or a global (a cache, a counter): workers change copies of it."""
-    return any(
-        _writes(home, node, method) for home, method in item_methods(script, cls) for node in breadth_first(method)
-    )
+    return any(leaves_something(home, method) for home, method in item_methods(script, cls))
+
+
+def leaves_something(script: Script, function: ast.FunctionDef) -> bool:
+    """Whether a call changes something that is still there after it: an attribute of its object, an outer name."""
+    return any(_writes(script, node, function) for node in breadth_first(function))
 
 
 def _writes(script: Script, node: ast.AST, method: ast.FunctionDef) -> bool:
     match node:
-        case ast.Global():
+        case ast.Global() | ast.Nonlocal():
             return True
         case ast.Assign(targets=targets, value=value):
             return any(_outlives(script, target, method) for target in targets) and not _opens(script, value)
         case ast.AugAssign(target=target):
             return _outlives(script, target, method)
         case ast.Call(func=ast.Attribute(attr=attr, value=owner)) if attr in _CHANGES:
-            return _is_own(owner, method) or (isinstance(owner, ast.Name) and _is_global(script, owner))
+            return _is_own(script, owner, method) or (isinstance(owner, ast.Name) and _is_outer(script, owner, method))
         case _:
             return False
 
 
 def _outlives(script: Script, target: ast.AST, method: ast.FunctionDef) -> bool:
     """Whether an assignment goes to the dataset, or to an item or attribute of something global."""
-    if _is_own(target, method):
+    if _is_own(script, target, method):
         return True
     if isinstance(target, ast.Name):
         return False
     while isinstance(target, ast.Subscript | ast.Attribute):
         target = target.value
-    return isinstance(target, ast.Name) and _is_global(script, target)
+    return isinstance(target, ast.Name) and _is_outer(script, target, method)
 
 
-def _is_global(script: Script, name: ast.Name) -> bool:
+def _is_outer(script: Script, name: ast.Name, method: ast.FunctionDef) -> bool:
+    """Whether a name is bound outside of a function, and not by an import."""
     definitions = script.definitions(name)
-    return bool(definitions) and all(each.scope is script.module_scope and each.how != "import" for each in definitions)
+    return bool(definitions) and all(
+        not script.inside(each.scope.node, method) and each.how != "import" for each in definitions
+    )
 
 
-def _is_own(target: ast.AST, method: ast.FunctionDef) -> bool:
+def _is_own(script: Script, target: ast.AST, method: ast.FunctionDef) -> bool:
     """Whether an expression is an attribute of the method's `self`, or an item of one."""
+    if not isinstance(script.parent(method), ast.ClassDef):
+        return False
     while isinstance(target, ast.Subscript | ast.Attribute):
         if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
             return bool(method.args.args) and target.value.id == method.args.args[0].arg
@@ -264,7 +304,9 @@ def _is_own(target: ast.AST, method: ast.FunctionDef) -> bool:
 def holds_file(script: Script, cls: ClassRef) -> bool:
     """Whether the dataset opens a file when it is made: workers would share its position."""
     return any(
-        isinstance(node, ast.Assign) and _opens(each.script, node.value) and any(_is_own(t, part) for t in node.targets)
+        isinstance(node, ast.Assign)
+        and _opens(each.script, node.value)
+        and any(_is_own(each.script, target, part) for target in node.targets)
         for each in script.project.lineage(cls)
         for part in each.node.body
         if isinstance(part, ast.FunctionDef) and part.name == "__init__"

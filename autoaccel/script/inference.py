@@ -11,7 +11,8 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from autoaccel.script import external
+from autoaccel.script import attributes, external
+from autoaccel.script.attributes import Stored
 from autoaccel.script.flow import STAR, Definition, Path
 from autoaccel.script.values import (
     ANY,
@@ -439,17 +440,20 @@ class Inference:
 
     def _attribute_of(self, ref: ClassRef, name: str, *, instance: bool) -> Values | None:
         info = self.script.project.class_info(ref)
-        bindings = info.attributes.get(name)
-        if not bindings:
+        body = [value for value, _ in info.attributes.get(name, ()) if isinstance(value, Definition)]
+        stores = list(attributes.stores(ref, name))
+        if not body and not stores:
             for base in info.bases:
                 inherited = self.attribute_of(base, name, instance=instance)
                 if inherited is not None:
                     return inherited
             return None
-        found = union(
-            self._part(self.possible(value), path) if isinstance(value, ast.expr) else self.definition(value)
-            for value, path in bindings
-        )
+        added = [each for each in stores if each.how == "add"]
+        found = union(self.definition(each) for each in body)
+        found |= union(each.script.inference._stored(each) for each in stores if each not in added)
+        for each in added:
+            assert each.value is not None
+            found |= arithmetic(found, each.script.inference._stored(each), each.value, each.script)
         if found and all(value.kind in (Kind.UNKNOWN, Kind.NONE) for value in found):
             found = self._attribute_by_use(ref, name) or found
         if any(value.kind is Kind.FUNCTION for value in found):
@@ -458,6 +462,12 @@ class Inference:
                 for value in found
             )
         return found
+
+    def _stored(self, stored: Stored) -> Values:
+        if stored.value is None:
+            return ANY
+        value = self.possible(stored.value)
+        return self._part(self._element(value, stored.value) if stored.how == "for" else value, stored.path)
 
     # -- parts
 

@@ -7,19 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoaccel.script.datasets import item_methods
 from autoaccel.script.external import LOADER_CLASSES
 from autoaccel.script.mappings import mapping_items, mapping_keys
-from autoaccel.script.values import Kind, Value
+from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
-    from autoaccel.script.values import ClassRef
 
 POSITIONS = """dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout
 worker_init_fn multiprocessing_context generator""".split()
 _POOL_METHODS = frozenset("map imap imap_unordered starmap apply apply_async map_async starmap_async".split())
-_CHANGEABLE = (Kind.DATASET, Kind.OBJECT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ def iterations(script: Script, call: ast.Call) -> tuple[Iteration, ...]:
     """Every place in the project that surely may iterate the loader that `call` makes."""
     return tuple(
         Iteration(home, node, how)
-        for home in script.project.related(script)
+        for home in script.around
         for node, how, loader in _sites(home)
         if any(origin is call for _, origin in home.creations(loader))
     )
@@ -119,85 +116,23 @@ def advances(script: Script, node: ast.AST, call: ast.Call) -> bool:
     return any(item.node is call for value in script.values(node.args[0]) for _, items in value.items for item in items)
 
 
-def repeats(home: Script, node: ast.AST, script: Script, origin: ast.AST, depth: int = 5) -> bool:
-    """Whether `node` (in `home`) runs again and again while the object lives that `origin` (in `script`) makes."""
-    shared = home is script and home.function(node) is home.function(origin)
-    for loop in home.loops(node):
-        if home is not script or not home.inside(origin, loop):
+def repeats(home: Script, node: ast.AST, script: Script, origin: ast.AST) -> bool:
+    """Whether `node` (in `home`) may run again and again while the object lives that `origin` (in `script`) makes."""
+    pending: list[tuple[Script, ast.AST]] = [(home, node)]
+    seen: set[ast.AST] = set()
+    while pending:
+        home, node = pending.pop()
+        if any(home is not script or not home.inside(origin, loop) for loop in home.loops(node)):
             return True
-    function = home.function(node)
-    if shared or function is None or depth == 0:
-        return False
-    return any(repeats(other, site, script, origin, depth - 1) for other, site in home.callers(function))
-
-
-def runs_within(home: Script, node: ast.AST, script: Script, outer: ast.AST, depth: int = 3) -> bool:
-    """Whether `node` runs inside the body of `outer`, directly or through calls."""
-    if home is script and node is not outer and _in_body(home, node, outer):
-        return True
-    function = home.function(node)
-    if function is None or depth == 0:
-        return False
-    return any(runs_within(other, site, script, outer, depth - 1) for other, site in home.callers(function))
-
-
-def _in_body(script: Script, node: ast.AST, outer: ast.AST) -> bool:
-    if isinstance(outer, ast.For | ast.AsyncFor):
-        return any(script.inside(node, statement) for statement in outer.body)
-    return script.inside(node, outer)
-
-
-def dataset_changes(script: Script, made: LoaderCall) -> Iterator[tuple[Script, ast.AST]]:
-    """Where the project assigns to the dataset of a loader, or calls a method that changes it, outside its class."""
-    dataset = made.settings.get("dataset")
-    if dataset is None:
-        return
-    known = frozenset(value for value in script.values(dataset) if value.kind is not Kind.UNKNOWN)
-    wanted = frozenset(value for value in known if value.node is not None and value.kind in _CHANGEABLE)
-    for home in script.project.related(script):
-        for owner, node in home.parsed.written:
-            if any(_is_dataset(home, part, wanted, made.call) for part in _prefixes(owner)):
-                if not isinstance(node, ast.Call) or _changes(home, node):
-                    yield home, node
-    for value in known:
-        if value.cls is not None:
-            yield from _changed_globals(value.cls.script, value.cls)
-
-
-def _changed_globals(script: Script, cls: ClassRef) -> Iterator[tuple[Script, ast.AST]]:
-    """Where module-level names that samples depend on are bound anew in a loop."""
-    for home, method in item_methods(script, cls):
-        for name in home.tree_index.by_depth(home.within(method, ast.Name)):
-            if isinstance(name.ctx, ast.Load):
-                for each in home.definitions(name):
-                    if each.scope is home.module_scope and home.loops(each.node):
-                        yield home, each.node
-
-
-def _changes(script: Script, call: ast.Call) -> bool:
-    """Whether a method called for its effect may change its object: one that assigns to `self`, or is not known."""
-    callees = script.callees(call)
-    return not callees or any(
-        isinstance(attribute.ctx, ast.Store)
-        for home, method in callees
-        for attribute in home.within(method, ast.Attribute)
-    )
-
-
-def _prefixes(expression: ast.expr) -> Iterator[ast.expr]:
-    """`a.b.c`, `a.b`, `a`."""
-    while True:
-        yield expression
-        if not isinstance(expression, ast.Attribute | ast.Subscript):
-            return
-        expression = expression.value
-
-
-def _is_dataset(script: Script, expression: ast.expr, wanted: frozenset[Value], call: ast.Call) -> bool:
-    match expression:
-        case ast.Attribute(value=owner, attr="dataset") if any(made is call for _, made in script.creations(owner)):
+        function = home.function(node)
+        if function is None or function in seen or (home is script and function is home.function(origin)):
+            continue
+        seen.add(function)
+        callers = home.callers(function)
+        if callers.missing is not None:
             return True
-    return bool(wanted) and not wanted.isdisjoint(script.values(expression))
+        pending.extend(callers)
+    return False
 
 
 def in_daemon(script: Script, call: ast.Call) -> bool:

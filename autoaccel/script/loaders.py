@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from autoaccel.script import external
 from autoaccel.script.flow import STAR, Path
-from autoaccel.script.values import Kind
+from autoaccel.script.tree import position
+from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
@@ -41,7 +42,7 @@ class Transfer:
     `path` is the part of the batch: () the whole, (0,) or ("input_ids",) an element, with "*" for any. `derived`
     tells how the moved value came from the batch: None as it is, "view" of the same memory, "copy" converted on the
     host first. `site` is the loop (or the `next()` call) that yields the batch, possibly in another file
-    (`site_script`)."""
+    (`site_script`). A call that several loops hand their batches to is a transfer for each of them."""
 
     call: ast.Call
     method: Method
@@ -118,7 +119,7 @@ def _named_loader(expression: ast.expr) -> bool:
 
 
 def transfers(script: Script) -> Iterator[Transfer]:
-    """Moves of batch data anywhere in the file, whichever file holds the loop."""
+    """Moves of batch data anywhere in the file, whichever file holds the loop, in source order."""
     for call in script.find(ast.Call):
         function = call.func
         if not isinstance(function, ast.Attribute) or function.attr not in _WIDENING:
@@ -128,18 +129,23 @@ def transfers(script: Script) -> Iterator[Transfer]:
         batches = [value for value in script.values(function.value) if value.kind is not Kind.NONE]
         if not batches or any(value.kind is not Kind.BATCH for value in batches):
             continue
-        first = batches[0]
         if any(value.node is None or value.script is None for value in batches):
             continue
         device = _target_device(script, call, function.attr)
         if function.attr == "to" and device is None:
             continue
-        paths = {value.path for value in batches}
-        path = first.path if len(paths) == 1 else (STAR,)
-        derived = first.name if all(value.name == first.name for value in batches) else "copy"
-        assert first.node is not None
-        assert first.script is not None
-        yield Transfer(call, function.attr, device, path, derived, first.node, first.script)  # type: ignore[arg-type]
+        for site, home in _sites(batches):
+            own = [value for value in batches if value.node is site]
+            paths, derived = {value.path for value in own}, {value.name for value in own}
+            path = paths.pop() if len(paths) == 1 else (STAR,)
+            how = derived.pop() if len(derived) == 1 else "copy"
+            yield Transfer(call, function.attr, device, path, how, site, home)  # type: ignore[arg-type]
+
+
+def _sites(batches: list[Value]) -> list[tuple[ast.AST, Script]]:
+    """The loops (or `next()` calls) that yield these batches, each once, in source order of the files."""
+    sites = {value.node: value.script for value in batches if value.node is not None and value.script is not None}
+    return sorted(sites.items(), key=lambda site: (str(site[1].path), position(site[0])))
 
 
 def _target_device(script: Script, call: ast.Call, method: str) -> ast.expr | None:

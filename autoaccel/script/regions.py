@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autoaccel.script import hazards
-from autoaccel.script.effects import Effect, call_effects, effects, is_sensitive
+from autoaccel.script.effects import Effect, call_effects, effects, is_sensitive, may_run_model
 from autoaccel.script.gradients import sets_grad_mode
 from autoaccel.script.saturation import out_of_reach, sigmoid_arguments
 from autoaccel.script.slicing import Slice, changed, variables
-from autoaccel.script.tree import breadth_first, walk_scope
+from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -41,11 +41,10 @@ _NEVER_INSIDE = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hoist:
-    """An expression that gets a name of its own inside a region; `single` precision is what it is used in, outside."""
+    """An expression that gets a name of its own inside a region."""
 
     expression: ast.expr
     name: str
-    single: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -116,18 +115,29 @@ class _Planner:
         for block in sorted(blocks.values(), key=lambda block: block[0].lineno):
             self._block(block)
         self.found.regions.sort(key=lambda region: region.place.lineno)
-        inside = [
+        inside: list[ast.AST] = [
             *self.found.statements(self.script),
             *(hoist.expression for each in self.found.regions for hoist in each.hoists),
         ]
+        self._whole_step(inside)
         self.found.code = hazards.reached(self.script, inside)
         self.found.problems += hazards.in_code(self.found.code, self.script, self.step.backwards[0].call)
-        self.found.single += hazards.arrays(self.found.code, self.script)
         if self.probabilities:
             self.found.single += sigmoid_arguments(self.found.code, self.script)
         saturates = self.probabilities and out_of_reach(self.found.code, self.script)
         self.found.needs_range = saturates or hazards.needs_range(self.found.code)
         return self.found
+
+    def _whole_step(self, inside: list[ast.AST]) -> None:
+        """Whole or not at all: what the loss depends on does not run models in float32 beside those of the region."""
+        covered = {part for each in inside for part in walk_scope(each)}
+        statements = (each for each in self.slice.statements if each not in covered)
+        for statement in sorted(statements, key=lambda each: (each.lineno, each.col_offset)):
+            for part in walk_scope(statement):
+                if isinstance(part, ast.Call) and part not in covered and may_run_model(self.script, part):
+                    self.found.problems.append((part, "a forward pass that the loss depends on stays outside"))
+        for place in self.slice.elsewhere:
+            self.found.problems.append((place, "a part of the forward pass is in another file"))
 
     # -- what may stand in a region
 
@@ -253,6 +263,8 @@ class _Planner:
     def _starts(self, statement: ast.stmt) -> bool:
         if Effect.FORWARD in effects(self.script, statement):
             return True
+        if any(isinstance(part, ast.Call) and may_run_model(self.script, part) for part in walk_scope(statement)):
+            return True
         return bool(variables(self.script, statement) & self.found.reduced) and any(
             isinstance(part, ast.Call) and self.script.kind(part.func) is not Kind.SCHEDULER
             for part in walk_scope(statement)
@@ -291,7 +303,7 @@ class _Planner:
             return
         name = self._name(backward.statement, "loss", "total_loss", "batch_loss")
         self.found.losses[backward] = name
-        self._add(backward.statement, [Hoist(backward.loss, name, False)], region)
+        self._add(backward.statement, [Hoist(backward.loss, name)], region)
 
     def _add(self, statement: ast.stmt, hoists: list[Hoist], region: Region | None) -> Region | None:
         if not hoists:
@@ -326,8 +338,7 @@ class _Planner:
                 self.found.problems.append((part, "the forward pass inside a binary cross-entropy cannot be taken out"))
                 return None
             if all(whole is not each.expression for each in hoists):
-                hoists.append(Hoist(whole, self._name(statement, *_names(statement)), self._is_argument(whole)))
-        self.found.single += self._arguments(statement, hoists)
+                hoists.append(Hoist(whole, self._name(statement, *_names(statement))))
         if (
             region is not None
             and region.first is None
@@ -374,42 +385,6 @@ class _Planner:
             child = ancestor
         return False
 
-    def _is_argument(self, expression: ast.expr) -> bool:
-        parent = self.script.parent(expression)
-        return isinstance(parent, ast.Call | ast.keyword)
-
-    def _arguments(self, statement: ast.stmt, hoists: list[Hoist]) -> Iterator[ast.expr]:
-        """Arguments of the losses in a statement outside the region that come out of it in low precision."""
-        hoisted = {id(each.expression) for each in hoists}
-        inside = {id(part) for each in hoists for part in breadth_first(each.expression)}
-        for call in walk_scope(statement):
-            if not isinstance(call, ast.Call) or id(call) in inside or not self._computes_loss(call):
-                continue
-            for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
-                if id(argument) in hoisted or any(id(part) in inside for part in breadth_first(argument)):
-                    continue
-                if isinstance(argument, ast.Starred | ast.Tuple | ast.List | ast.Dict):
-                    continue
-                if variables(self.script, argument) & self.found.reduced and not _is_single(argument):
-                    if self.script.kind(argument) in (Kind.SEQUENCE, Kind.MAPPING):
-                        self.found.problems.append((argument, "binary cross-entropy takes a structure of tensors"))
-                        return
-                    if self.script.kind(argument) not in (
-                        Kind.NUMBER,
-                        Kind.BOOL,
-                        Kind.STRING,
-                        Kind.MODULE,
-                        Kind.LOSS_FUNCTION,
-                    ):
-                        yield argument
-
-    def _computes_loss(self, call: ast.Call) -> bool:
-        if is_sensitive(self.script, call) or self.script.kind(call.func) is Kind.LOSS_FUNCTION:
-            return True
-        if (self.script.qualname(call.func) or "").startswith("torch.nn.functional."):
-            return True
-        return Effect.SENSITIVE in call_effects(self.script, call)
-
     def _name(self, statement: ast.stmt, *candidates: str) -> str:
         """A name that the function (or, at module level, the file) does not use yet."""
         home = self.script.function(statement) or self.script.tree
@@ -441,15 +416,6 @@ def _names(statement: ast.stmt) -> tuple[str, ...]:
                 name = target.id.replace(word, "output")
                 return (name, "output", "prediction")
     return ("output", "prediction", "outputs")
-
-
-def _is_single(argument: ast.expr) -> bool:
-    """`x.float()`."""
-    return (
-        isinstance(argument, ast.Call)
-        and isinstance(argument.func, ast.Attribute)
-        and argument.func.attr in ("float", "double")
-    )
 
 
 def _draws(script: Script, node: ast.AST) -> bool:

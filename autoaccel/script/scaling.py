@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from autoaccel.script.binding import always_runs, is_bound, is_empty, last_binding
 from autoaccel.script.effects import Effect, effects, gradient_reads, is_step
 from autoaccel.script.flow import Definition
 from autoaccel.script.slicing import blocks
@@ -85,8 +86,21 @@ def _updates(script: Script, steps: list[OptimizerStep]) -> Iterator[ast.stmt]:
                 run.append(unit)
         runs.append(run)
     for run in runs:
-        if not any(_covered(script, run[0], other) for other in runs if other is not run):
-            yield run[-1]
+        others = [other for other in runs if other is not run]
+        if not any(_covered(script, run[0], other) or _follower(script, other, run[0]) for other in others):
+            followers = [each for other in others if (each := _follower(script, run, other[0])) is not None]
+            yield max([run[-1], *followers], key=_position)
+
+
+def _follower(script: Script, run: list[ast.stmt], unit: ast.stmt) -> ast.stmt | None:
+    """The statement behind a run that holds another step on the gradients of the same backward passes."""
+    block = script.block(run[-1])
+    for statement in block[block.index(run[-1]) + 1 :]:
+        if Effect.BACKWARD in effects(script, statement) or _leaves(statement):
+            return None
+        if script.inside(unit, statement):
+            return statement
+    return None
 
 
 def _covered(script: Script, unit: ast.stmt, run: list[ast.stmt]) -> bool:
@@ -240,6 +254,11 @@ def _create(script: Script, step: TrainingStep, scaling: Scaling) -> None:
                 scaling.problems.append((place, "backward and optimizer step are in different functions"))
                 return
         first = _before(script, home, [*(each.statement for each in backwards), *(each.unit for each in mine)])
+        named = [each for each in step.steps if _text(script, each) in names]
+        unsure = next((each for each in named if not is_bound(script, home, first, each.optimizer)), None)
+        if unsure is not None:
+            scaling.problems.append((unsure.call, "not every path to the step makes its optimizers"))
+            return
         scaling.creations.append(Creation(first, False, names, None, (home,)))
 
 
@@ -273,17 +292,15 @@ def _assigned(definition: Definition) -> bool:
 
 def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> Creation | None:
     """After the last of the optimizers, when they are made side by side and on every path to the step."""
-    statements: set[ast.stmt] = set()
+    made: dict[str, dict[ast.stmt, None]] = {}
     for each in step.steps:
         assert isinstance(each.optimizer, ast.Name)
-        if any(_filled_later(script, definition) for definition in script.definitions(each.optimizer)):
+        definitions = script.definitions(each.optimizer)
+        if any(_filled_later(script, definition) for definition in definitions):
             return None
-        statements.update(
-            definition.node
-            for definition in script.definitions(each.optimizer)
-            if isinstance(definition.node, ast.stmt)
-        )
-    found = _last(script, statements)
+        statements = [each.node for each in definitions if isinstance(each.node, ast.stmt)]
+        made.setdefault(each.optimizer.id, {}).update(dict.fromkeys(statements))
+    found = last_binding(script, [list(statements) for statements in made.values()])
     if found is None:
         return None
     scope = script.function(found) or script.tree
@@ -311,46 +328,6 @@ def _sites(step: TrainingStep, home: ast.AST) -> list[ast.stmt]:
     return [*backwards, *(each.statement for each in step.steps if each.home is home)]
 
 
-def _last(script: Script, statements: set[ast.stmt]) -> ast.stmt | None:
-    """The last of some statements of one block, or the statement that holds them all when each branch of it has one of
-    them.
-    """
-    found = {id(script.block(statement)) for statement in statements}
-    if len(found) == 1:
-        return max(statements, key=_position)
-    outer: dict[int, list[ast.stmt]] = {}
-    for statement in statements:
-        top = statement
-        while isinstance(script.parent(top), ast.If) or (
-            isinstance(script.parent(top), ast.stmt) and isinstance(top, ast.If)
-        ):
-            parent = script.parent(top)
-            if not isinstance(parent, ast.If):
-                break
-            top = parent
-        outer.setdefault(id(script.block(top)), []).append(top)
-    if len(outer) != 1:
-        return None
-    tops = sorted(set(next(iter(outer.values()))), key=_position)
-    if all(not isinstance(top, ast.If) or _always(top, statements) for top in tops):
-        return tops[-1]
-    return None
-
-
-def _always(branch: ast.If, statements: set[ast.stmt]) -> bool:
-    """Whether every path through an `if` runs one of the statements (or ends)."""
-
-    def covered(block: list[ast.stmt]) -> bool:
-        for each in block:
-            if each in statements or isinstance(each, ast.Raise | ast.Return):
-                return True
-            if isinstance(each, ast.If) and each.orelse and covered(each.body) and covered(each.orelse):
-                return True
-        return False
-
-    return bool(branch.orelse) and covered(branch.body) and covered(branch.orelse)
-
-
 def _reached(script: Script, statement: ast.stmt, later: ast.stmt) -> bool:
     """Whether control that reaches `later` has passed `statement`: it precedes it in a block around it."""
     block = script.block(statement)
@@ -363,8 +340,8 @@ def _reached(script: Script, statement: ast.stmt, later: ast.stmt) -> bool:
 
 
 def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> Creation | None:
-    """After the last assignment of the optimizers as attributes, when one method of the class assigns each of them
-    once.
+    """After the last assignment of the optimizers as attributes, when one method of the class that surely has run
+    assigns each of them once.
     """
     owners = {script.parent(home) for home in step.homes}
     owner = owners.pop()
@@ -372,53 +349,54 @@ def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str
         return None
     wanted = {each.optimizer.attr for each in step.steps if isinstance(each.optimizer, ast.Attribute)}
     found: dict[str, list[ast.stmt]] = {}
+    emptied: dict[str, list[ast.stmt]] = {}
     for each in owner.body:
         for part in walk_scope(each) if isinstance(each, ast.FunctionDef) else ():
             if isinstance(part, ast.Assign):
                 for name in _attributes(part.targets):
-                    if name in wanted and not _empty(part.value):
+                    if name in wanted and not is_empty(part.value):
                         found.setdefault(name, []).append(part)
+                    elif name in wanted and isinstance(part.value, ast.Constant):
+                        emptied.setdefault(name, []).append(part)
     if set(found) != wanted or any(len(statements) != 1 for statements in found.values()):
         return None
-    statements = {each[0] for each in found.values()}
-    last = _last(script, statements)
-    if last is None:
-        return None
-    method = script.function(last)
+    method = script.function(next(iter(found.values()))[0])
     if not isinstance(method, ast.FunctionDef) or not method.args.args:
+        return None
+    groups = [
+        [*statements, *(each for each in emptied.get(name, ()) if script.function(each) is method)]
+        for name, statements in found.items()
+    ]
+    last = last_binding(script, groups)
+    if last is None or not always_runs(script, last, method):
         return None
     inside = _sites(step, method)
     if any(not _reached(script, last, statement) for statement in inside):
         return None
-    if method.name != "__init__" and not inside and not _called_by_init(script, owner, method):
+    if method.name != "__init__" and not _called_by_init(script, owner, method) and set(step.homes) != {method}:
         return None
     return Creation(last, True, optimizers, method.args.args[0].arg, step.homes)
 
 
-def _empty(value: ast.expr) -> bool:
-    """None, or a container that is to be filled."""
-    match value:
-        case ast.Constant(value=None) | ast.List(elts=[]) | ast.Dict(keys=[]):
-            return True
-        case _:
-            return False
-
-
 def _called_by_init(script: Script, owner: ast.ClassDef, method: ast.FunctionDef) -> bool:
+    """Whether the constructor surely calls a method."""
     return any(
-        getattr(script.function(call), "name", "") == "__init__" and script.enclosing_class(call) is owner
+        isinstance(caller := script.function(call), ast.FunctionDef)
+        and caller.name == "__init__"
+        and script.enclosing_class(call) is owner
+        and always_runs(script, script.statement(call), caller)
         for other, call in script.callers(method)
         if other is script
     )
 
 
-def _attributes(targets: list[ast.expr]) -> Iterator[str]:
+def _attributes(targets: Sequence[ast.expr]) -> Iterator[str]:
     for target in targets:
         match target:
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
                 yield name
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                yield from _attributes(list(elements))
+                yield from _attributes(elements)
 
 
 def _before(script: Script, home: Home, statements: list[ast.stmt]) -> ast.stmt:

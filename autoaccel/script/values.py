@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from autoaccel.script.flow import Path
+from autoaccel.script.tree import position
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
@@ -83,7 +84,7 @@ class Values(frozenset["Value"]):
             return self._nesting
         except AttributeError:
             inner = [1 + max(each.nesting for _, each in value.items) for value in self if value.items]
-            self._nesting: int = max([0, *inner, *(len(value.path) for value in self)])
+            self._nesting: int = max([0, *inner, *(len(value.path) for value in self if value.kind is Kind.BATCH)])
             return self._nesting
 
     def without(self, other: AbstractSet[Value]) -> Values:
@@ -125,8 +126,7 @@ def _place(value: Value) -> tuple[object, ...]:
     node, path = value.node, value.script.path if value.script is not None else None
     return (
         str(path or ""),
-        getattr(node, "lineno", 0),
-        getattr(node, "col_offset", 0),
+        position(node),
         getattr(node, "end_lineno", 0),
         getattr(node, "end_col_offset", 0),
         value.kind.value,
@@ -163,7 +163,7 @@ def shallow(values: Values, nesting: int) -> Values:
 
 
 def _shallow(value: Value, nesting: int) -> Value:
-    if len(value.path) > nesting:
+    if value.kind is Kind.BATCH and len(value.path) > nesting:
         return UNKNOWN
     if not value.items:
         return value

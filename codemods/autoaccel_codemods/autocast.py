@@ -47,7 +47,7 @@ from autoaccel.rewriting.finding import (
     WrapStatements,
 )
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Script, devices, escapes, hazards, judging, regions, scaling
+from autoaccel.script import Script, devices, hazards, judging, low_precision_flow, regions, scaling
 from autoaccel.script.regions import Hoist, Region, Regions
 from autoaccel.script.repetition import runs_once
 from autoaccel.script.scaling import Creation, Scaling
@@ -78,8 +78,12 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             found = regions.plan(script, step)
             # Where float16 is out of the question no gradient needs a scaler.
             scaled = Scaling() if found.needs_range else scaling.plan(script, step)
-            escaped = escapes.find(script, step, found)
-            problem = next(iter((*found.problems, *scaled.problems, *escaped.problems)), None)
+            problem = next(iter((*found.problems, *scaled.problems)), None)
+        if problem is None:
+            hoists = [hoist for region in found.regions for hoist in region.hoists]
+            place = step.backwards[0].call
+            escaped = low_precision_flow.find(script, found.statements(script), hoists, found.code, found.single, place)
+            problem = next(iter(escaped.problems), None)
         if problem is not None:
             yield RULE.skip(*problem)
             continue
@@ -94,14 +98,15 @@ def _judged(script: Script) -> Iterator[Finding | Skipped]:
     """Forward passes of a program that only evaluates; what comes after them gets float32, as before."""
     for each in judging.judged(script):
         code = hazards.reached(script, [each.statement])
-        found = (*hazards.in_code(code, script, each.call), *hazards.in_file(script, each.call))
+        escaped = low_precision_flow.find(script, [each.statement], [], code, [each.call], each.call)
+        found = (*hazards.in_code(code, script, each.call), *hazards.in_file(script, each.call), *escaped.problems)
         if found:
             yield RULE.skip(*found[0])
             continue
         device = devices.visible(script, each.statement)
         half = "fp16=False" if hazards.needs_range(code) else None
         header = f"with {script.accel}.autocast({_literal(', '.join(part for part in (device, half) if part))})"
-        single = [Replace(part, Code("{0}.float()", (part,))) for part in (each.call, *hazards.arrays(code, script))]
+        single = [Replace(part, Code("{0}.float()", (part,))) for part in (each.call, *escaped.single)]
         wrapped = WrapStatements(each.statement, each.statement, Code(header), None)
         yield RULE.finding(each.call, "the evaluation runs in float32", *script.import_runtime, wrapped, *single)
 
@@ -145,8 +150,10 @@ def _edits(script: Script, step: TrainingStep, found: Regions, scaled: Scaling, 
     for statement, call, name in found.loads:
         yield InsertBefore(statement, Code(f"{name} = {{0}}", (call,)))
         yield Replace(call, Code(name))
+    hoisted = {hoist.expression for region in found.regions for hoist in region.hoists}
     for expression in found.single:
-        yield Replace(expression, Code("{0}.float()", (expression,)))
+        if expression not in hoisted:
+            yield Replace(expression, Code("{0}.float()", (expression,)))
     if scaled.creations:
         yield from _scaling(script, step, found, scaled, names)
     else:
@@ -210,7 +217,8 @@ def _region(script: Script, region: Region, found: Regions, half: str) -> Iterat
         yield InsertBefore(region.before, Code(f"{header}:\n    {body}", tail.holes), below_comments=True)
     for hoist in region.hoists:
         if all(hoist.expression is not backward.loss for backward in found.losses):
-            yield Replace(hoist.expression, Code(f"{hoist.name}.float()" if hoist.single else hoist.name))
+            single = hoist.expression in found.single
+            yield Replace(hoist.expression, Code(f"{hoist.name}.float()" if single else hoist.name))
 
 
 def _tail(hoists: list[Hoist]) -> Code | None:

@@ -39,13 +39,12 @@ from autoaccel.script.loader_calls import (
     Iteration,
     LoaderCall,
     advances,
-    dataset_changes,
     in_daemon,
     iterations,
     loader_calls,
     repeats,
-    runs_within,
 )
+from autoaccel.script.loader_changes import loader_state, runs_within
 from autoaccel.script.values import Kind, Value
 
 RULE = Rule(
@@ -154,7 +153,7 @@ def _unfit(script: Script, made: LoaderCall, sources: tuple[Value, ...], uses: t
         return "its batches are moved to a device while they are collated"
     if any(_unknown(source) for source in sources) and not _moved(made, uses):
         return "its dataset is not known here, so its samples may be on a device"
-    return None
+    return loader_state(script, made).trained()
 
 
 def _unknown(source: Value) -> bool:
@@ -189,8 +188,6 @@ def _no_workers(
         reason = None if _unknown(source) and hub else _unsafe(script, source)
         if reason is not None:
             return f"no workers: {reason}"
-    if datasets.keeps_gradients(script, made.settings["dataset"]):
-        return "no workers: its samples may require gradients"
     size = made.settings.get("batch_size")
     if isinstance(size, ast.Call) and isinstance(size.func, ast.Name) and size.func.id == "len":
         return "no workers: one batch holds the whole dataset"
@@ -198,13 +195,10 @@ def _no_workers(
         return "no workers: each fresh iterator gives one batch only, and would start them again"
     if uses and all(use.how == "next" for use in uses):
         return "no workers: a single batch is read, and they would prepare several"
-    loops = [use for use in uses if isinstance(use.node, ast.For)]
     if len(script.loops(made.call)) > 1 and not again:
         return "no workers: the loader is made again in an inner loop"
-    for home, change in dataset_changes(script, made):
-        if any(runs_within(home, change, loop.script, loop.node) for loop in loops):
-            return "no workers: the dataset is changed while it is read"
-    return None
+    reason = loader_state(script, made).problem([(use.script, use.node) for use in uses], in_workers=True)
+    return f"no workers: {reason}" if reason is not None else None
 
 
 def _unsafe(script: Script, source: Value) -> str | None:
@@ -259,15 +253,8 @@ def _persists(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) -> 
     for use in uses:
         if any(runs_within(use.script, use.node, other.script, other.node) for other in uses if other is not use):
             return False
-    return not any(_later(home, change, script, made.call) for home, change in dataset_changes(script, made))
+    return not loader_state(script, made, in_workers=True).changed_after(script, made.call)
 
 
 def _mixed(uses: tuple[Iteration, ...]) -> bool:
     return {use.how for use in uses} != {"iter"}
-
-
-def _later(home: Script, change: ast.AST, script: Script, call: ast.Call) -> bool:
-    """Whether a change of the dataset may come after the loader is made."""
-    same = home is script and home.function(change) is script.function(call)
-    before = getattr(change, "lineno", 0) < call.lineno
-    return not (same and before and not repeats(home, change, script, call))

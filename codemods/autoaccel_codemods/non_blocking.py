@@ -40,15 +40,18 @@ RULE = Rule(
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
+    transfers: dict[ast.Call, list[Transfer]] = {}
     for transfer in script.transfers:
-        if _settled(script, transfer):
+        transfers.setdefault(transfer.call, []).append(transfer)
+    for call, served in transfers.items():
+        if any(_settled(script, transfer) for transfer in served):
             continue
-        problem = own_to_method(script, transfer) or changed_after(script, transfer)
-        if problem is not None:
-            yield RULE.skip(transfer.call, problem)
+        problems = (own_to_method(script, transfer) or changed_after(script, transfer) for transfer in served)
+        if problem := next(filter(None, problems), None):
+            yield RULE.skip(call, problem)
         else:
-            edit = AddArguments(transfer.call, (("non_blocking", Code("True")),))
-            yield RULE.finding(transfer.call, "the host waits for this copy to the device", edit)
+            edit = AddArguments(call, (("non_blocking", Code("True")),))
+            yield RULE.finding(call, "the host waits for this copy to the device", edit)
 
 
 def _settled(script: Script, transfer: Transfer) -> bool:

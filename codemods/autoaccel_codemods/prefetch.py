@@ -34,6 +34,7 @@ from autoaccel.script import Script, in_memory
 from autoaccel.script.batch_reads import BatchReads, moves_whole_part
 from autoaccel.script.batches import Target, device_of, own_to_method
 from autoaccel.script.flow import STAR, Definition
+from autoaccel.script.loader_changes import drawn_beside
 from autoaccel.script.loaders import LoaderLoop, Transfer
 from autoaccel.script.values import Kind
 
@@ -98,7 +99,7 @@ def _unfit(script: Script, loop: LoaderLoop) -> str | None:
         for outer in script.loops(loop.node):
             if isinstance(outer, ast.While) and isinstance(outer.test, ast.Constant) and outer.test.value:
                 return "it is an endless stream of batches"
-    return None
+    return drawn_beside(script, loop)
 
 
 def _device(batch: BatchReads, moves: list[Transfer]) -> tuple[Target | None, str | None]:

@@ -133,6 +133,12 @@ def odd(body: str) -> list[str]:
     return [sys.executable, "-c", ODD.format(body=body)]
 
 
+def interruptible(command: list[str]) -> list[str]:
+    """A command that the tests may interrupt, although what a job in the background starts ignores it."""
+    *python, program = command
+    return [*python, f"import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n{program}"]
+
+
 def test_a_process_that_dies_takes_only_its_file_with_it(project: Path) -> None:
     whole = execute("lint", "--output-format", "concise", "--no-cache", ".", folder=project)
     body = "script.path.name in ('step7.py', 'step8.py') and os.kill(os.getpid(), 9)"
@@ -180,7 +186,7 @@ def test_interrupted(project: Path, command: str, everybody: bool, jobs: str) ->
     # One process is at work, the other one waits for more.
     body = "script.path.name == 'step0.py' and (pathlib.Path('begun').touch(), time.sleep(60))"
     process = subprocess.Popen(
-        [*odd(body), command, "-j", jobs, "."], cwd=project, start_new_session=True,
+        [*interruptible(odd(body)), command, "-j", jobs, "."], cwd=project, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:

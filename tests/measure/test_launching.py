@@ -280,13 +280,14 @@ def test_no_process_outlives_its_run(folder: Path, ending: str) -> None:
 
 
 TOOL = """
-import sys
+import signal, sys
 from pathlib import Path
 from autoaccel.measure import launching
 from autoaccel.measure.observing.request import Request
 launching._CHILD = Path("../child.py").resolve()
 launching.tempfile.tempdir = str(Path("../temporary").resolve())
 request = Request(script="train.py", root=str(Path.cwd()))
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a job in the background starts ignores it
 try:
     {act}
 except KeyboardInterrupt:

@@ -11,7 +11,8 @@ import pytest
 from autoaccel.runtime import heap
 
 ROOT = Path(__file__).parents[2]
-# A step that allocates some 60 MB in blocks that glibc takes from the system one by one, and its page faults.
+# Steps that allocate some 60 MB, and their page faults. By itself glibc takes blocks that are larger than all that were
+# freed before from the system one by one; where others come to lie is chance.
 FAULTS = """
 import resource, sys, torch
 from autoaccel import runtime as accel
@@ -19,15 +20,15 @@ from autoaccel import runtime as accel
 with accel.autocast("cpu"):
     pass
 
-def step():
-    parts = [torch.ones(1 << 20) for _ in range(15)]
+def step(number):
+    parts = [torch.ones((1 << 20) + 4096 * number) for _ in range(15)]
     return sum(part[0] for part in parts)
 
-for _ in range(5):
-    step()
+for number in range(5):
+    step(number)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(10):
-    step()
+for number in range(5, 15):
+    step(number)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 

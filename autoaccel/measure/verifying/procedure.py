@@ -376,6 +376,10 @@ class _Procedure:
                 self._blame(candidates, partial(self._too_large, view), state)
             if summary is None:
                 summary, here = spreading.summary(state.good), spreading.here(state.good)
+        for each in here.decisions:
+            if each.topic.startswith("LSTM layers"):
+                said = f"{each.topic}: {each.value} ({each.reason})"
+                state.notes.append(f"{said}, so their low precision was not verified")
         return summary, here
 
     def _blame(

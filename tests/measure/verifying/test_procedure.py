@@ -300,6 +300,12 @@ def test_a_dataset_that_draws_random_numbers_draws_others_in_workers(script: Pat
     assert by_line(report)[1].reason == "bit for bit"
 
 
+def test_what_stays_in_float32_on_this_cpu_is_said(script: Path) -> None:
+    world = World(script, decisions=(Decision("LSTM layers on cpu", "float32", "this CPU has none"),))
+    said = "LSTM layers on cpu: float32 (this CPU has none), so their low precision was not verified"
+    assert said in verify(world).notes
+
+
 def test_only_what_may_compute_in_low_precision_does(script: Path) -> None:
     script.write_text("slow1()\nload1()\n", encoding="utf-8")
     world = World(script, drawing=True)

@@ -1,0 +1,392 @@
+"""Where a program changes what a loader's batches are made from, and when that code runs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from autoaccel.script import datasets
+from autoaccel.script.loader_calls import LoaderCall, loader_calls, repeats
+from autoaccel.script.loader_inputs import ALL, IN_WORKERS, LoaderInputs
+from autoaccel.script.tree import Function
+from autoaccel.script.values import Kind
+
+if TYPE_CHECKING:
+    from autoaccel.script.loaders import LoaderLoop
+    from autoaccel.script.script import Script
+    from autoaccel.script.values import ClassRef
+
+Place = tuple["Script", ast.AST]
+_ORDER = frozenset(ALL) - frozenset(IN_WORKERS)
+_CONTAINER = frozenset(
+    """append appendleft extend extendleft insert remove pop popleft clear update setdefault add discard popitem
+    move_to_end sort reverse rotate subtract fill put itemset partition resize push __setitem__ __delitem__""".split()
+)
+_CONTAINERS = frozenset({Kind.SEQUENCE, Kind.MAPPING, Kind.ARRAY})
+_UNCHANGED = frozenset(
+    {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE, Kind.EXTERNAL, Kind.LOADER, Kind.CLASS}
+    | {Kind.FUNCTION, Kind.LOSS_FUNCTION, Kind.BATCH}
+)
+_READING = ("get_", "is_", "has_", "to_", "num_", "n_", "as_", "convert_ids_to_")
+_READS = frozenset(
+    """decode batch_decode encode tokenize inverse inverse_transform denormalize unnormalize format log info debug
+    warning error print show plot describe summary state_dict save dump index count copy keys values items get
+    len size numel dim item tolist join split strip rstrip lstrip lower upper replace startswith endswith clone
+    detach float double half long int bool to cuda cpu numpy type view reshape flatten squeeze unsqueeze permute
+    transpose t expand repeat contiguous narrow chunk unbind mean sum std var max min argmax argmin any all norm
+    mul add_scalar sub div pow exp log sqrt abs clamp round eq ne lt gt le ge softmax log_softmax sigmoid matmul
+    mm bmm dot astype ravel""".split()
+)
+_MUTATORS = frozenset(
+    """random.shuffle numpy.random.shuffle numpy.put numpy.place numpy.copyto numpy.putmask numpy.add.at
+    numpy.subtract.at numpy.fill_diagonal heapq.heappush heapq.heappop heapq.heapify heapq.heapreplace heapq.heappushpop
+    bisect.insort bisect.insort_left bisect.insort_right builtins.setattr builtins.delattr""".split()
+)
+_CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__"})
+
+
+@dataclass(eq=False)
+class LoaderState:
+    """What one loader's batches are made from, and every place that changes it."""
+
+    script: Script
+    made: LoaderCall
+    inputs: LoaderInputs
+
+    @cached_property
+    def changes(self) -> tuple[Place, ...]:
+        """The statements and expressions that change one of these inputs."""
+        return tuple(changes(self.inputs, self.script.around))
+
+    @cached_property
+    def readings(self) -> tuple[Place, ...]:
+        """Where others read what making a batch changes: the task that a sampler has chosen."""
+        return tuple(_readings(self.inputs, self.script.around))
+
+    def problem(self, draws: Sequence[Place], *, in_workers: bool = False) -> str | None:
+        """Why batches cannot be made anywhere else, or any sooner, than where loops (or other `draws`) ask for them."""
+        if (reason := self.trained()) is not None:
+            return reason
+        here = loader_state(self.script, self.made, in_workers=True).inputs
+        if in_workers and (keeper := here.keeps_state()) is not None:
+            return f"`{keeper}` keeps something between samples, of which each worker would keep its own"
+        for home, node in self.changes:
+            if any(self._runs_beside(home, node, *draw) for draw in draws):
+                return "its dataset, order or collation is changed while it is read"
+        for home, node in self.readings:
+            if any(self._runs_beside(home, node, *draw) for draw in draws):
+                return "what making a batch changes is read beside it"
+        return None
+
+    def trained(self) -> str | None:
+        """Why a batch may be part of a graph, or of what an optimizer changes."""
+        if self.inputs.trained is not None:
+            return f"its samples or their order come from `{self.inputs.trained}`, which may be trained"
+        settings = self.made.settings
+        if any(datasets.keeps_gradients(self.script, settings[part]) for part in ALL if part in settings):
+            return "its samples may require gradients"
+        return None
+
+    def _runs_beside(self, home: Script, node: ast.AST, script: Script, draw: ast.AST) -> bool:
+        """Whether a place runs between two draws of batches: in the body of a loop, again and again beside a kept
+        iterator."""
+        code = self.inputs.code
+        if isinstance(draw, ast.Call):
+            return home.function(node) not in code and repeats(home, node, script, draw)
+        if self._is_local_binding(home, node):
+            return any(home is where and _in_body(home, node, loop) for where, loop in _extents(script, draw))
+        return runs_within(home, node, script, draw, code)
+
+    def _is_local_binding(self, home: Script, node: ast.AST) -> bool:
+        """Whether a name of a function is bound in that function: every call of it binds another one."""
+        function = home.function(node)
+        return any(
+            scope is function and any(each.node is node and each.how != "global" for each in known)
+            for scope, name in self.inputs.names
+            if (known := home.flow.scopes[scope].definitions.get(name, []) if scope in home.flow.scopes else [])
+        )
+
+    def changed_after(self, script: Script, call: ast.Call) -> bool:
+        """Whether anything is changed once the loader was made."""
+        return any(
+            ((home is script and home.function(node) is home.function(call)) or not self._is_local_binding(home, node))
+            and runs_after(home, node, script, call)
+            for home, node in self.changes
+        )
+
+
+def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
+    """Why the batches of a loop cannot be made before it asks for them."""
+    for home, call in script.creations(loop.loader):
+        for made in loader_calls(home):
+            if made.call is call and (problem := loader_state(home, made).problem([(script, loop.node)])) is not None:
+                return problem
+    return None
+
+
+def loader_state(script: Script, made: LoaderCall, *, in_workers: bool = False) -> LoaderState:
+    """The same for a loader of `script`; `in_workers` without the order of samples, which no worker holds."""
+    in_workers = in_workers and not made.settings.keys().isdisjoint(_ORDER)
+    known = script.loader_states.get((made.call, in_workers))
+    if known is None:
+        inputs = LoaderInputs(script, made, IN_WORKERS if in_workers else ALL)
+        known = LoaderState(script, made, inputs)
+        script.loader_states[made.call, in_workers] = known
+    return known
+
+
+def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Place]:
+    """Statements and expressions that change one of these inputs."""
+    for home in scripts:
+        for node in home.possible_changes:
+            match node:
+                case ast.AugAssign(target=ast.Name() as target):
+                    changed = inputs.extends(home, target)
+                case ast.Call():
+                    changed = _is_change(inputs, home, node)
+                case ast.Attribute(value=owner, attr=attr) if inputs.includes(home, owner):
+                    changed = inputs.reads(home, owner, attr)
+                case ast.Attribute(value=owner) | ast.Subscript(value=owner):
+                    changed = inputs.touched(home, owner)
+                case _:
+                    changed = False
+            if changed:
+                yield home, node
+    for (scope, name), home in inputs.names.items():
+        for each in home.flow.scopes[scope].definitions.get(name, ()):
+            if each.how not in ("import", "def", "class", "param"):
+                yield home, each.node
+
+
+def _readings(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Place]:
+    written = {
+        target.attr
+        for function, home in inputs.code.items()
+        for target in home.within(function, ast.Attribute)
+        if _is_written(home, target) and not _makes_anew(home, target)
+    }
+    for home in scripts if written else ():
+        for attribute in home.find(ast.Attribute):
+            if attribute.attr in written and isinstance(attribute.ctx, ast.Load):
+                if home.function(attribute) not in inputs.code and inputs.includes(home, attribute.value):
+                    yield home, attribute
+
+
+def _is_written(home: Script, attribute: ast.Attribute) -> bool:
+    """`self.task = …`, `self.seen[i] = …`, `self.seen.append(…)`."""
+    if not isinstance(attribute.ctx, ast.Load):
+        return True
+    match home.parent(attribute):
+        case ast.Subscript(ctx=ast.Store() | ast.Del()):
+            return True
+        case ast.Attribute(attr=method):
+            return method in _CONTAINER
+        case _:
+            return False
+
+
+def possible_changes(script: Script) -> Iterator[ast.AST]:
+    """The places of a file that may change an object: what is assigned to, and calls that do not only read."""
+    targets: Iterator[ast.Attribute | ast.Subscript] = script.find(ast.Attribute, ast.Subscript)
+    for target in targets:
+        if not isinstance(target.ctx, ast.Load) and not _makes_anew(script, target):
+            yield target
+    for statement in script.find(ast.AugAssign):
+        if isinstance(statement.target, ast.Name):
+            yield statement
+    for call in script.find(ast.Call):
+        if _is_library(script, call):
+            if _changed_by_library(script, call):
+                yield call
+        elif isinstance(call.func, ast.Attribute) and (_is_in_place(call.func.attr) or not _only_reads(call.func.attr)):
+            yield call
+
+
+def _is_library(script: Script, call: ast.Call) -> bool:
+    if isinstance(call.func, ast.Name) and not script.definitions(call.func):
+        return True
+    return script.qualname(call.func) is not None and not script.is_project_name(call.func)
+
+
+def _changed_by_library(script: Script, call: ast.Call) -> list[ast.expr]:
+    """What a function of a library changes: `random.shuffle(order)`, `torch.add(a, b, out=c)`."""
+    name = script.qualname(call.func) or f"builtins.{getattr(call.func, 'id', '')}"
+    return [
+        *(call.args[:1] if name in _MUTATORS else ()),
+        *(keyword.value for keyword in call.keywords if keyword.arg == "out"),
+    ]
+
+
+def _is_in_place(method: str) -> bool:
+    return method in _CONTAINER or (method.endswith("_") and not method.endswith("__"))
+
+
+def _makes_anew(home: Script, target: ast.AST) -> bool:
+    """`self.x = …` in a constructor: the object is new, and nobody has read it."""
+    function = home.function(target)
+    owner = getattr(target, "value", None)
+    return (
+        isinstance(function, ast.FunctionDef)
+        and function.name in _CONSTRUCTORS
+        and isinstance(owner, ast.Name)
+        and bool(function.args.args)
+        and owner.id == function.args.args[0].arg
+    )
+
+
+def _is_change(inputs: LoaderInputs, home: Script, call: ast.Call) -> bool:
+    """Whether a call may change an input by itself; what the project's own functions do is seen there."""
+    if _is_library(home, call):
+        return any(inputs.touched(home, each) for each in _changed_by_library(home, call))
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    method, owner = call.func.attr, call.func.value
+    in_place = _is_in_place(method)
+    kinds = {value.kind for value in home.values(owner)}
+    if kinds <= (_UNCHANGED if in_place else _UNCHANGED | _CONTAINERS | {Kind.TENSOR, Kind.PARAMETER}):
+        return False
+    if not inputs.touched(home, owner) or home.callees(call):
+        return False
+    if not in_place and method in inputs.methods:
+        return False  # of a class in sight, whose own changes are found where they are written
+    return not any(_is_attribute(value.cls, method) for value in home.values(owner) if value.cls is not None)
+
+
+def _only_reads(method: str) -> bool:
+    return method in _READS or method.startswith(("__", *_READING))
+
+
+def _is_attribute(cls: ClassRef, name: str) -> bool:
+    """Whether the objects of a class hold something under a name, which a call only calls: `self.transform(x)`."""
+    project = cls.script.project
+    return any(
+        isinstance(binding, ast.expr)
+        for each in project.lineage(cls)
+        for binding, _ in project.class_info(each).attributes.get(name, ())
+    )
+
+
+def runs_within(
+    home: Script, node: ast.AST, script: Script, outer: ast.AST, makes_batches: Collection[ast.AST] = ()
+) -> bool:
+    """Whether `node` may run inside the body of `outer`, directly or through calls, however many.
+
+    A function that is handed over may be called whenever it pleases others, but for code that `makes_batches`, and for
+    functions that hold `outer` themselves.
+    """
+    extents = _extents(script, outer)
+    around = set(_functions_around(script, outer))
+    pending: list[Place] = [(home, node)]
+    seen: set[Function] = set()
+    while pending:
+        home, node = pending.pop()
+        if any(home is where and node is not loop and _in_body(home, node, loop) for where, loop in extents):
+            return True
+        function = home.function(node)
+        if function is None or function in seen:
+            continue
+        seen.add(function)
+        callers = home.callers(function)
+        if function not in makes_batches:
+            if callers.missing is not None:
+                return True
+            mentions = list(_mentions(home, function))
+            if mentions and function not in around:
+                return True
+            pending.extend(mentions)
+        pending.extend(callers)
+        pending.extend(_called_by_name(home, function))
+    return False
+
+
+def runs_after(home: Script, node: ast.AST, script: Script, call: ast.Call) -> bool:
+    """Whether a place may run after a loader was made: between two passes, when its workers hold a copy already."""
+    pending: list[Place] = [(home, node)]
+    seen: set[Function] = set()
+    while pending:
+        home, node = pending.pop()
+        function = home.function(node)
+        if home is script and function is script.function(call):
+            if node.lineno >= call.lineno or repeats(home, node, script, call):  # type: ignore[attr-defined]
+                return True
+            continue
+        if function is None:  # another file, which is imported first, or imports this one
+            if repeats(home, node, script, call) or home is not script:
+                return True
+            continue
+        if function not in seen:
+            seen.add(function)
+            callers = home.callers(function)
+            if callers.missing is not None:
+                return True
+            pending.extend((*callers, *_called_by_name(home, function)))
+    return False
+
+
+def _functions_around(script: Script, node: ast.AST) -> Iterator[Function]:
+    """The functions in which a place runs: its own, those that call it, and so on."""
+    pending: list[Place] = [(script, node)]
+    seen: set[Function] = set()
+    while pending:
+        home, node = pending.pop()
+        function = home.function(node)
+        if function is not None and function not in seen:
+            seen.add(function)
+            yield function
+            pending.extend(home.callers(function))
+            pending.extend(_mentions(home, function))
+
+
+def _extents(script: Script, outer: ast.AST) -> list[Place]:
+    """A loop, and the loops that draw from it where it is part of a generator."""
+    found: list[Place] = [(script, outer)]
+    for home, loop in found:
+        function = home.function(loop)
+        yields = any(home.in_scope(loop, kind) for kind in (ast.Yield, ast.YieldFrom))
+        for other, call in home.callers(function) if function is not None and yields else ():
+            loops = (each for each in other.ancestors(call) if isinstance(each, ast.For | ast.comprehension))
+            around = next(loops, None)
+            place = (other, around or other.function(call) or other.tree)
+            if place not in found:
+                found.append(place)
+    return found
+
+
+def _in_body(script: Script, node: ast.AST, outer: ast.AST) -> bool:
+    match outer:
+        case ast.For() | ast.AsyncFor():
+            return any(script.inside(node, each) for each in (outer.target, *outer.body))
+        case ast.comprehension():
+            whole = script.parent(outer)
+            return whole is not None and script.inside(node, whole) and not script.inside(node, outer.iter)
+        case _:
+            return script.inside(node, outer)
+
+
+def _called_by_name(home: Script, function: Function) -> Iterator[Place]:
+    """Calls that are not known to enter another function and may enter this one, to go by its name."""
+    name = getattr(function, "name", None)
+    if name is None or name in _CONSTRUCTORS:
+        return
+    method = isinstance(home.parent(function), ast.ClassDef)
+    for other in home.around:
+        for call in other.tree_index.calls_named(name):
+            unknown = any(value.kind is Kind.UNKNOWN for value in other.values(call.func))
+            if unknown and isinstance(call.func, ast.Attribute) is method and not other.callees(call):
+                yield other, call
+
+
+def _mentions(home: Script, function: Function) -> Iterator[Place]:
+    """Where a function is mentioned without being called: whoever it is handed to may call it."""
+    name = getattr(function, "name", None)
+    if name is None:
+        return
+    for other in home.around:
+        for mention in other.tree_index.mentions(name):
+            parent = other.parent(mention)
+            called = isinstance(parent, ast.Call) and parent.func is mention
+            if not called and any(value.node is function for value in other.values(mention)):
+                yield other, mention

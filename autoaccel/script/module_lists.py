@@ -1,0 +1,124 @@
+"""What the elements of containers of modules are: `nn.ModuleList([Block() for _ in range(n)])`, read in a loop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.script.values import Kind, Value
+
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+
+_LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict"})
+_LOOPS = frozenset("enumerate zip reversed list tuple iter".split())
+
+
+def forwards(script: Script, call: ast.Call) -> tuple[tuple[Script, ast.FunctionDef], ...] | None:
+    """The functions that a call of an element enters; None where its class is not certain."""
+    found: dict[ast.FunctionDef, Script] = {}
+    for value in script.values(call.func):
+        elements = _elements(value)
+        if not elements:
+            return None
+        for each in elements:
+            if each.cls is None or each.kind is not Kind.MODULE:
+                return None
+            for ref in each.cls.script.project.lineage(each.cls):
+                named = [part for part in ref.node.body if isinstance(part, ast.FunctionDef) and part.name == "forward"]
+                if named:
+                    found[named[0]] = ref.script
+                    break
+    return tuple((home, function) for function, home in found.items()) if found else None
+
+
+def _elements(value: Value) -> list[Value]:
+    """The constructors of what a loop over a container, or a subscript of it, gives."""
+    if value.kind is not Kind.MODULE or value.cls is not None or value.script is None:
+        return []
+    match value.node:
+        case ast.For(iter=container):
+            return _of_loop(value.script, container)
+        case ast.Subscript(value=container):
+            return list(_contained(value.script, container, set()))
+        case _:
+            return []
+
+
+def _of_loop(script: Script, iterated: ast.expr) -> list[Value]:
+    match iterated:
+        case ast.Call(func=ast.Name(id=name), args=arguments) if name in _LOOPS and len(arguments) == 1:
+            return _of_loop(script, arguments[0])
+        case ast.Call(func=ast.Attribute(value=inner, attr="values"), args=[]):
+            return list(_contained(script, inner, set()))
+        case ast.Call():
+            return []
+        case _:
+            return list(_contained(script, iterated, set()))
+
+
+_UNSEEN = Value(Kind.UNKNOWN)
+
+
+def _contained(script: Script, container: ast.expr, seen: set[ast.expr]) -> Iterator[Value]:
+    """The values of the elements; an unknown one among them where something is not followed."""
+    if container in seen:
+        return
+    seen.add(container)
+    match container:
+        case ast.Name():
+            definitions = script.definitions(container)
+            if not definitions or any(each.how != "assign" or each.path or each.value is None for each in definitions):
+                yield _UNSEEN
+            for each in definitions:
+                if each.value is not None:
+                    yield from _contained(script, each.value, seen)
+                    yield from _appended(script, script.uses(each))
+        case ast.Attribute(attr=name):
+            for owner in script.values(container.value):
+                bindings = [
+                    (ref, binding)
+                    for ref in (owner.cls.script.project.lineage(owner.cls) if owner.cls is not None else ())
+                    for binding, path in ref.script.project.class_info(ref).attributes.get(name, ())
+                    if not path
+                ]
+                if not bindings:
+                    yield _UNSEEN
+                for ref, binding in bindings:
+                    if isinstance(binding, ast.expr):
+                        yield from _contained(ref.script, binding, seen)
+                        reads = (each for each in ref.script.within(ref.node, ast.Attribute) if each.attr == name)
+                        yield from _appended(ref.script, reads)
+                    else:
+                        yield _UNSEEN
+        case ast.Subscript(value=inner, slice=ast.Slice()):
+            yield from _contained(script, inner, seen)
+        case ast.Call(args=[inner]) if script.qualname(container.func) in _LISTS:
+            yield from _contained(script, inner, seen)
+        case ast.Call(args=[], keywords=[]) if script.qualname(container.func) in _LISTS:
+            return
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            for element in elements:
+                yield from [_UNSEEN] if isinstance(element, ast.Starred) else script.values(element)
+        case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.DictComp(value=element):
+            yield from script.values(element)
+        case ast.Dict(values=values):
+            for element in values:
+                yield from script.values(element)
+        case _:
+            yield _UNSEEN
+
+
+def _appended(script: Script, reads: Iterable[ast.expr]) -> Iterator[Value]:
+    """What is put into a container after it is made."""
+    for read in reads:
+        match script.parent(read):
+            case ast.Attribute(attr="append") as method:
+                call = script.parent(method)
+                if isinstance(call, ast.Call) and call.args:
+                    yield from script.values(call.args[0])
+            case ast.Attribute(attr="extend" | "insert" | "update" | "add_module" | "__setitem__"):
+                yield _UNSEEN
+            case ast.Subscript(ctx=ast.Store()) | ast.AugAssign():
+                yield _UNSEEN

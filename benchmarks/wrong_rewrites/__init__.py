@@ -1,0 +1,1 @@
+"""Generated training programs: whether their rewritten form trains as they do."""

@@ -1,0 +1,336 @@
+"""Training over a loader: classification, regression and their like."""
+
+from __future__ import annotations
+
+from benchmarks.wrong_rewrites.grammar import data, evaluation, gadgets, models
+from benchmarks.wrong_rewrites.grammar.building import SHARED, Builder, assigned, read, read_first
+from benchmarks.wrong_rewrites.grammar.gadgets import Additions
+from benchmarks.wrong_rewrites.grammar.routing import kept, routed
+from benchmarks.wrong_rewrites.programs import indent
+
+EPOCHS = 2
+
+
+def build(builder: Builder) -> None:
+    """Put the program together."""
+    pick = builder.pick
+    inputs = pick("inputs", *data.INPUTS)
+    targets = pick("targets", *data.TARGETS)
+    builder.home = pick("home", "flat", "main", "function", "globals", "class")
+    if pick("device", "device", "string", "default") == "string":
+        builder.setup["device"] = '"cuda" if torch.cuda.is_available() else "cpu"'
+    else:
+        builder.setup["device"] = 'torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+    form = models.build(builder, inputs, 1 if targets == "binary" else 3)
+    builder.setup["model"] = models.made(builder)
+    data.build(builder, inputs, targets)
+    _optimizer(builder)
+    loop = data.loop(builder, "train", inputs)
+    additions = Additions()
+    gadgets.add(builder, additions, targets)
+
+    call = routed_forward(builder)
+    forward = [*additions.moved, *models.unpacked(form, call), *additions.forward]
+    loss = [*_loss(builder, targets), *additions.loss]
+    ending = _step(builder, additions)
+    body = _extracted(builder, loop, forward, loss, ending)
+    start = [*loop.before, *additions.start]
+    train = "\n".join([*start, "$model.train()", loop.header, indent("\n".join(body + loop.after)), *additions.end])
+    if pick("scheduler", "none", "epoch", "batch", "lambda") in ("epoch", "lambda"):
+        train += "\n$scheduler.step()"
+    evaluate = evaluation.build(builder, inputs, targets, form)
+    _finish(builder, train, evaluate)
+
+
+def routed_forward(builder: Builder) -> str:
+    """The call of the network."""
+    match builder.pick("forward", "call", "helper", "helper eval", "forward method", "partial"):
+        case "helper":
+            builder.program.define("run_model", "def run_model(model, x):\n    return model(x)", "engine")
+            return f"{routed(builder, 'run_model', 'run_model', ('model', 'x'))}($model, x)"
+        case "helper eval":
+            # a function that looks like evaluation and is used for a loss
+            builder.program.define("predict", "def predict(model, x):\n    model.eval()\n    return model(x)", "engine")
+            return f"{routed(builder, 'predict', 'predict', ('model', 'x'))}($model, x)"
+        case "forward method":
+            return "$model.forward(x)"
+        case "partial":
+            return "functools.partial($model)(x)"
+        case _:
+            return "$model(x)"
+
+
+def _optimizer(builder: Builder) -> None:
+    pick = builder.pick
+    kind = pick("optimizer", "SGD", "momentum", "Adam", "AdamW", "groups", "branches", "sum")
+    parameters = "$model.parameters()"
+    if builder.vector_of("dataset") == "embedding" and "PARAMETERS" in builder.program.definitions:
+        parameters = "[*$model.parameters(), *PARAMETERS]"
+    if builder.vector_of("collate") == "network" and "gather_weighted" in builder.program.definitions:
+        parameters = f"[{'*PARAMETERS, ' if 'PARAMETERS' in parameters else ''}*$model.parameters(), COLLATE_WEIGHT]"
+    made = {
+        "SGD": f"optim.SGD({parameters}, lr=0.1)",
+        "momentum": f"optim.SGD({parameters}, lr=0.1, momentum=0.9, weight_decay=0.01)",
+        "Adam": f"optim.Adam({parameters}, lr=0.01)",
+        "AdamW": f"optim.AdamW({parameters}, lr=0.01)",
+        "groups": 'optim.SGD([{"params": [p for n, p in $model.named_parameters() if "head" in n]}, {"params": [p for n, p in $model.named_parameters() if "head" not in n], "lr": 0.01}], lr=0.1)',
+        "branches": f"optim.SGD({parameters}, lr=0.1) if len(list($model.parameters())) > 4 else optim.Adam({parameters}, lr=0.01)",
+        "sum": f"optim.SGD(list({parameters}), lr=0.1)",
+    }
+    builder.setup["optimizer"] = made[kind]
+    match pick("scheduler", "none", "epoch", "batch", "lambda"):
+        case "epoch" | "batch":
+            builder.setup["scheduler"] = "optim.lr_scheduler.StepLR($optimizer, step_size=1, gamma=0.5)"
+        case "lambda":
+            builder.setup["scheduler"] = "optim.lr_scheduler.LambdaLR($optimizer, lambda epoch: 0.9 ** epoch)"
+        case _:
+            pass
+
+
+def _loss(builder: Builder, targets: str) -> list[str]:
+    pick, define = builder.pick, builder.program.define
+    sigmoid = builder.vector_of("sigmoid") == "yes"
+    if targets == "class":
+        sort = pick(
+            "loss", "criterion", "functional", "log softmax", "custom", "smoothed", "weights", "manual", "clamped"
+        )
+        match sort:
+            case "functional":
+                return ["loss = F.cross_entropy(out, y)"]
+            case "log softmax":
+                return ["loss = F.nll_loss(F.log_softmax(out, dim=1), y)"]
+            case "custom":
+                define(
+                    "loss_of",
+                    "def loss_of(out, y):\n    return -torch.log_softmax(out, 1).gather(1, y.unsqueeze(1)).mean()",
+                )
+                return [f"loss = {routed(builder, 'loss', 'loss_of', ('out', 'y'))}(out, y)"]
+            case "smoothed":
+                define(
+                    "smoothed",
+                    "def smoothed(out, y):\n    wanted = torch.zeros(out.size(0), out.size(1)).to(out.device)\n    wanted.scatter_(1, y.unsqueeze(1), 0.9)\n    return -(wanted * torch.log_softmax(out, 1)).sum(1).mean()",
+                )
+                return [f"loss = {routed(builder, 'loss', 'smoothed', ('out', 'y'))}(out, y)"]
+            case "weights":
+                builder.setup["criterion"] = "nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 0.5]).to($device))"
+                return ["loss = $criterion(out, y)"]
+            case "manual":
+                return [
+                    "probabilities = torch.exp(out) / torch.exp(out).sum(1, keepdim=True)",
+                    "loss = -torch.log(probabilities[torch.arange(len(y)), y]).mean()",
+                ]
+            case "clamped":
+                return ["loss = -torch.log(torch.softmax(out, 1).gather(1, y.unsqueeze(1)).clamp(min=1e-7)).mean()"]
+            case _:
+                builder.setup["criterion"] = "nn.CrossEntropyLoss()"
+                return ["loss = $criterion(out, y)"]
+    if targets == "number":
+        match pick("loss", "criterion", "functional", "custom", "sum", "log cosh", "class"):
+            case "functional":
+                return ["loss = F.smooth_l1_loss(out, y)"]
+            case "custom":
+                define("loss_of", "def loss_of(out, y):\n    return ((out - y) ** 2).mean()")
+                return [f"loss = {routed(builder, 'loss', 'loss_of', ('out', 'y'))}(out, y)"]
+            case "sum":
+                return ["loss = (out - y).abs().sum() / len(y)"]
+            case "log cosh":
+                return ["loss = torch.log(torch.cosh(out - y)).mean()"]
+            case "class":
+                define(
+                    "Distance",
+                    "class Distance(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.weight = 0.5\n\n    def forward(self, out, y):\n        return self.weight * (out - y).pow(2).sum(1).mean()",
+                    "model",
+                )
+                builder.setup["criterion"] = "Distance()"
+                return ["loss = $criterion(out, y)"]
+            case _:
+                builder.setup["criterion"] = "nn.MSELoss()"
+                return ["loss = $criterion(out, y)"]
+    if not sigmoid:
+        builder.setup["criterion"] = "nn.BCEWithLogitsLoss()"
+        return ["loss = $criterion(out, y)"]
+    match pick("loss", "criterion", "functional", "manual"):
+        case "functional":
+            return ["loss = F.binary_cross_entropy(out, y)"]
+        case "manual":
+            return ["loss = -(y * torch.log(out + 1e-6) + (1 - y) * torch.log(1 - out + 1e-6)).mean()"]
+        case _:
+            builder.setup["criterion"] = "nn.BCELoss()"
+            return ["loss = $criterion(out, y)"]
+
+
+def _step(builder: Builder, additions: Additions) -> list[str]:
+    """From the backward pass to the end of the step."""
+    pick = builder.pick
+    clip = {
+        "none": [],
+        "norm": ["nn.utils.clip_grad_norm_($model.parameters(), 0.5)"],
+        "value": ["torch.nn.utils.clip_grad_value_($model.parameters(), 0.1)"],
+        "by hand": [
+            "for parameter in $model.parameters():",
+            "    if parameter.grad is not None:",
+            "        parameter.grad.data.clamp_(-0.1, 0.1)",
+        ],
+        "looked at": [
+            "print(sum(float(parameter.grad.norm()) for parameter in $model.parameters() if parameter.grad is not None))"
+        ],
+    }[pick("clip", "none", "norm", "value", "by hand", "looked at")]
+    style = pick(
+        "step",
+        "plain",
+        "after",
+        "model zero",
+        "accumulate",
+        "nan check",
+        "retain",
+        "none grad",
+        "sum of losses",
+        "epoch loss",
+    )
+    backward = ["loss.backward()"]
+    step = ["$optimizer.step()"]
+    if builder.vector_of("scheduler") == "batch":
+        step.append("$scheduler.step()")
+    match style:
+        case "after":
+            lines = [*backward, *additions.backward, *clip, *step, "$optimizer.zero_grad()"]
+        case "model zero":
+            lines = ["$model.zero_grad()", *backward, *additions.backward, *clip, *step]
+        case "none grad":
+            lines = ["$optimizer.zero_grad(set_to_none=True)", *backward, *additions.backward, *clip, *step]
+        case "accumulate":
+            additions.start.append("count = [0]")
+            inner = "\n".join([*clip, *step, "$optimizer.zero_grad()"])
+            lines = [
+                "(loss / 2).backward()",
+                *additions.backward,
+                "count[0] += 1",
+                "if count[0] % 2 == 0:",
+                indent(inner),
+            ]
+        case "nan check":
+            lines = [
+                "if not torch.isnan(loss):",
+                indent("\n".join(["$optimizer.zero_grad()", *backward, *additions.backward, *clip, *step])),
+            ]
+        case "retain":
+            lines = [
+                "$optimizer.zero_grad()",
+                "loss.backward(retain_graph=True)",
+                "(0.1 * out.pow(2).mean()).backward()",
+                *additions.backward,
+                *clip,
+                *step,
+            ]
+        case "sum of losses":
+            lines = [
+                "$optimizer.zero_grad()",
+                "losses = [loss, 0.1 * out.abs().mean()]",
+                "sum(losses).backward()",
+                *additions.backward,
+                *clip,
+                *step,
+            ]
+        case "epoch loss":
+            place = kept(builder, "step_losses")
+            lines = [place.store("loss")]
+            additions.end += [
+                f"whole = torch.stack({place.load}[-3:]).mean()",
+                "$optimizer.zero_grad()",
+                "whole.backward()",
+                *clip,
+                *step,
+            ]
+        case _:
+            lines = ["$optimizer.zero_grad()", *backward, *additions.backward, *clip, *step]
+    return [*lines, *additions.stepped]
+
+
+def _extracted(builder: Builder, loop: data.Loop, forward: list[str], loss: list[str], ending: list[str]) -> list[str]:
+    """The body of the loop, parts of which may live in functions of their own."""
+    style = builder.pick("extract", "nothing", "loss", "step", "forward", "moves and loss", "all")
+    head = "\n".join(loop.unpack)
+    moves, before, rest = "\n".join(loop.moves), "\n".join([*forward, *loss]), "\n".join(ending)
+    everything = "\n".join(each for each in (head, moves, before, rest) if each)
+    scope = (
+        assigned(everything)
+        | {"running", "average", "count"}
+        | {f"{name}_{key}" for name in ("left", "table", "list", "confusion", "hits", "source") for key in "12"}
+        | {"meter", "batch", "x", "y", "index"}
+    )
+
+    def outputs(code: str, after: str) -> tuple[str, ...]:
+        return tuple(sorted((assigned(code) & read_first(after)) - set(SHARED))) if after else ()
+
+    lines = [head]
+    match style:
+        case "loss":
+            lines += [
+                moves,
+                builder.extract("compute_loss", before, scope, outputs(before, rest) or ("loss",), "engine"),
+                rest,
+            ]
+        case "forward":
+            first = "\n".join(forward)
+            after = "\n".join([*loss, *ending])
+            lines += [moves, builder.extract("run_forward", first, scope, outputs(first, after), "engine"), after]
+        case "moves and loss":
+            both = "\n".join(each for each in (moves, before) if each)
+            lines += [builder.extract("batch_loss", both, scope, outputs(both, rest) or ("loss",), "engine"), rest]
+        case "step":
+            whole = f"{before}\n{rest}"
+            lines += [
+                moves,
+                builder.extract("train_step", whole, scope, ("loss",) if "loss" in read(rest) else (), "engine"),
+            ]
+        case "all":
+            whole = "\n".join(each for each in (moves, before, rest) if each)
+            lines += [builder.extract("train_batch", whole, scope, ("loss",) if "loss" in read(rest) else (), "engine")]
+        case _:
+            lines += [moves, before, rest]
+    return [each for each in lines if each]
+
+
+def _finish(builder: Builder, train: str, evaluate: str) -> None:
+    """Setup, epochs, the end."""
+    program = builder.program
+    setup = [f"{name} = {builder.setup[name]}" for name in SHARED if name in builder.setup]
+    if builder.vector_of("model move") == "cuda":
+        at = next(index for index, each in enumerate(setup) if each.startswith("model = "))
+        setup[at] += "\nif torch.cuda.is_available():\n    model.cuda()"
+    setup += [builder.setup[name] for name in ("teacher ready", "hook") if name in builder.setup]
+    made = "\n".join(setup).replace("$", "")
+    seed = "torch.manual_seed(0)"
+    ending = "print(sum(float(parameter.detach().double().sum()) for parameter in model.parameters()))"
+    epochs = f"for epoch in range({EPOCHS}):"
+    plain_evaluate = builder.spelled(evaluate, inside=False)
+    match builder.home:
+        case "main":
+            body = "\n".join([seed, made, epochs, indent("\n".join([builder.spelled(train), plain_evaluate])), ending])
+            program.define("main", f"def main():\n{indent(body)}", "pinned")
+            program.do("main()")
+        case "function":
+            call = builder.extract("train_epoch", train, frozenset(), (), "engine")
+            program.do(
+                "\n".join([seed, made, epochs, indent("\n".join([builder.spelled(call), plain_evaluate])), ending])
+            )
+        case "globals":
+            builder.extract("train_epoch", train, frozenset(), (), "engine")
+            program.do("\n".join([seed, made, epochs, indent(f"train_epoch()\n{plain_evaluate}"), ending]))
+        case "class":
+            names = [name for name in SHARED if name in builder.setup]
+            keep = "\n".join(f"self.{name} = {name}" for name in names)
+            inside = builder.spelled(evaluate) if "trainer." not in evaluate else evaluate
+            methods = [
+                f"def __init__(self, {', '.join(names)}):\n{indent(keep)}",
+                *builder.methods,
+                f"def train_epoch(self):\n{indent(builder.spelled(train))}",
+                f"def fit(self):\n    {epochs}\n        self.train_epoch()\n{indent(inside, 2)}",
+            ]
+            code = "class Trainer:\n" + indent("\n\n".join(methods))
+            program.define("Trainer", code, "engine")
+            program.do("\n".join([seed, made, f"trainer = Trainer({', '.join(names)})", "trainer.fit()", ending]))
+        case _:
+            program.do(
+                "\n".join([seed, made, epochs, indent("\n".join([builder.spelled(train), plain_evaluate])), ending])
+            )

@@ -1,0 +1,85 @@
+"""The net of generated programs: what makes a program, and that faults are caught in it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmarks.wrong_rewrites import planted, rewriting
+from benchmarks.wrong_rewrites.features import by_drawing, by_number
+from benchmarks.wrong_rewrites.grammar import generate
+from benchmarks.wrong_rewrites.hunting import plainest
+from benchmarks.wrong_rewrites.judging import Find, loose, strict
+from benchmarks.wrong_rewrites.running import Record
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def hunt(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.wrong_rewrites", "--finds", str(folder), *arguments]
+    path = f"{REPOSITORY}:{REPOSITORY / 'codemods'}"
+    return subprocess.run(command, cwd=REPOSITORY, env={"PATH": "", "PYTHONPATH": path}, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_number_makes_the_same_program_again(seed: int) -> None:
+    texts, features = generate(by_number(seed))
+    assert generate(by_number(seed))[0] == texts
+    assert generate(plainest, features.vector)[0] == texts
+    for text in texts.values():
+        ast.parse(text)
+
+
+def test_changing_one_dimension_changes_no_other() -> None:
+    _, features = generate(by_number(3))
+    name = next(name for name, option in features.special.items() if name != "*task" and option in ("yes", "norm"))
+    _, others = generate(by_number(3), {name: "no"})
+    shared = features.vector.keys() & others.vector.keys() - {name}
+    assert shared
+    assert all(features.vector[each] == others.vector[each] for each in shared)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(st.data())
+def test_whatever_is_drawn_can_be_rewritten(data: st.DataObject) -> None:
+    texts, _ = generate(by_drawing(lambda options: data.draw(st.sampled_from(options))))
+    made = rewriting.forms(texts)
+    assert not made.problems
+
+
+def test_what_must_be_the_same() -> None:
+    plain = Record(losses=("0x1.0p+0",), steps=1, printed=("3 0.25",))
+    assert strict(plain, plain) == ""
+    assert strict(plain, Record(losses=("0x1.0p+0",), steps=1, printed=("3 0.5",))).startswith("printed")
+    assert strict(plain, Record(error="ValueError: x")).startswith("ValueError")
+    low = Record(losses=("0x1.01p+0",), steps=1, printed=("2 0.5",))
+    assert strict(plain, low).startswith("losses")
+    assert loose(plain, low) == ""
+    assert loose(plain, Record(losses=("0x1.01p+0",), steps=1, printed=("2.0 0.5",))).startswith("printed")
+    assert loose(plain, Record(losses=("0x1.0p+3",), steps=1, printed=("3 0.5",))).startswith("losses")
+
+
+def test_finds_of_one_kind() -> None:
+    assert Find("moved", "IndexError: 3 | main.py:3").kind == Find("moved", "IndexError: 4 | main.py:9").kind
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", planted.RULES)
+def test_a_wrong_rule_is_caught(name: str, tmp_path: Path) -> None:
+    result = hunt(tmp_path, "--count", "64", "--fast", "--first", "--planted", name)
+    assert result.returncode == 1, result.stdout + result.stderr
+    finds = [path.read_text(encoding="utf-8") for path in tmp_path.glob("*/find.md")]
+    rule = planted.RULES[name]
+    assert any(text.startswith((f"# {rule.code}", "# order")) for text in finds)
+
+
+@pytest.mark.slow
+def test_nothing_is_found(tmp_path: Path) -> None:
+    result = hunt(tmp_path, "--count", "90")
+    assert result.returncode == 0, result.stdout + result.stderr
