@@ -253,7 +253,7 @@ class GraphFlow:
             return True if any(each.arg == "dtype" for each in call.keywords) else None
         if name in ENDING_FUNCTIONS or (not held and self._is_recorded_nowhere(script, call)):
             return None
-        return name.startswith(("collections.", "itertools.", "copy."))
+        return name.startswith(("collections.", "itertools.", "copy.", "torch.utils.data."))
 
     def _builtin(self, script: Script, call: ast.Call, name: str, held: bool, entries: Entries) -> bool | None:
         if name in ENDING_BUILTINS:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.script.completeness import Incomplete
 from autoaccel.script.graph_flow import NEEDED, Entries, GraphFlow, State, entered, functions_of
+from autoaccel.script.graph_places import property_name
 from autoaccel.script.library_graphs import ENDING_FUNCTIONS, ENDING_METHODS
 from autoaccel.script.values import Kind
 
@@ -66,11 +67,31 @@ def _kept(script: Script, outer: ast.AST, entries: Entries, seen: set[ast.AST] |
             inner = entered(entries, (script, call, function))
             if any(_may_keep_results(other, each) for each in function.decorator_list):
                 raise Incomplete("a decorator may keep it")
-            for part in other.within(function, ast.Call):
-                if other.kind(part.func) in (Kind.MODULE, Kind.LOSS_FUNCTION):
-                    yield other, part, False, inner
-            yield from ((other, part, False, inner) for part in _operations(other, function, None))
+            yield from _computed(other, function, inner)
             yield from _kept(other, function, inner, seen)
+    for read in script.within(outer, ast.Attribute):
+        for home, getter in _properties(script, read):
+            if getter not in seen:
+                seen.add(getter)
+                yield from _computed(home, getter, ())
+                yield from _kept(home, getter, (), seen)
+
+
+def _computed(script: Script, function: ast.AST, entries: Entries) -> Iterator[State]:
+    """What records a graph in a function."""
+    for part in script.within(function, ast.Call):
+        if script.kind(part.func) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+            yield script, part, False, entries
+    yield from ((script, part, False, entries) for part in _operations(script, function, None))
+
+
+def _properties(script: Script, read: ast.Attribute) -> Iterator[tuple[Script, ast.AST]]:
+    """The properties that an attribute may be read from."""
+    for owner in script.values(read.value) if isinstance(read.ctx, ast.Load) else ():
+        for ref in script.project.lineage(owner.cls) if owner.cls is not None else ():
+            for part in ref.node.body:
+                if isinstance(part, ast.FunctionDef) and part.name == read.attr and property_name(part):
+                    yield ref.script, part
 
 
 def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Iterator[ast.expr]:
