@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.script.batches import changes, root
-from autoaccel.script.flow import STAR, Path
+from autoaccel.script.flow import STAR, Definition, Path
 from autoaccel.script.loaders import LoaderLoop, Transfer, position
 from autoaccel.script.project import bind_argument
 from autoaccel.script.tree import Function, breadth_first
@@ -288,16 +288,37 @@ def _asks_type(test: ast.expr) -> bool:
             return False
 
 
-def _comes_from(script: Script, name: ast.Name, loop: LoaderLoop, depth: int = 6) -> bool:
-    """Whether, in a loop over several loaders, a name's data stems from this one."""
+def _comes_from(script: Script, name: ast.Name, loop: LoaderLoop) -> bool:
+    """Whether, in a loop over several loaders, a name's data may stem from this one."""
     own = {node.id for node in breadth_first(loop.target) if isinstance(node, ast.Name)}
-    for definition in script.definitions(name):
-        if definition.node is loop.node:
-            return name.id in own
-        source = root(definition.value) if definition.value is not None else None
-        if source is not None and depth and _comes_from(script, source, loop, depth - 1):
-            return True
+    pending = [name]
+    seen: set[ast.AST] = set()
+    while pending:
+        each = pending.pop()
+        for definition in script.definitions(each):
+            if definition.node is loop.node:
+                if each.id in own:
+                    return True
+            elif definition.node not in seen:
+                seen.add(definition.node)
+                for source in _sources(script, definition):
+                    pending.extend(script.within(source, ast.Name))
     return False
+
+
+def _sources(script: Script, definition: Definition) -> Iterator[ast.expr]:
+    """The expressions that a name's data comes from; for a parameter, what it is given in this file."""
+    if definition.value is not None:
+        yield definition.value
+    function = definition.scope.node
+    if definition.how != "param":
+        return
+    for other, argument in script.project.arguments(script, function, definition.name):
+        if other is script:
+            yield argument
+    call = script.parent(function)
+    if isinstance(function, ast.Lambda) and isinstance(call, ast.Call):
+        yield from (each for each in call.args if each is not function)
 
 
 def _gradients(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:

@@ -35,7 +35,7 @@ def visible(script: Script, place: ast.stmt) -> str | None:
     if near:
         return max(near)[1]
     if far:
-        return max(set(far), key=far.count)
+        return max(dict.fromkeys(far), key=far.count)  # of several, the first that is written
     return _parameter(script, home)
 
 

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from autoaccel.script.external import BUILTINS
 from autoaccel.script.gradients import is_backward
+from autoaccel.script.tensor_operations import METHODS, STORING
 from autoaccel.script.tree import children
 from autoaccel.script.values import Kind
 
@@ -57,6 +59,12 @@ _BOOKKEEPING = frozenset(
     flatten_parameters cuda_is_available extra_repr tie_weights join""".split()
 )
 
+# Libraries in which no call runs a model of the script, unless it is handed one.
+_SEEN = ("torch.", "torchvision.", "numpy.", "math.", "random.", "time.", "os.", "copy.", "itertools.", "autoaccel")
+_PLAIN = frozenset(
+    {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DEVICE, Kind.DTYPE, Kind.LOADER, Kind.DATASET, Kind.ITERATOR}
+    | {Kind.OPTIMIZER, Kind.SCHEDULER, Kind.FUNCTION, Kind.CLASS, Kind.ARRAY}
+)
 _FORWARDS = frozenset(
     "forward encode decode sample generate predict compute_loss loss training_step reconstruct embed score".split()
 )
@@ -218,6 +226,75 @@ def is_forward(script: Script, call: ast.Call) -> bool:
     if script.callees(call):  # what it does there is what counts
         return function.attr in _FORWARDS
     return not function.attr.startswith(("set_", "load_", "save_", "get_", "freeze", "configure_", "print", "make_"))
+
+
+def may_run_model(script: Script, call: ast.Call) -> bool:
+    """Whether a call runs a model, or comes to one of code that is not seen and that may: of an object that is not
+    known, with something to compute on, or with a model among its arguments."""
+    if Effect.FORWARD in call_effects(script, call):
+        return True
+    pending, seen = [(script, call)], {call}
+    for other, each in pending:
+        if _may_be_forward(other, each):
+            return True
+        for home, function in other.callees(each):
+            for inner in calls_in(home, function) if function.name != "__init__" else ():
+                if inner not in seen:
+                    seen.add(inner)
+                    pending.append((home, inner))
+    return False
+
+
+def _may_be_forward(script: Script, call: ast.Call) -> bool:
+    function = call.func
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    qualified = script.qualname(function)
+    if script.callees(call) or (qualified or "").startswith(_SEEN):
+        return False
+    if isinstance(function, ast.Name) and function.id in BUILTINS and not script.definitions(function):
+        return False
+    if isinstance(function, ast.Attribute) and function.attr in _BOOKKEEPING | METHODS | STORING:
+        return False
+    if any(isinstance(each, ast.Name | ast.Attribute) and script.kind(each) is Kind.MODULE for each in arguments):
+        return script.kind(function) not in (Kind.CLASS, Kind.OPTIMIZER)
+    if not any(script.kind(each) not in _PLAIN for each in arguments):
+        return False
+    if {value.kind for value in script.values(function)} - {Kind.EXTERNAL} != {Kind.UNKNOWN}:
+        return qualified is not None and _has_parameters(script, function)
+    if qualified is not None:
+        return _has_parameters(script, function)
+    if _is_made(script, function) or _has_parameters(script, function):
+        return True
+    if not isinstance(function, ast.Attribute) or any(each.cls is not None for each in script.values(function.value)):
+        return False
+    receiver = function.value
+    unknown = {value.kind for value in script.values(receiver)} == {Kind.UNKNOWN}
+    return unknown and (_is_made(script, receiver) or _has_parameters(script, receiver))
+
+
+def _is_made(script: Script, function: ast.expr) -> bool:
+    """Whether a callable is an object that some call has made, or that is handed in, not a function by its name."""
+    if isinstance(function, ast.Name):
+        return any(
+            each.how in ("param", "for", "with") or isinstance(each.value, ast.Call | ast.Subscript | ast.Attribute)
+            for each in script.definitions(function)
+        )
+    if isinstance(function, ast.Attribute):
+        for owner in script.values(function.value):
+            if owner.cls is not None:
+                bindings = owner.cls.script.project.class_info(owner.cls).attributes.get(function.attr, ())
+                return any(isinstance(value, ast.expr) and not isinstance(value, ast.Constant) for value, _ in bindings)
+    return False
+
+
+def _has_parameters(script: Script, expression: ast.expr) -> bool:
+    """Whether a script asks something for its parameters, or switches it between its modes."""
+    text = script.source(expression)
+    return any(
+        each.attr in ("parameters", "named_parameters", "train", "eval", "state_dict", "zero_grad")
+        and script.source(each.value) == text
+        for each in script.find(ast.Attribute)
+    )
 
 
 _MODEL = re.compile(

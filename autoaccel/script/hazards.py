@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, reads_gradient
 from autoaccel.script.tree import breadth_first, walk_scope
-from autoaccel.script.values import Kind
+from autoaccel.script.values import NOTHING, Kind
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
+    from autoaccel.script.values import ClassRef
 
 Problem = tuple[ast.AST, str]
 Reached = list[tuple["Script", ast.AST]]
@@ -37,6 +38,9 @@ _SPARSE = re.compile(
 _OWN_WAYS = re.compile(
     r"^(opacus|higher|backpack|torchopt|learn2learn|asdl|kfac|curvlinops|MinkowskiEngine|torchsparse|spconv)(\.|$)"
 )
+_LOW = re.compile(r"^torch\.((cuda\.)?(Half|BFloat16)Tensor|float16|half|bfloat16)$")
+_SPELLED = frozenset("fp16 float16 half bf16 bfloat16 torch.float16 torch.half torch.bfloat16 torch.HalfTensor".split())
+_SINGLE = frozenset({"torch.float32", "torch.float", "torch.FloatTensor", "torch.cuda.FloatTensor"})
 _CAPTURED = frozenset({"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"})
 _COMPILED = frozenset({"torch.compile", "torch.jit.script", "torch.jit.trace", "torch.compiler.disable"})
 _HOOKS = frozenset(
@@ -75,6 +79,24 @@ def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
         if reason is not None:
             yield call, reason
             break
+    for constant in script.find(ast.Constant):
+        if constant.value in _SPELLED and isinstance(script.parent(constant), ast.Call | ast.keyword | ast.List):
+            yield constant, "it chooses a low precision itself"
+            break
+
+
+def in_relatives(script: Script, place: ast.AST) -> Iterator[Problem]:
+    """Conversions of models in the files that a file imports, and in those that import it."""
+    for other in script.project.related(script):
+        for call in other.find(ast.Call) if other is not script else ():
+            if isinstance(call.func, ast.Attribute) and other.qualname(call.func) is None:
+                converts = call.func.attr in ("half", "bfloat16", "double", "to") and may_be_module(
+                    other, call.func.value
+                )
+                reason = _conversion(other, call, call.func) if converts else None
+                if reason is not None:
+                    file = "another file" if other.path is None else other.path.name
+                    yield place, f"{reason} ({file}, line {call.lineno})"
 
 
 @lru_cache(maxsize=10_000)
@@ -83,6 +105,8 @@ def _name_reason(qualified: str) -> str | None:
         return "it uses mixed precision already"
     if _SHARDED.match(qualified):
         return "the model is sharded or remote"
+    if _LOW.match(qualified):
+        return "it chooses a low precision itself"
     if _SPARSE.match(qualified):
         return "sparse matrices have no low-precision products everywhere"
     if qualified in _CAPTURED:
@@ -97,22 +121,68 @@ def _imported(script: Script) -> Iterator[str]:
 def _call_reason(script: Script, call: ast.Call) -> str | None:
     qualified = script.qualname(call.func)
     if qualified == "torch.set_default_tensor_type" or qualified == "torch.set_default_dtype":
-        text = script.source(call)
-        if re.search(r"double|half|float16|float64|bfloat16", text, re.IGNORECASE):
+        if not call.args or not _is_single(script, call.args[0]):
             return "the script chooses another default precision"
     function = call.func
     if not isinstance(function, ast.Attribute) or qualified is not None:
         return None
     if function.attr in _HOOKS:
         return "hooks would see scaled gradients"
-    if function.attr in ("half", "double", "bfloat16") and not call.args and script.kind(function.value) is Kind.MODULE:
+    return _conversion(script, call, function)
+
+
+def _conversion(script: Script, call: ast.Call, function: ast.Attribute) -> str | None:
+    """Why a call may make a model, or what goes into it, something else than float32: `model.half()`, `x.to(dtype)`."""
+    if function.attr in ("half", "bfloat16") and not call.args:
         return f"the model is converted with .{function.attr}()"
-    if function.attr == "to" and script.kind(function.value) is Kind.MODULE:
-        for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
-            name = script.qualname(argument)
-            if name is not None and re.search(r"\.(half|float16|bfloat16|double|float64)$", name):
-                return "the model is converted to another precision"
+    if function.attr == "double" and not call.args and may_be_module(script, function.value):
+        return "the model is converted with .double()"
+    if function.attr not in ("to", "type", "to_empty") or not may_be_module(script, function.value):
+        return None
+    named = [keyword.value for keyword in call.keywords if keyword.arg in ("dtype", "other")]
+    for argument in (*call.args, *named):
+        kinds = {value.kind for value in script.values(argument)}
+        said = argument in named or re.search(r"dtype|precision|getattr\(torch", script.source(argument))
+        unsure = Kind.UNKNOWN in kinds and said
+        if (Kind.DTYPE in kinds or unsure) and not _is_single(script, argument):
+            return "the model is converted to another precision"
     return None
+
+
+def _is_single(script: Script, dtype: ast.expr) -> bool:
+    """Whether a type surely is float32."""
+    if isinstance(dtype, ast.Constant):
+        return dtype.value in ("torch.FloatTensor", "torch.cuda.FloatTensor")
+    names = [value.name for value in script.values(dtype)]
+    return bool(names) and all(name in _SINGLE for name in names)
+
+
+def may_be_module(script: Script, expression: ast.expr) -> bool:
+    """Whether an expression may be a module: what is not known is one if it is used like one, or made nothing of."""
+    kinds = {value.kind for value in script.values(expression)}
+    if Kind.MODULE in kinds:
+        return True
+    if Kind.UNKNOWN not in kinds:
+        return False
+    conversion = script.parent(script.parent(expression) or expression) or expression
+    if isinstance(script.parent(conversion), ast.Expr):
+        return True
+    text = script.source(expression)
+    return any(
+        script.source(each) == text and _is_used_as_module(script, each)
+        for kind in (ast.Name, ast.Attribute)
+        for each in script.find(kind)
+    )
+
+
+def _is_used_as_module(script: Script, expression: ast.expr) -> bool:
+    match script.parent(expression):
+        case ast.Call(func=function):
+            return function is expression
+        case ast.Attribute(attr="parameters" | "train" | "eval" | "state_dict" | "load_state_dict" | "zero_grad"):
+            return True
+        case _:
+            return False
 
 
 def in_step(script: Script, home: ast.AST) -> Iterator[Problem]:
@@ -192,16 +262,39 @@ def reached(script: Script, nodes: Iterable[ast.AST]) -> Reached:
 
 
 def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.FunctionDef]]:
-    """The functions that a call may enter now or, where it builds a module, later."""
-    owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else frozenset()
-    for value in (*script.values(call.func), *owners):
+    """The functions that a call may enter now or, where it builds a module, later.
+
+    What is called on an object that is not known may be any method of this name in the project; where the callee
+    itself is not known and may be stored under its name, it may be any model of the project.
+    """
+    owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else NOTHING
+    callees = script.values(call.func)
+    for value in (*callees, *owners):
         if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
             yield value.script, value.node
         elif value.cls is not None and value.kind in (Kind.MODULE, Kind.LOSS_FUNCTION, Kind.CLASS):
-            for ref in value.cls.script.project.lineage(value.cls):
-                for part in ref.node.body:
-                    if isinstance(part, ast.FunctionDef) and part.name in ("forward", "__call__", "__init__"):
-                        yield ref.script, part
+            yield from _bodies(value.cls)
+    if not any(value.kind is Kind.UNKNOWN for value in callees) or script.qualname(call.func) is not None:
+        return
+    related = script.project.related(script)
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else None
+    if name is None or any(other.tree_index.stored(name) for other in related):
+        for other in related:
+            for cls in other.find(ast.ClassDef):
+                ref = other.class_ref(cls)
+                if other.project.instance_kind(ref) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+                    yield from _bodies(ref)
+    elif any(value.kind is Kind.UNKNOWN for value in owners):
+        for other in related:
+            yield from ((other, each) for each in other.find(ast.FunctionDef) if each.name == name)
+
+
+def _bodies(cls: ClassRef) -> Iterator[tuple[Script, ast.FunctionDef]]:
+    """What runs when an instance is made or called."""
+    for ref in cls.script.project.lineage(cls):
+        for part in ref.node.body:
+            if isinstance(part, ast.FunctionDef) and part.name in ("forward", "__call__", "__init__"):
+                yield ref.script, part
 
 
 def in_code(code: Reached, home: Script, place: ast.AST) -> Iterator[Problem]:
@@ -406,7 +499,9 @@ __all__ = [
     "Reached",
     "in_code",
     "in_file",
+    "in_relatives",
     "in_step",
+    "may_be_module",
     "needs_range",
     "reached",
     "written_by_index",

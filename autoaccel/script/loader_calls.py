@@ -71,7 +71,7 @@ def iterations(script: Script, call: ast.Call) -> tuple[Iteration, ...]:
     """Every place in the project that surely may iterate the loader that `call` makes."""
     return tuple(
         Iteration(home, node, how)
-        for home in script.project.related(script)
+        for home in script.around
         for node, how, loader in _sites(home)
         if any(origin is call for _, origin in home.creations(loader))
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autoaccel.script import datasets
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from autoaccel.script.values import ClassRef
 
 Place = tuple["Script", ast.AST]
+_ORDER = frozenset(ALL) - frozenset(IN_WORKERS)
 _CONTAINER = frozenset(
     """append appendleft extend extendleft insert remove pop popleft clear update setdefault add discard popitem
     move_to_end sort reverse rotate subtract fill put itemset partition resize push __setitem__ __delitem__""".split()
@@ -28,14 +30,15 @@ _UNCHANGED = frozenset(
     {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE, Kind.EXTERNAL, Kind.LOADER, Kind.CLASS}
     | {Kind.FUNCTION, Kind.LOSS_FUNCTION, Kind.BATCH}
 )
-_READS = tuple(
-    """get_ is_ has_ to_ num_ n_ as_ decode batch_decode encode tokenize inverse inverse_transform denormalize
-    unnormalize format log info debug warning error print show plot describe summary state_dict save dump index
-    count copy keys values items get len size numel dim item tolist join split convert_ids_to_ strip rstrip
-    lstrip lower upper replace startswith endswith clone detach float double half long int bool to cuda cpu
-    numpy type view reshape flatten squeeze unsqueeze permute transpose t expand repeat contiguous narrow chunk
-    unbind mean sum std var max min argmax argmin any all norm mul add_scalar sub div pow exp log sqrt abs clamp
-    round eq ne lt gt le ge softmax log_softmax sigmoid matmul mm bmm dot astype ravel""".split()
+_READING = ("get_", "is_", "has_", "to_", "num_", "n_", "as_", "convert_ids_to_")
+_READS = frozenset(
+    """decode batch_decode encode tokenize inverse inverse_transform denormalize unnormalize format log info debug
+    warning error print show plot describe summary state_dict save dump index count copy keys values items get
+    len size numel dim item tolist join split strip rstrip lstrip lower upper replace startswith endswith clone
+    detach float double half long int bool to cuda cpu numpy type view reshape flatten squeeze unsqueeze permute
+    transpose t expand repeat contiguous narrow chunk unbind mean sum std var max min argmax argmin any all norm
+    mul add_scalar sub div pow exp log sqrt abs clamp round eq ne lt gt le ge softmax log_softmax sigmoid matmul
+    mm bmm dot astype ravel""".split()
 )
 _MUTATORS = frozenset(
     """random.shuffle numpy.random.shuffle numpy.put numpy.place numpy.copyto numpy.putmask numpy.add.at
@@ -45,28 +48,23 @@ _MUTATORS = frozenset(
 _CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__"})
 
 
-def scripts_around(script: Script) -> tuple[Script, ...]:
-    """All files that the objects of a script may come to, however many imports lie between."""
-    found: dict[Script, None] = {script: None}
-    pending = [script]
-    while pending:
-        for other in script.project.related(pending.pop()):
-            if other not in found:
-                found[other] = None
-                pending.append(other)
-    return tuple(found)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(eq=False)
 class LoaderState:
     """What one loader's batches are made from, and every place that changes it."""
 
     script: Script
     made: LoaderCall
     inputs: LoaderInputs
-    changes: tuple[Place, ...]
-    readings: tuple[Place, ...]
-    """Where others read what making a batch changes: the task that a sampler has chosen."""
+
+    @cached_property
+    def changes(self) -> tuple[Place, ...]:
+        """The statements and expressions that change one of these inputs."""
+        return tuple(changes(self.inputs, self.script.around))
+
+    @cached_property
+    def readings(self) -> tuple[Place, ...]:
+        """Where others read what making a batch changes: the task that a sampler has chosen."""
+        return tuple(_readings(self.inputs, self.script.around))
 
     def problem(self, draws: Sequence[Place], *, in_workers: bool = False) -> str | None:
         """Why batches cannot be made anywhere else, or any sooner, than where loops (or other `draws`) ask for them."""
@@ -108,7 +106,7 @@ class LoaderState:
         return any(
             scope is function and any(each.node is node and each.how != "global" for each in known)
             for scope, name in self.inputs.names
-            if (known := home.flow.scopes[scope].definitions.get(name, ()) if scope in home.flow.scopes else ())
+            if (known := home.flow.scopes[scope].definitions.get(name, []) if scope in home.flow.scopes else [])
         )
 
     def changed_after(self, script: Script, call: ast.Call) -> bool:
@@ -131,11 +129,11 @@ def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
 
 def loader_state(script: Script, made: LoaderCall, *, in_workers: bool = False) -> LoaderState:
     """The same for a loader of `script`; `in_workers` without the order of samples, which no worker holds."""
+    in_workers = in_workers and not made.settings.keys().isdisjoint(_ORDER)
     known = script.loader_states.get((made.call, in_workers))
     if known is None:
         inputs = LoaderInputs(script, made, IN_WORKERS if in_workers else ALL)
-        scripts = scripts_around(script)
-        known = LoaderState(script, made, inputs, tuple(changes(inputs, scripts)), tuple(_readings(inputs, scripts)))
+        known = LoaderState(script, made, inputs)
         script.loader_states[made.call, in_workers] = known
     return known
 
@@ -143,17 +141,20 @@ def loader_state(script: Script, made: LoaderCall, *, in_workers: bool = False) 
 def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Place]:
     """Statements and expressions that change one of these inputs."""
     for home in scripts:
-        for kind in (ast.Attribute, ast.Subscript):
-            for target in home.find(kind):
-                if not isinstance(target.ctx, ast.Load) and not _makes_anew(home, target):  # type: ignore[attr-defined]
-                    if _assigns(inputs, home, target):
-                        yield home, target
-        for statement in home.find(ast.AugAssign):
-            if isinstance(statement.target, ast.Name) and inputs.extends(home, statement.target):
-                yield home, statement
-        for call in home.find(ast.Call):
-            if _is_change(inputs, home, call):
-                yield home, call
+        for node in home.possible_changes:
+            match node:
+                case ast.AugAssign(target=ast.Name() as target):
+                    changed = inputs.extends(home, target)
+                case ast.Call():
+                    changed = _is_change(inputs, home, node)
+                case ast.Attribute(value=owner, attr=attr) if inputs.includes(home, owner):
+                    changed = inputs.reads(home, owner, attr)
+                case ast.Attribute(value=owner) | ast.Subscript(value=owner):
+                    changed = inputs.touched(home, owner)
+                case _:
+                    changed = False
+            if changed:
+                yield home, node
     for (scope, name), home in inputs.names.items():
         for each in home.flow.scopes[scope].definitions.get(name, ()):
             if each.how not in ("import", "def", "class", "param"):
@@ -165,7 +166,7 @@ def _readings(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Pla
         target.attr
         for function, home in inputs.code.items()
         for target in home.within(function, ast.Attribute)
-        if _is_written(home, target)
+        if _is_written(home, target) and not _makes_anew(home, target)
     }
     for home in scripts if written else ():
         for attribute in home.find(ast.Attribute):
@@ -187,12 +188,40 @@ def _is_written(home: Script, attribute: ast.Attribute) -> bool:
             return False
 
 
-def _assigns(inputs: LoaderInputs, home: Script, target: ast.expr) -> bool:
-    if isinstance(target, ast.Attribute):
-        if inputs.includes(home, target.value):
-            return inputs.reads(home, target.value, target.attr)
-        return inputs.touched(home, target.value)
-    return isinstance(target, ast.Subscript) and inputs.touched(home, target.value)
+def possible_changes(script: Script) -> Iterator[ast.AST]:
+    """The places of a file that may change an object: what is assigned to, and calls that do not only read."""
+    targets: Iterator[ast.Attribute | ast.Subscript] = script.find(ast.Attribute, ast.Subscript)
+    for target in targets:
+        if not isinstance(target.ctx, ast.Load) and not _makes_anew(script, target):
+            yield target
+    for statement in script.find(ast.AugAssign):
+        if isinstance(statement.target, ast.Name):
+            yield statement
+    for call in script.find(ast.Call):
+        if _is_library(script, call):
+            if _changed_by_library(script, call):
+                yield call
+        elif isinstance(call.func, ast.Attribute) and (_is_in_place(call.func.attr) or not _only_reads(call.func.attr)):
+            yield call
+
+
+def _is_library(script: Script, call: ast.Call) -> bool:
+    if isinstance(call.func, ast.Name) and not script.definitions(call.func):
+        return True
+    return script.qualname(call.func) is not None and not script.is_project_name(call.func)
+
+
+def _changed_by_library(script: Script, call: ast.Call) -> list[ast.expr]:
+    """What a function of a library changes: `random.shuffle(order)`, `torch.add(a, b, out=c)`."""
+    name = script.qualname(call.func) or f"builtins.{getattr(call.func, 'id', '')}"
+    return [
+        *(call.args[:1] if name in _MUTATORS else ()),
+        *(keyword.value for keyword in call.keywords if keyword.arg == "out"),
+    ]
+
+
+def _is_in_place(method: str) -> bool:
+    return method in _CONTAINER or (method.endswith("_") and not method.endswith("__"))
 
 
 def _makes_anew(home: Script, target: ast.AST) -> bool:
@@ -210,19 +239,12 @@ def _makes_anew(home: Script, target: ast.AST) -> bool:
 
 def _is_change(inputs: LoaderInputs, home: Script, call: ast.Call) -> bool:
     """Whether a call may change an input by itself; what the project's own functions do is seen there."""
-    qualified = home.qualname(call.func)
-    if qualified is None and isinstance(call.func, ast.Name) and not home.definitions(call.func):
-        qualified = f"builtins.{call.func.id}"
-    if qualified is not None and not home.is_project_name(call.func):
-        changed = call.args[:1] if qualified in _MUTATORS else []
-        changed += [keyword.value for keyword in call.keywords if keyword.arg == "out"]
-        return any(inputs.touched(home, each) for each in changed)
+    if _is_library(home, call):
+        return any(inputs.touched(home, each) for each in _changed_by_library(home, call))
     if not isinstance(call.func, ast.Attribute):
         return False
     method, owner = call.func.attr, call.func.value
-    in_place = method in _CONTAINER or (method.endswith("_") and not method.endswith("__"))
-    if not in_place and _only_reads(method):
-        return False
+    in_place = _is_in_place(method)
     kinds = {value.kind for value in home.values(owner)}
     if kinds <= (_UNCHANGED if in_place else _UNCHANGED | _CONTAINERS | {Kind.TENSOR, Kind.PARAMETER}):
         return False
@@ -233,6 +255,10 @@ def _is_change(inputs: LoaderInputs, home: Script, call: ast.Call) -> bool:
     return not any(_is_attribute(value.cls, method) for value in home.values(owner) if value.cls is not None)
 
 
+def _only_reads(method: str) -> bool:
+    return method in _READS or method.startswith(("__", *_READING))
+
+
 def _is_attribute(cls: ClassRef, name: str) -> bool:
     """Whether the objects of a class hold something under a name, which a call only calls: `self.transform(x)`."""
     project = cls.script.project
@@ -240,12 +266,6 @@ def _is_attribute(cls: ClassRef, name: str) -> bool:
         isinstance(binding, ast.expr)
         for each in project.lineage(cls)
         for binding, _ in project.class_info(each).attributes.get(name, ())
-    )
-
-
-def _only_reads(method: str) -> bool:
-    return method.startswith("__") or any(
-        method == word or (word.endswith("_") and method.startswith(word)) for word in _READS
     )
 
 
@@ -352,7 +372,7 @@ def _called_by_name(home: Script, function: Function) -> Iterator[Place]:
     if name is None or name in _CONSTRUCTORS:
         return
     method = isinstance(home.parent(function), ast.ClassDef)
-    for other in scripts_around(home):
+    for other in home.around:
         for call in other.tree_index.calls_named(name):
             unknown = any(value.kind is Kind.UNKNOWN for value in other.values(call.func))
             if unknown and isinstance(call.func, ast.Attribute) is method and not other.callees(call):
@@ -364,11 +384,9 @@ def _mentions(home: Script, function: Function) -> Iterator[Place]:
     name = getattr(function, "name", None)
     if name is None:
         return
-    for other in scripts_around(home):
-        mentions: Iterator[ast.Name | ast.Attribute] = other.find(ast.Name, ast.Attribute)
-        for mention in mentions:
-            if (mention.attr if isinstance(mention, ast.Attribute) else mention.id) == name:
-                parent = other.parent(mention)
-                called = isinstance(parent, ast.Call) and parent.func is mention
-                if not called and any(value.node is function for value in other.values(mention)):
-                    yield other, mention
+    for other in home.around:
+        for mention in other.tree_index.mentions(name):
+            parent = other.parent(mention)
+            called = isinstance(parent, ast.Call) and parent.func is mention
+            if not called and any(value.node is function for value in other.values(mention)):
+                yield other, mention

@@ -55,8 +55,10 @@ class LoaderInputs:
         """Names of outer scopes that this code reads, by scope."""
         self.held: set[tuple[ast.AST, str]] = set()
         """Names under which objects were handed over, by scope."""
-        self.words: set[str] = {*parts}
+        self.words = {part for part in parts if part in made.settings}
         """What objects whose values are not known are called where they are handed over."""
+        self.arguments: set[tuple[Script, str]] = set()
+        """The same for what goes into objects out of sight, by file."""
         self.fields: set[str] = set()
         """The attributes of the project's objects that hold values which are not known."""
         self.attributes: set[str] = set()
@@ -65,6 +67,7 @@ class LoaderInputs:
         """Source text of something trained that this code reads."""
         self._seen: set[tuple[ast.AST, Path]] = set()
         self._values: set[Value] = set()
+        self._handed: set[ast.expr] = set()
         self._functions: list[tuple[Script, ast.AST]] = []
         self._pending = [(script, made.settings[part], _WHOLE) for part in parts if part in made.settings]
         while self._pending or self._functions:
@@ -119,13 +122,13 @@ class LoaderInputs:
                 self._enter(home, expression)
             case ast.Name(id=name):
                 if not inside:
-                    self.words.add(name)
+                    self._call(home, expression, name)
                 for each in home.definitions(expression):
                     self._bound(home, each, path)
             case ast.Attribute(value=owner, attr=attr):
                 self._attribute(home, owner, attr, path)
                 if not inside:
-                    self.words.add(attr)
+                    self._call(home, expression, attr)
             case ast.Call():
                 self._called(home, expression, path)
             case ast.Tuple(elts=elements) | ast.List(elts=elements) if path and isinstance(path[0], int):
@@ -135,6 +138,13 @@ class LoaderInputs:
             case _:
                 inner_expressions = (each for each in ast.iter_child_nodes(expression) if isinstance(each, ast.expr))
                 self._pending.extend((home, each, ()) for each in inner_expressions)
+
+    def _call(self, home: Script, expression: ast.expr, word: str) -> None:
+        """Note what an object is called whose value is not known."""
+        if expression in self._handed:
+            self.arguments.add((home, word))
+        else:
+            self.words.add(word)
 
     def _bound(self, home: Script, definition: Definition, path: Path) -> None:
         """What a name was bound to."""
@@ -166,8 +176,9 @@ class LoaderInputs:
                 returned = (each.value for each in other.in_scope(callee, ast.Return) if each.value is not None)
                 self._pending.extend((other, each, path) for each in returned)
         if not callees:
-            self._pending.extend((home, each, ()) for each in call.args)
-            self._pending.extend((home, keyword.value, ()) for keyword in call.keywords)
+            arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+            self._handed.update(arguments)
+            self._pending.extend((home, each, ()) for each in arguments)
             if isinstance(call.func, ast.Attribute) and home.qualname(call.func) is None:
                 self._pending.append((home, call.func.value, ()))
 
@@ -243,12 +254,15 @@ class LoaderInputs:
                     any(value.node in self.objects for value in loaders) if loaders else unknown
                 )
             case ast.Attribute(attr=attr):
-                return unknown and attr not in _OF_TENSORS and (attr in self.words or attr in self.fields)
+                return unknown and attr not in _OF_TENSORS and (attr in self.fields or self._is_called(home, attr))
             case ast.Name(id=name):
                 found = {(each.scope.node, name) for each in home.definitions(expression)}
-                return not found.isdisjoint(self.held | self.names.keys()) or (unknown and name in self.words)
+                return not found.isdisjoint(self.held | self.names.keys()) or (unknown and self._is_called(home, name))
             case _:
                 return False
+
+    def _is_called(self, home: Script, word: str) -> bool:
+        return word in self.words or (home, word) in self.arguments
 
     def _is_object(self, value: Value) -> bool:
         """Whether a value is one of the objects, and none that is made for every batch."""
@@ -272,7 +286,7 @@ class LoaderInputs:
         values = home.values(owner)
         name = owner.id if isinstance(owner, ast.Name) else getattr(owner, "attr", None)
         hidden = any(value.node in self.opaque for value in values) or (
-            name in self.words and any(value.kind is Kind.UNKNOWN for value in values)
+            name is not None and self._is_called(home, name) and any(value.kind is Kind.UNKNOWN for value in values)
         )
         return attr in self.attributes or hidden
 

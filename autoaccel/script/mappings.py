@@ -126,15 +126,24 @@ def _passed_keys(script: Script, definition: Definition, depth: int) -> frozense
     arguments = getattr(function, "args", None)
     if depth <= 0 or not isinstance(arguments, ast.arguments):
         return None
+    calls = script.callers(function)
+    if calls.missing is not None:
+        return None
     if definition.node is not arguments.kwarg:
         passed = list(script.project.arguments(script, function, definition.name))
         given = [mapping_keys(other, expression, depth) for other, expression in passed]
+        if len(passed) < len(calls):  # some give nothing: it is the default then, or hidden behind `*` or `**`
+            default = None if any(_unpacks(call) for _, call in calls) else definition.value
+            given.append(None if default is None else mapping_keys(script, default, depth))
         return frozenset().union(*(keys for keys in given if keys)) if given and None not in given else None
     names = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
-    calls = script.callers(function)
     found: frozenset[str] | None = frozenset() if calls else None
     for other, call in calls:
         for keyword in call.keywords:
             added = frozenset({keyword.arg}) if keyword.arg else mapping_keys(other, keyword.value, depth)
             found = _merged(found, added)
     return None if found is None else found - names
+
+
+def _unpacks(call: ast.Call) -> bool:
+    return any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords)

@@ -16,6 +16,7 @@ from autoaccel.script.gradients import (
 )
 from autoaccel.script.judging import judged
 from autoaccel.script.repetition import runs_once
+from autoaccel.script.small_modules import is_function, is_small
 from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind, Value
 
@@ -38,10 +39,6 @@ _DETECTION = "torchvision.models.detection."
 _DETECTS = "its shapes depend on what it detects"
 _SYNC = "torch.nn.SyncBatchNorm.convert_sync_batchnorm"
 _RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
-_LAYERS = frozenset(
-    f"torch.nn.{name}"
-    for name in "Linear Bilinear Embedding EmbeddingBag Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d".split()
-)
 _CACHES = frozenset({"functools.cache", "functools.lru_cache"})
 _GRAD = "torch.autograd.grad"
 _BREAKS = {
@@ -344,16 +341,20 @@ def _terminal(target: ast.expr) -> str | None:
 # -- what a compiler can not take
 
 
-def unfit(model: TrainedModel) -> str | None:
+def unfit(script: Script, model: TrainedModel) -> str | None:
     """Why a model must not, or need not, be compiled; None when nothing speaks against it."""
+    if any(value.kind not in (Kind.MODULE, Kind.NONE) for value in script.values(model.target)) or not model.values:
+        return "nothing shows that it is a module"
     for value in model.values:
+        if is_small(script, value):
+            return "a single layer has nothing to fuse"
+        if is_function(value):
+            return "it is a criterion, or another function in the form of a module"
         if value.name is not None:
             if value.name.startswith(_DETECTION):
                 return _DETECTS
             if value.name in _RECURRENT:
                 return "recurrent layers are fused already"
-            if value.name in _LAYERS:
-                return "a single layer has nothing to fuse"
             if value.name.startswith("torch.nn.Lazy"):
                 return "its parameters are made at the first call"
         if value.cls is None:

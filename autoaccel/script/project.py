@@ -387,13 +387,16 @@ class Project:
         """The files that share a script's objects: itself, those that import it, and those that it imports."""
         known = self._related.get(script)
         if known is None:
-            found = dict.fromkeys(self.neighbours(script))
-            for each in script.flow.imports:
-                imported = self.imported(script, each.target or "", each.level)
-                if imported is not None:
-                    found[imported[0]] = None
+            found = dict.fromkeys((*self.neighbours(script), *self.imports(script)))
             known = self._related[script] = tuple(found)
         return known
+
+    def imports(self, script: Script) -> Iterator[Script]:
+        """The project files that a script imports."""
+        for each in script.flow.imports:
+            imported = self.imported(script, each.target or "", each.level)
+            if imported is not None:
+                yield imported[0]
 
     # -- classes
 
@@ -484,6 +487,8 @@ class Project:
             around = other.parent(mention)
             called = isinstance(around, ast.Call) and around.func is mention
             if called or (isinstance(around, ast.Attribute) and around.value is mention):
+                continue
+            if not isinstance(mention.ctx, ast.Load):
                 continue
             if any(value.node is function for value in other.inference.possible(mention)):
                 return f"it is handed on in {_line(other, mention, script)}, and may be called by whoever gets it"

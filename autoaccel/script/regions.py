@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autoaccel.script import hazards
-from autoaccel.script.effects import Effect, call_effects, effects, is_sensitive
+from autoaccel.script.effects import Effect, call_effects, effects, is_sensitive, may_run_model
 from autoaccel.script.gradients import sets_grad_mode
 from autoaccel.script.saturation import out_of_reach, sigmoid_arguments
 from autoaccel.script.slicing import Slice, changed, variables
@@ -115,10 +115,11 @@ class _Planner:
         for block in sorted(blocks.values(), key=lambda block: block[0].lineno):
             self._block(block)
         self.found.regions.sort(key=lambda region: region.place.lineno)
-        inside = [
+        inside: list[ast.AST] = [
             *self.found.statements(self.script),
             *(hoist.expression for each in self.found.regions for hoist in each.hoists),
         ]
+        self._whole_step(inside)
         self.found.code = hazards.reached(self.script, inside)
         self.found.problems += hazards.in_code(self.found.code, self.script, self.step.backwards[0].call)
         if self.probabilities:
@@ -126,6 +127,17 @@ class _Planner:
         saturates = self.probabilities and out_of_reach(self.found.code, self.script)
         self.found.needs_range = saturates or hazards.needs_range(self.found.code)
         return self.found
+
+    def _whole_step(self, inside: list[ast.AST]) -> None:
+        """Whole or not at all: what the loss depends on does not run models in float32 beside those of the region."""
+        covered = {part for each in inside for part in walk_scope(each)}
+        statements = (each for each in self.slice.statements if each not in covered)
+        for statement in sorted(statements, key=lambda each: (each.lineno, each.col_offset)):
+            for part in walk_scope(statement):
+                if isinstance(part, ast.Call) and part not in covered and may_run_model(self.script, part):
+                    self.found.problems.append((part, "a forward pass that the loss depends on stays outside"))
+        for place in self.slice.elsewhere:
+            self.found.problems.append((place, "a part of the forward pass is in another file"))
 
     # -- what may stand in a region
 
@@ -250,6 +262,8 @@ class _Planner:
 
     def _starts(self, statement: ast.stmt) -> bool:
         if Effect.FORWARD in effects(self.script, statement):
+            return True
+        if any(isinstance(part, ast.Call) and may_run_model(self.script, part) for part in walk_scope(statement)):
             return True
         return bool(variables(self.script, statement) & self.found.reduced) and any(
             isinstance(part, ast.Call) and self.script.kind(part.func) is not Kind.SCHEDULER

@@ -7,10 +7,9 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoaccel.rewriting.finding import AddImport
-from autoaccel.script import evaluation, external, loaders, training
+from autoaccel.script import evaluation, external, loader_changes, loaders, training
 from autoaccel.script.completeness import Callers
 from autoaccel.script.evaluation import EvaluationPass
 from autoaccel.script.flow import Definition, Flow, Scope
@@ -20,9 +19,6 @@ from autoaccel.script.names import canonical
 from autoaccel.script.project import Project, bind_argument
 from autoaccel.script.tree import Function, Loop, Node
 from autoaccel.script.values import ClassRef, Kind, Value, Values, kind_of
-
-if TYPE_CHECKING:
-    from autoaccel.script.loader_changes import LoaderState
 
 RUNTIME = ("autoaccel.runtime", "autoaccel_runtime")
 _FRAMEWORKS = {
@@ -57,7 +53,7 @@ class Script:
         self.inference = Inference(self)
         self._callees: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
         self._class_refs: dict[ast.ClassDef, ClassRef] = {}
-        self.loader_states: dict[tuple[ast.Call, bool], LoaderState] = {}
+        self.loader_states: dict[tuple[ast.Call, bool], loader_changes.LoaderState] = {}
         self._aliases: dict[tuple[str, ...], frozenset[str]] = {}
         self.located: dict[tuple[str, int], tuple[Path, tuple[str, ...]] | None] = {}
 
@@ -392,6 +388,24 @@ class Script:
         return bind_argument(function, call, parameter, bound=self.project.is_bound(home, function, self, call))
 
     # -- loaders
+
+    @cached_property
+    def around(self) -> tuple[Script, ...]:
+        """The files that the objects of this one may come to: itself, those that import it, and all that these import,
+        however many imports lie between."""
+        found = dict.fromkeys(self.project.neighbours(self))
+        pending = list(found)
+        while pending:
+            for other in self.project.imports(pending.pop(0)):
+                if other not in found:
+                    found[other] = None
+                    pending.append(other)
+        return tuple(found)
+
+    @cached_property
+    def possible_changes(self) -> tuple[ast.AST, ...]:
+        """The places of this file that may change an object."""
+        return tuple(loader_changes.possible_changes(self))
 
     @cached_property
     def loader_loops(self) -> tuple[LoaderLoop, ...]:

@@ -10,14 +10,16 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.script.effects import Effect, call_effects, effects
+from autoaccel.script.effects import Effect, call_effects, effects, may_run_model
 from autoaccel.script.tree import walk_scope
+from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
     from autoaccel.script.training import Backward
 
 _MUTATORS = frozenset("append extend insert update add setdefault appendleft push".split())
+_OBJECTS = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER, Kind.DATASET, Kind.LOSS_FUNCTION, Kind.SCHEDULER)
 _COMPOUND = ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try | ast.TryStar | ast.Match
 
 
@@ -133,6 +135,23 @@ def blocks(statement: ast.stmt) -> list[list[ast.stmt]]:
     return found
 
 
+def _comes_of_model(script: Script, expression: ast.expr) -> bool:
+    """Whether what a name or expression holds is made by a call that may run a model."""
+    if script.kind(expression) in _OBJECTS:
+        return False
+    pending, seen = [expression], {expression}
+    for node in pending:
+        for part in walk_scope(node):
+            if isinstance(part, ast.Call) and may_run_model(script, part):
+                return True
+            followed = isinstance(part, ast.Name) and script.kind(part) not in _OBJECTS
+            for definition in script.definitions(part) if followed else ():  # type: ignore[arg-type]
+                if definition.value is not None and definition.how != "with" and definition.value not in seen:
+                    seen.add(definition.value)
+                    pending.append(definition.value)
+    return False
+
+
 class Slice:
     """The statements that some losses depend on, whole at the outermost level at which they can be wrapped."""
 
@@ -140,6 +159,7 @@ class Slice:
         self.script = script
         self.statements: set[ast.stmt] = set()
         self.unresolved = False
+        self.elsewhere: list[ast.AST] = []  # functions that are handed what forwards in other files give
         self._unwrappable = unwrappable
         self._seen: set[tuple[ast.AST, frozenset[str]]] = set()
 
@@ -196,6 +216,9 @@ class Slice:
         for other, call in script.callers(function):
             if other is not script:
                 self.unresolved = True
+                handed = (other.argument(call, function, each, script) for each in sorted(needed & parameters))
+                if any(each is not None and _comes_of_model(other, each) for each in handed):
+                    self.elsewhere.append(function)
                 continue
             passed = set(attributes)
             for parameter in needed & parameters:

@@ -369,6 +369,7 @@ def _problems(found: TrainingStep) -> Iterator[Problem]:
         if other not in seen:
             seen.add(other)
             yield from ((node if other is script else place, reason) for node, reason in hazards.in_file(other, place))
+    yield from hazards.in_relatives(script, place)
 
 
 def _caller_scripts(script: Script, home: Home) -> Iterator[Script]:

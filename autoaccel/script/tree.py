@@ -132,6 +132,24 @@ class Tree:
         found = [self._calls_by_last_name[name] for name in dict.fromkeys(names) if name in self._calls_by_last_name]
         return found[0] if len(found) == 1 else self.in_order([call for calls in found for call in calls])
 
+    def mentions(self, *names: str) -> list[ast.Name | ast.Attribute]:
+        """The names and attributes that are spelled so: `f`, `module.f`, `self.f`; in preorder."""
+        return self.in_order([each for name in dict.fromkeys(names) for each in self._mentions.get(name, ())])
+
+    def stored(self, name: str) -> list[ast.Attribute]:
+        """The targets that store an attribute of this name, in preorder."""
+        found = self._mentions.get(name, [])
+        return [each for each in found if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)]
+
+    @cached_property
+    def _mentions(self) -> dict[str, list[ast.Name | ast.Attribute]]:
+        found: dict[str, list[ast.Name | ast.Attribute]] = {}
+        for name in self.find(ast.Name):
+            found.setdefault(name.id, []).append(name)
+        for attribute in self.find(ast.Attribute):
+            found.setdefault(attribute.attr, []).append(attribute)
+        return found
+
     @cached_property
     def _calls_by_last_name(self) -> dict[str, list[ast.Call]]:
         found: dict[str, list[ast.Call]] = {}
@@ -141,34 +159,6 @@ class Tree:
                 found.setdefault(function.attr, []).append(call)
             elif isinstance(function, ast.Name):
                 found.setdefault(function.id, []).append(call)
-        return found
-
-    def mentions(self, *names: str) -> list[ast.Name | ast.Attribute]:
-        """Where these names are read, plain or as attributes: `f`, `module.f`, `self.f`; in preorder."""
-        found = [each for name in dict.fromkeys(names) for each in self._reads_by_last_name.get(name, ())]
-        return self.in_order(found)
-
-    @cached_property
-    def _reads_by_last_name(self) -> dict[str, list[ast.Name | ast.Attribute]]:
-        found: dict[str, list[ast.Name | ast.Attribute]] = {}
-        for name in self.find(ast.Name):
-            if isinstance(name.ctx, ast.Load):
-                found.setdefault(name.id, []).append(name)
-        for attribute in self.find(ast.Attribute):
-            if isinstance(attribute.ctx, ast.Load):
-                found.setdefault(attribute.attr, []).append(attribute)
-        return found
-
-    def stored(self, name: str) -> list[ast.Attribute]:
-        """The targets that store an attribute of this name, in preorder."""
-        return self._stores_by_name.get(name, [])
-
-    @cached_property
-    def _stores_by_name(self) -> dict[str, list[ast.Attribute]]:
-        found: dict[str, list[ast.Attribute]] = {}
-        for attribute in self.find(ast.Attribute):
-            if isinstance(attribute.ctx, ast.Store):
-                found.setdefault(attribute.attr, []).append(attribute)
         return found
 
     def find(self, *types: type[Node]) -> Iterator[Node]:

@@ -83,7 +83,7 @@ class Values(frozenset["Value"]):
             return self._nesting
         except AttributeError:
             inner = [1 + max(each.nesting for _, each in value.items) for value in self if value.items]
-            self._nesting: int = max([0, *inner, *(len(value.path) for value in self)])
+            self._nesting: int = max([0, *inner, *(len(value.path) for value in self if value.kind is Kind.BATCH)])
             return self._nesting
 
     def without(self, other: AbstractSet[Value]) -> Values:
@@ -163,7 +163,7 @@ def shallow(values: Values, nesting: int) -> Values:
 
 
 def _shallow(value: Value, nesting: int) -> Value:
-    if len(value.path) > nesting:
+    if value.kind is Kind.BATCH and len(value.path) > nesting:
         return UNKNOWN
     if not value.items:
         return value

@@ -9,6 +9,7 @@ that are evaluated are compiled.
 Left alone:
 - models whose gradients are differentiated again (gradient penalties, forces, meta-learning), models with hooks;
 - recurrent networks, which are fused already, and single layers, which have nothing to fuse;
+- criteria and other modules without parameters of their own, and what may be no module at all;
 - forward passes that leave the graph (`.item()`, printing, Python's random numbers) or loop over their data, or that
   call cached functions (`functools.lru_cache`), which compiled code would run at every call;
 - models under `DataParallel`, exported, scripted or shared models;
@@ -84,7 +85,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         name = script.source(model.target)
         if name in compiled:
             continue
-        reason = whole or model.problem or _differentiated(model, twice, unclear) or unfit(model)
+        reason = whole or model.problem or _differentiated(model, twice, unclear) or unfit(script, model)
         if reason is not None:
             yield RULE.skip(model.made, f"`{name}`: {reason}")
         else:

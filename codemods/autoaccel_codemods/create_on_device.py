@@ -86,6 +86,8 @@ def _moved(script: Script, moved: Move) -> Iterator[Finding | Skipped]:
         made, statement, problem = later.creation, later.statement, later.problem
     if moved.device is not None and _is_host(moved.device):
         return
+    if _is_there(script, made, moved):
+        return
     problem = made.problem or moved.problem or problem or _unknown_precision(script, made, moved)
     problem = problem or _computed(script, made)
     if problem is not None:
@@ -100,8 +102,42 @@ def _is_host(device: Code) -> bool:
     return any(isinstance(hole, ast.Constant) and hole.value == "cpu" for hole in device.holes)
 
 
+def _is_there(script: Script, made: Creation, moved: Move) -> bool:
+    """Whether a tensor is made like one that is on the device already: then nothing is copied."""
+    if not made.name.endswith("_like") or not made.call.args or made.has("device") or moved.device is None:
+        return False
+    return _is_moved(script, made.call.args[0], moved.device, set())
+
+
+def _is_moved(script: Script, tensor: ast.expr, device: Code, seen: set[ast.expr]) -> bool:
+    if tensor in seen:
+        return True
+    seen.add(tensor)
+    if isinstance(tensor, ast.Name):
+        definitions = script.definitions(tensor)
+        made = [each.value for each in definitions if each.how == "assign" and not each.path]
+        return 0 < len(made) == len(definitions) and all(
+            each is not None and _is_moved(script, each, device, seen) for each in made
+        )
+    if not isinstance(tensor, ast.Call):
+        return False
+    to = move(script, tensor)
+    if to is not None:
+        return to.device is not None and _spelled(script, to.device) == _spelled(script, device)
+    given = [each.value for each in tensor.keywords if each.arg == "device"]
+    return any(script.source(each) == _spelled(script, device) for each in given)
+
+
+def _spelled(script: Script, code: Code) -> str:
+    return code.text.format(*(script.source(each) for each in code.holes))
+
+
 def _message(script: Script, made: Creation) -> str:
     name = script.source(made.call.func)
+    if made.name.endswith("_like"):
+        place = f"`{name}` makes a tensor where its pattern is, to be copied from there if that is not the device"
+        drawn = made.tier is Tier.EQUIVALENT
+        return f"{place}; there it draws from the device's own random stream" if drawn else place
     match made.tier:
         case Tier.EQUIVALENT:
             return (

@@ -4,6 +4,7 @@
 spelling takes the device type first, and the data type before `enabled`.
 
 Left alone:
+- both arms of a switch between versions of torch, however it is spelled;
 - names that a fallback (`try: … except ImportError:`) may bind to something else;
 - functions that are passed on or subclassed instead of called, calls with `*arguments`;
 - scripts that set the precision of autocast themselves.
@@ -18,6 +19,7 @@ After:
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -35,6 +37,7 @@ from autoaccel.rewriting.finding import (
 )
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script
+from autoaccel.script.tree import breadth_first
 
 RULE = Rule(
     code="AA302",
@@ -47,6 +50,7 @@ _CUSTOM = ("custom_fwd", "custom_bwd")
 # The positional parameters of the old functions; those of GradScaler have kept their order.
 _PARAMETERS = {"autocast": ("enabled", "dtype", "cache_enabled")}
 _MOVED = ("autocast", "GradScaler", *_CUSTOM)
+_VERSION = re.compile(r"version|hasattr|getattr|find_spec|inspect|torch_?\d", re.IGNORECASE)
 _OTHER_USE = "it is used other than by a call"
 
 
@@ -188,7 +192,7 @@ def _edits(script: Script, use: Use, spelling: str | None) -> tuple[Edit, ...] |
     """What turns one use into the new spelling, or why it cannot be. `spelling` is how to write the new function."""
     if any(True for _ in script.calls("torch.set_autocast_gpu_dtype", "torch.set_autocast_dtype")):
         return "the script sets the precision of autocast itself"
-    if _for_other_versions(script, use.node):
+    if _for_other_versions(script, use):
         return "it stands in for another version of torch"
     imports: tuple[AddImport, ...] = ()
     if spelling is None:
@@ -208,18 +212,81 @@ def _edits(script: Script, use: Use, spelling: str | None) -> tuple[Edit, ...] |
     return _OTHER_USE
 
 
-def _for_other_versions(script: Script, node: ast.AST) -> bool:
-    """In a branch that is there for the case that the new functions do not exist."""
+def _for_other_versions(script: Script, use: Use) -> bool:
+    """Whether a use is one arm of a switch between versions of torch."""
+    return _asks_for_version(script, use.node) or (
+        _has_new(script, use.name) and any(_is_chosen(script, each) for each in (use.node, *_new(script, use.name)))
+    )
+
+
+def _asks_for_version(script: Script, node: ast.AST) -> bool:
+    """In a branch that is there for the case that the new functions do not exist, or after one that leaves."""
     child = node
     for ancestor in script.ancestors(node):
         if isinstance(ancestor, ast.ExceptHandler):
             return True
-        if isinstance(ancestor, ast.If | ast.IfExp) and child is not ancestor.test:
-            test = script.source(ancestor.test).lower()
-            if "version" in test or "hasattr" in test:
+        if isinstance(ancestor, ast.If | ast.IfExp | ast.While) and child is not ancestor.test:
+            if _is_of_version(script, ancestor.test):
+                return True
+        if isinstance(ancestor, ast.BoolOp | ast.Match) and _is_of_version(script, ancestor):
+            return True
+        if isinstance(ancestor, ast.Try) and any(_catches_absence(each) for each in ancestor.handlers):
+            return True
+        if isinstance(child, ast.stmt) and not isinstance(child, ast.FunctionDef | ast.ClassDef):
+            block = script.block(child)
+            before = block[: block.index(child)]
+            if any(isinstance(each, ast.If) and _is_of_version(script, each.test) and _leaves(each) for each in before):
                 return True
         child = ancestor
     return False
+
+
+def _is_of_version(script: Script, test: ast.AST) -> bool:
+    """Whether a condition is about what torch has: a version, `hasattr`, or a name that stands for one."""
+    for part in breadth_first(test):
+        match part:
+            case ast.Name(id=name) | ast.Attribute(attr=name) if _VERSION.search(name):
+                return True
+            case ast.Constant(value=str() as text) if _VERSION.search(text):
+                return True
+            case ast.Name() if any(
+                each.how == "assign" and each.value is not None and _VERSION.search(script.source(each.value))
+                for each in script.definitions(part)
+            ):
+                return True
+    return False
+
+
+def _catches_absence(handler: ast.ExceptHandler) -> bool:
+    caught = ast.unparse(handler.type) if handler.type is not None else ""
+    return any(name in caught for name in ("ImportError", "ModuleNotFoundError", "AttributeError"))
+
+
+def _leaves(choice: ast.If) -> bool:
+    return isinstance(choice.body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
+
+
+def _new(script: Script, name: str) -> Iterator[ast.Name | ast.Attribute]:
+    """Mentions of the new function, or of its module on its own."""
+    nodes: list[ast.Name | ast.Attribute] = [*script.find(ast.Attribute), *script.find(ast.Name)]
+    for node in nodes:
+        if script.qualname(node) in (f"torch.amp.{name}", "torch.amp") and isinstance(node.ctx, ast.Load):
+            yield node
+
+
+def _has_new(script: Script, name: str) -> bool:
+    statements = (
+        alias.name for each in script.find(ast.ImportFrom) if each.module == "torch.amp" for alias in each.names
+    )
+    return name in statements or any(True for _ in _new(script, name))
+
+
+def _is_chosen(script: Script, node: ast.AST) -> bool:
+    """Whether an expression is one of several, of which a condition, an index or an exception chooses."""
+    return any(
+        isinstance(each, ast.If | ast.IfExp | ast.BoolOp | ast.Match | ast.Try | ast.Dict | ast.Subscript | ast.Lambda)
+        for each in script.ancestors(node)
+    )
 
 
 def _names_a_type(script: Script, node: ast.expr) -> bool:

@@ -1,0 +1,53 @@
+"""`python -m benchmarks.soundness [FOLDER…]`: see README.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+
+from benchmarks.soundness import properties
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.soundness")
+    parser.add_argument(
+        "folders", nargs="*", type=Path, help="public repositories, checked out; fixtures are always in"
+    )
+    parser.add_argument("--seeds", type=int, default=4, help="hash seeds and orders to compare")
+    parser.add_argument("--every", type=int, default=1, help="only every n-th project (a quick look)")
+    parser.add_argument("--digest", action="store_true", help="print the digest of all rewrites and end")
+    options = parser.parse_args()
+    projects = [*properties.fixtures(), *properties.repositories(options.folders)][:: options.every]
+    if options.digest:
+        print(properties.digest(projects))
+        return 0
+    arguments = [*map(str, options.folders), "--every", str(options.every)]
+    lower = dict(properties.variants())
+    findings, wrong = 0, Counter[str]()
+    for texts in projects:
+        full = properties.said(texts)
+        findings += sum(map(len, full.values()))
+        for name, bounds in lower.items():
+            for each in properties.gained(texts, bounds, full):
+                wrong[name] += 1
+                print(f"gained with {name}: {each}", file=sys.stderr)
+        ordered = properties.in_order(texts)
+        for seed in range(1, options.seeds):
+            shuffled = properties.in_another_order(texts, seed)
+            for path in texts:
+                for each in sorted(ordered[path] ^ shuffled[path]):
+                    wrong["order"] += 1
+                    print(f"order {seed}: {path}: {each}", file=sys.stderr)
+    started = [properties.digest_elsewhere(seed, *arguments) for seed in range(options.seeds)]
+    digests = {process.communicate()[0] for process in started}
+    wrong["hash seeds"] += len(digests) - 1
+    print(f"{len(projects)} projects, {findings} findings\n\n| property | violations |\n|---|---:|")
+    for name in (*lower, "order", "hash seeds"):
+        print(f"| {name} | {wrong[name]} |")
+    return int(any(wrong.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""The three properties: what is said of a project with other bounds, in another order, by another process."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from autoaccel.rewriting import engine, registry
+from autoaccel.rewriting.finding import Finding
+from autoaccel.rewriting.rule import Rule
+from autoaccel.script import Project, Script, load
+from autoaccel.script.bounds import Bounds
+from autoaccel.script.completeness import Incomplete
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+Texts = dict[Path, str]
+Said = frozenset[str]
+
+
+def fixtures() -> Iterator[Texts]:
+    """The inputs of all fixtures, and the scripts among them; each with the files of its project."""
+    for folder in sorted(each for each in (ROOT / "fixtures").iterdir() if each.is_dir()):
+        for path in sorted(folder.glob("*.py")):
+            yield _read([path])
+        for inner in sorted(each for each in folder.iterdir() if each.is_dir() and each.name != "__pycache__"):
+            yield _read(each for each in sorted(inner.rglob("*.py")) if "expected" not in each.relative_to(inner).parts)
+
+
+def repositories(folders: Iterable[Path]) -> Iterator[Texts]:
+    """Each folder as one project."""
+    for folder in folders:
+        yield _read(sorted(folder.rglob("*.py")))
+
+
+def _read(paths: Iterable[Path]) -> Texts:
+    found: Texts = {}
+    for path in paths:
+        try:
+            found[path] = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+    return found
+
+
+def variants(bounds: Bounds | None = None) -> Iterator[tuple[str, Bounds]]:
+    """Every bound lowered in turn: to nothing, and to little."""
+    full = bounds or Bounds()
+    for field in dataclasses.fields(full):
+        for value in (0, 1, 10):
+            if value < getattr(full, field.name):
+                yield f"{field.name}={value}", dataclasses.replace(full, **{field.name: value})
+
+
+def said(texts: Texts, bounds: Bounds | None = None, only: Iterable[Path] | None = None) -> dict[Path, Said]:
+    """The findings in each file, suppressed ones too."""
+    project = Project(texts, texts, bounds=bounds)
+    found: dict[Path, Said] = {}
+    for path in texts if only is None else only:
+        try:
+            analysis = engine.analyse(texts[path], path, registry.rules(), project=project)
+        except engine.RewriteError:
+            found[path] = frozenset()
+            continue
+        findings = (*analysis.findings, *(each for each, _ in analysis.suppressed))
+        found[path] = frozenset(_spelled(each) for each in findings)
+    return found
+
+
+def gained(texts: Texts, bounds: Bounds, full: dict[Path, Said]) -> list[str]:
+    """The findings that are there only with lower bounds: there are none, or a silence was taken for a No."""
+    lower = said(texts, bounds, full)
+    return [f"{path}: {each}" for path in full for each in sorted(lower[path] - full[path])]
+
+
+def in_another_order(texts: Texts, seed: int) -> dict[Path, Said]:
+    """The same when files, rules and questions come in another order: some of everything is asked first."""
+    chosen = random.Random(seed)
+    project = Project(chosen.sample(sorted(texts), len(texts)), texts)
+    rules = chosen.sample(list(registry.rules()), len(registry.rules()))
+    found: dict[Path, Said] = {}
+    for path in chosen.sample(sorted(texts), len(texts)):
+        try:
+            script = load(texts[path], path, project)
+        except (SyntaxError, ValueError):
+            found[path] = frozenset()
+            continue
+        _ask_anything(script, chosen)
+        found[path] = frozenset(_findings(script, rules))
+    return found
+
+
+def in_order(texts: Texts) -> dict[Path, Said]:
+    """What the rules say of each file, before findings are settled among one another."""
+    project = Project(texts, texts)
+    found: dict[Path, Said] = {}
+    for path, text in texts.items():
+        try:
+            found[path] = frozenset(_findings(load(text, path, project), registry.rules()))
+        except (SyntaxError, ValueError):
+            found[path] = frozenset()
+    return found
+
+
+def _ask_anything(script: Script, chosen: random.Random) -> None:
+    expressions = [each for each in ast.walk(script.tree) if isinstance(each, ast.expr)]
+    functions = list(script.find(ast.FunctionDef))
+    try:
+        for expression in chosen.sample(expressions, min(len(expressions), 300)):
+            script.values(expression)
+        for function in chosen.sample(functions, len(functions)):
+            script.callers(function)
+    except Incomplete:
+        return
+
+
+def _findings(script: Script, rules: Sequence[Rule]) -> Iterator[str]:
+    for rule in rules:
+        try:
+            yield from [_spelled(each) for each in rule.run(script) if isinstance(each, Finding)]
+        except Incomplete:
+            continue
+
+
+def _spelled(finding: Finding) -> str:
+    place = (getattr(finding.node, "lineno", 0), getattr(finding.node, "col_offset", 0))
+    return f"{finding.rule.code}@{place[0]}:{place[1]} {finding.tier.label} {finding.message}"
+
+
+def digest(projects: Iterable[Texts]) -> str:
+    """All bytes of all rewrites."""
+    total = hashlib.sha256()
+    for texts in projects:
+        project = Project(texts, texts)
+        for path, text in texts.items():
+            result = engine.rewrite(text, path, registry.rules(), project=project)
+            reasons = [[each.code, each.line, each.message] for each in result.skipped]
+            total.update(json.dumps([str(path), result.after, reasons]).encode())
+    return total.hexdigest()
+
+
+def digest_elsewhere(seed: int, *arguments: str) -> subprocess.Popen[str]:
+    """The digest, by another process with its own hash seed."""
+    command = [sys.executable, "-m", "benchmarks.soundness", "--digest", *arguments]
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "codemods")))
+    environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": paths}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)

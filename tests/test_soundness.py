@@ -1,0 +1,43 @@
+"""The analysis knows what it has not seen: a part of what `benchmarks/soundness` looks at, another for every bound."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.script.bounds import Bounds
+from benchmarks.soundness import properties
+
+PROJECTS = list(properties.fixtures())
+LOWER = dict(properties.variants())
+EVERY = 12
+
+
+@pytest.mark.parametrize(("number", "name"), enumerate(LOWER), ids=list(LOWER))
+def test_lower_bounds_add_no_finding(number: int, name: str) -> None:
+    findings = 0
+    for texts in PROJECTS[number % EVERY :: EVERY]:
+        full = properties.said(texts)
+        findings += sum(map(len, full.values()))
+        assert properties.gained(texts, LOWER[name], full) == []
+    assert findings > 20, "there is little to lose"
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_another_order_changes_nothing(seed: int) -> None:
+    for texts in PROJECTS[seed::EVERY]:
+        assert properties.in_another_order(texts, seed) == properties.in_order(texts)
+
+
+def test_every_hash_seed_gives_the_same_bytes() -> None:
+    started = [properties.digest_elsewhere(seed, "--every", str(EVERY // 3)) for seed in range(3)]
+    digests = {process.communicate()[0] for process in started}
+    assert len(digests) == 1
+    assert len(digests.pop().strip()) == 64
+
+
+def test_with_no_evaluation_at_all_there_is_hardly_a_finding_left() -> None:
+    """That lower bounds are felt, or the tests above could not fail."""
+    texts = PROJECTS[::EVERY]
+    full = sum(len(found) for each in texts for found in properties.said(each).values())
+    left = sum(len(found) for each in texts for found in properties.said(each, Bounds(evaluations=0)).values())
+    assert left < full / 5
