@@ -37,7 +37,7 @@ from benchmarks.public_scripts import observe
 Texts = Mapping[str, str]
 """The files of a program by path; the one that is run is `main.py`."""
 
-TIMEOUT = 20.0  # seconds for one run
+TIMEOUT = 12.0  # seconds for one run
 
 
 @dataclass(frozen=True, slots=True)
