@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from autoaccel.script.batches import changes, root
 from autoaccel.script.flow import STAR, Definition, Path
-from autoaccel.script.loaders import LoaderLoop, Transfer, position
+from autoaccel.script.loaders import LoaderLoop, Transfer
 from autoaccel.script.project import bind_argument
-from autoaccel.script.tree import Function, breadth_first
+from autoaccel.script.tree import Function, breadth_first, position
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:

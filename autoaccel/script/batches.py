@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from autoaccel.rewriting.finding import AddImport, InsertAfter
 from autoaccel.script.flow import Path
 from autoaccel.script.loader_calls import loader_calls
-from autoaccel.script.loaders import Transfer, position
+from autoaccel.script.loaders import Transfer
 from autoaccel.script.tensor_types import chosen_type, tensor_type
-from autoaccel.script.tree import breadth_first
+from autoaccel.script.tree import breadth_first, position
 from autoaccel.script.values import Kind, Value, union
 
 if TYPE_CHECKING:

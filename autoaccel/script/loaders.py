@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from autoaccel.script import external
 from autoaccel.script.flow import STAR, Path
+from autoaccel.script.tree import position
 from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
@@ -139,10 +140,6 @@ def transfers(script: Script) -> Iterator[Transfer]:
             path = paths.pop() if len(paths) == 1 else (STAR,)
             how = derived.pop() if len(derived) == 1 else "copy"
             yield Transfer(call, function.attr, device, path, how, site, home)  # type: ignore[arg-type]
-
-
-def position(node: ast.AST) -> tuple[int, int]:
-    return node.lineno, node.col_offset  # type: ignore[attr-defined]
 
 
 def _sites(batches: list[Value]) -> list[tuple[ast.AST, Script]]:

@@ -28,7 +28,8 @@ _MOST_IMPORTERS = 24
 _MOST_LOADED = 48  # project files parsed for the sake of others
 _MOST_LEVELS = 3  # folders between a script and the root of its distribution
 _INSTALLED = ("site-packages", "dist-packages")
-_STARTERS = ("Process", "Thread", "spawn", "start_processes")
+_PROCESSES = ("Process", "spawn", "start_processes")
+_STARTERS = (*_PROCESSES, "Thread")
 
 Answer = TypeVar("Answer")
 Asked = TypeVarTuple("Asked")
@@ -488,7 +489,9 @@ class Project:
             called = isinstance(around, ast.Call) and around.func is mention
             if called or (isinstance(around, ast.Attribute) and around.value is mention):
                 continue
-            if not isinstance(mention.ctx, ast.Load):
+            if not isinstance(mention.ctx, ast.Load) or _starts_process(
+                around, other.parent(around) if around is not None else None
+            ):
                 continue
             if any(value.node is function for value in other.inference.possible(mention)):
                 return f"it is handed on in {_line(other, mention, script)}, and may be called by whoever gets it"
@@ -624,6 +627,11 @@ def _started(call: ast.Call) -> ast.expr | None:
             return call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "fn"), None)
         case _:
             return None
+
+
+def _starts_process(*around: ast.AST | None) -> bool:
+    """Whether a function is handed to a process of its own: `spawn(f, …)`, `Process(target=f)`."""
+    return any(isinstance(each, ast.Call) and _terminal(each.func) in _PROCESSES for each in around)
 
 
 def _is_name_of(other: Script, target: ast.expr, script: Script, function: ast.AST) -> bool:

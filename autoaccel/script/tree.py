@@ -73,6 +73,12 @@ def children(node: ast.AST) -> list[ast.AST]:
     return _children[type(node)](node)
 
 
+def position(node: ast.AST | None) -> tuple[int, int]:
+    """Line and column where a node begins; a comprehension's are those of its target, a module's come first."""
+    place = node.target if isinstance(node, ast.comprehension) else node
+    return getattr(place, "lineno", 0), getattr(place, "col_offset", 0)
+
+
 class _Row:
     """Nodes in preorder with their positions: a part of the tree is a run of the row."""
 

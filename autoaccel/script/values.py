@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from autoaccel.script.flow import Path
+from autoaccel.script.tree import position
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
@@ -125,8 +126,7 @@ def _place(value: Value) -> tuple[object, ...]:
     node, path = value.node, value.script.path if value.script is not None else None
     return (
         str(path or ""),
-        getattr(node, "lineno", 0),
-        getattr(node, "col_offset", 0),
+        position(node),
         getattr(node, "end_lineno", 0),
         getattr(node, "end_col_offset", 0),
         value.kind.value,

@@ -19,6 +19,7 @@ ALL = {
         1,
     ),
     "a method of a library's object": ("import torch\nclass T:\n    def to(self): ...\ntorch.zeros(2).to('cpu')\n", 0),
+    "a process of its own": ("from torch.multiprocessing import spawn\ndef f(rank): ...\nspawn(f, nprocs=2)\n", 0),
     "recursion": ("def f(x):\n    return f(x - 1)\nf(3)\n", 2),
     "a function named as a method of unknown objects": ("def f(x): ...\ndef g(unknown):\n    unknown.f(1)\nf(1)\n", 1),
 }
