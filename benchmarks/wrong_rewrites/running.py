@@ -119,7 +119,7 @@ def _batch(programs: Sequence[Texts], condition: Condition) -> tuple[list[Record
     records: list[Record] = []
     buffer, ending = b"", "died"
     deadline = time.monotonic() + condition.timeout + 5
-    while True:
+    while len(records) < len(programs):  # workers that are left hold the pipe open
         ready, _, _ = select.select([reading], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             ending = "timeout"
@@ -255,7 +255,7 @@ def _others() -> list[str]:
 
     import numpy as np
 
-    numpys = np.random.get_state(legacy=True)
+    numpys: Any = np.random.get_state(legacy=True)
     return [str(hash(random.getstate())), hashlib.sha256(numpys[1].tobytes()).hexdigest(), repr(numpys[2:])]
 
 
@@ -333,14 +333,15 @@ def warm() -> None:
 
     assert autoaccel.runtime
     torch.set_num_threads(1)
-    nn = torch.nn
+    nn, distributions = torch.nn, torch.distributions
     model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1), nn.Flatten(), nn.Dropout(0.1), nn.Linear(4, 4))
     cells = [nn.LSTM(4, 2, batch_first=True), nn.GRU(2, 4, batch_first=True)]
     for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
         optimizer = kind([each for part in (model, *cells) for each in part.parameters()], lr=0.1)
         out = cells[1](cells[0](model(torch.ones(2, 1, 2, 2)).unsqueeze(1))[0])[0].squeeze(1)
-        torch.distributions.Categorical(logits=out).sample()
-        nn.functional.cross_entropy(out, out.argmax(1)).backward()
+        _ = distributions.Categorical(logits=out).probs
+        loss: Any = nn.functional.cross_entropy(out, out.argmax(1))
+        loss.backward()
         optimizer.step()
     gc.collect()
     gc.freeze()

@@ -39,11 +39,11 @@ def generate(asked: Asked, fixed: Mapping[str, str] | None = None) -> tuple[dict
     guard = features.has("guard")
     texts = laid_out(builder.program, dict(_LAYOUTS[layout]), spelling, guard)
     if layout != "one file" and features.has("importers"):
-        texts |= _importers(builder, texts)
+        texts |= _importers(texts)
     return texts, features
 
 
-def _importers(builder: Builder, texts: Mapping[str, str]) -> dict[str, str]:
+def _importers(texts: Mapping[str, str]) -> dict[str, str]:
     """Many files that only look at what functions of the program give them, before the one that learns from it."""
     for name in ("predict", "ask", "probe", "run_model"):
         for path, text in texts.items():

@@ -113,7 +113,7 @@ def _own_amp(
         builder.setup["scaler"] = scaler
         text = text.replace("loss.backward()", "$scaler.scale(loss).backward()")
         text = re.sub(
-            r"^( *)\$optimizer\.step\(\)$", r"\1$scaler.step($optimizer)\n\1$scaler.update()", text, flags=re.M
+            r"^( *)\$optimizer\.step\(\)$", r"\1$scaler.step($optimizer)\n\1$scaler.update()", text, flags=re.MULTILINE
         )
     return [f"with {region}:\n{indent(inside)}"], [], [text]
 
