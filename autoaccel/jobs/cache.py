@@ -2,12 +2,16 @@
 
 An answer is valid while all that it follows from is as it was: the file itself, the choice of rules, this version of
 the tool and of Python, and what the analysis looked at beside the file: texts and import lines of other files, listings
-of folders, and which file of the project imports what. Whatever is wrong with a cache, it is a cache without answers.
+of folders, and who imports whom and mentions what. Whatever is wrong with a cache, it is a cache without answers.
+
+The summaries of files, from which it is told who imports whom, are kept beside the answers, file by file; they are
+read when files have changed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import time
@@ -20,17 +24,20 @@ from autoaccel.jobs.cache_keys import fingerprint
 from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
 
 if TYPE_CHECKING:
+    from autoaccel.script.files import Files
     from autoaccel.script.project import Consulted
+    from autoaccel.summaries import Summary
 
 FOLDER = ".autoaccel_cache"
 
 _MAGIC = b"autoaccel cache 1"
-_KINDS = ("lint", "fixes")  # without and with the edits that mend findings
+_KINDS = ("lint", "fixes", "index")  # without and with the edits that mend findings; summaries
 _DIGITS = 16  # in the name of a file
-_MOST_BYTES = 1 << 26
+_MOST_BYTES = 1 << 28
 _MOST_FILES = 60_000  # whose answers are kept
+_MOST_TREES = 4  # states of the project under which answers were found to hold
 _MOST_CHOICES = 8  # of rules beside those of the run, the most recently used ones
-_MOST_CACHES = 8  # of versions, in one folder
+_MOST_CACHES = 8  # of versions, of each kind in one folder
 
 # File systems stamp with a clock that lags behind by up to a tick.
 _TICK = 12_000_000  # ns
@@ -51,6 +58,7 @@ class Cache:
         self._root = os.path.join(os.path.abspath(root), "")
         key = digest(f"{fingerprint()}\0{self._home(folder)}".encode(errors="surrogateescape"))
         self._file = folder / f"{_KINDS[changes]}-{key[:_DIGITS]}.json"
+        self._index = folder / f"{_KINDS[2]}-{key[:_DIGITS]}.json"
         self._names = {path: self._name(os.path.abspath(path)) for path in files}
         self._paths = {name: path for path, name in self._names.items()}
         self._digests: dict[str, str] = {}
@@ -60,16 +68,21 @@ class Cache:
         self._used: dict[str, None] = {}  # choices of this run
         self._changed = False
         self._facts: list[Fact] = []
-        self._lines: dict[str, list[str]] = {}  # by file: the digests of its content and of its import lines
+        self._held: dict[int, str] = {}  # by fact about who imports whom: the last state of the project it was true in
+        self._files: Callable[[], Files] | None = None
+        self._trees: dict[str, list[list[str]]] = {}  # by state of the project: folders and files beside it
+        self._summaries: dict[str, list[str]] | None = None  # by file: digest of the content, imports, words
+        self._summed_up = False
         self._silent: dict[
             str, dict[str, str]
         ] = {}  # by choice and file: the digest of a content without opportunities
         self._answers: dict[str, dict[str, list[Any]]] = {}  # by choice and file: digest, name, facts, report
         with contextlib.suppress(OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             stored = _load(self._file)
-            self._facts = [(kind, name, seen) for kind, name, seen in stored["facts"]]
+            self._facts = [(kind, name, seen.partition(" ")[0]) for kind, name, seen in stored["facts"]]
+            self._held = {number: seen.partition(" ")[2] for number, (_, _, seen) in enumerate(stored["facts"])}
             self._numbers = {fact: number for number, fact in enumerate(self._facts)}
-            self._lines, self._silent, self._answers = stored["lines"], stored["silent"], stored["answers"]
+            self._trees, self._silent, self._answers = stored["trees"], stored["silent"], stored["answers"]
 
     def _home(self, folder: Path) -> str:
         """What must be the same of the root: all of its name where several projects share a cache, or where it is part
@@ -117,7 +130,10 @@ class Cache:
         known = self._true.get(number)
         if known is None:
             kind, name, seen = self._facts[number]
-            known = self._true[number] = self._now(kind, name) == seen
+            held = kind == "asked" and self._held.get(number, "") == self._tree
+            known = self._true[number] = held or self._now(kind, name) == seen
+            if kind == "asked" and known and not held:
+                self._changed = True  # the state of the project in which it is true
         return known
 
     # -- remembering
@@ -143,27 +159,30 @@ class Cache:
             if number == len(self._facts):
                 self._facts.append(fact)
             numbers.append(number)
+            self._true[number] = True
         name = self._names[path]
         self._answers.setdefault(choice, {})[name] = [content, str(path), numbers, _plain(report)]
         self._silent.get(choice, {}).pop(name, None)
         self._changed = True
 
     def _leans_on(self, consulted: Consulted) -> Iterator[tuple[str, str]]:
-        yield "first", ""
-        for kind, paths in (("text", consulted.texts), ("imports", consulted.imports), ("folder", consulted.folders)):
-            for path in sorted(paths):
-                yield kind, self._name(str(path))
-        if consulted.mentions:
-            yield "mentions", ""
+        yield "homes", ""
+        for kind, paths in (("text", consulted.texts), ("folder", consulted.folders)):
+            for name in sorted(map(str, paths)):
+                yield kind, self._name(name)
+        for question, path, word in sorted(consulted.asked):
+            yield "asked", f"{question}\0{self._name(str(path))}\0{word}"
 
     def save(self) -> None:
         """Write what has changed, if that is possible."""
-        if self._changed:
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            if self._changed:
                 self._store()
+            if self._summed_up and self._summaries is not None:
+                kept = {name: each for name, each in self._summaries.items() if name in self._paths}
+                _write(self._index, json.dumps({"summaries": kept}, separators=(",", ":")).encode())
 
     def _store(self) -> None:
-        here = self._names.values()
         kept = _Kept({name for name in self._digests if name in self._paths}, self._full)
         others = [choice for choice in dict.fromkeys((*self._answers, *self._silent)) if choice not in self._used]
         choices = (*others[-_MOST_CHOICES:], *self._used)
@@ -171,9 +190,15 @@ class Cache:
         silent = {choice: kept.among(self._silent.get(choice, {})) for choice in choices}
         used = sorted({number for group in answers.values() for answer in group.values() for number in answer[2]})
         renumbered = {number: index for index, number in enumerate(used)}
+        tree = self._note_state() if any(self._facts[number][0] == "asked" for number in used) else ""
+        held = {number: tree if self._true.get(number) else self._held.get(number, "") for number in used}
         document = {
-            "facts": [self._facts[number] for number in used],
-            "lines": {name: self._lines[name] for name in here if name in self._lines},
+            "facts": [
+                (kind, name, f"{seen} {held[number]}" if kind == "asked" else seen)
+                for number in used
+                for kind, name, seen in [self._facts[number]]
+            ],
+            "trees": dict([*self._trees.items()][-_MOST_TREES:]),
             "silent": silent,
             "answers": {
                 choice: {
@@ -197,41 +222,83 @@ class Cache:
         match kind:
             case "text":
                 return self._digests.get(name) or _content(self._full(name))
-            case "imports":
-                return self._import_lines(name)
             case "folder":
                 return _listing(self._full(name))
-            case "mentions":
-                lines = (f"{name}\0{self._import_lines(name)}\n" for name in self._paths)
-                return digest("".join(lines).encode(errors="surrogateescape"))
-            case "first":
-                return os.path.dirname(next(iter(self._paths), ""))
+            case "asked":
+                return self._ask(*name.split("\0"))
+            case "homes":
+                return _digest_of(sorted({os.path.dirname(each) for each in self._paths}))
             case _:
                 return ""
 
-    def _import_lines(self, name: str) -> str:
-        """A digest of a file's import lines, which is found again as long as the content is the same."""
-        content = self._digests.get(name)
-        known = self._lines.get(name)
-        if known is not None and known[0] == content:
-            return known[1]
-        from autoaccel.import_lines import import_lines
+    # -- who imports whom
 
-        data = _bytes(self._full(name))
+    def attach(self, files: Callable[[], Files]) -> None:
+        """What to ask who imports whom, made when it is needed."""
+        self._files = files
+
+    def summary(self, path: Path) -> Summary | None:
+        """The summary of a file of this run; found again as long as its content is the same."""
+        from autoaccel.summaries import Summary, summary
+
+        name = self._name(str(path))
+        content = self._digests.get(name)
+        if content is None:
+            return None
+        if self._summaries is None:
+            self._summaries = {}
+            with contextlib.suppress(OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+                known = _read_back(self._index)["summaries"]
+                if all(_are(str, each, 3) for each in known.values()):
+                    self._summaries = known
+        stored = self._summaries.get(name)
+        if stored is not None and stored[0] == content:
+            return Summary(tuple(stored[1].split()), stored[2])
+        data = _bytes(str(path))
         if data is None:
+            return None
+        made = summary(data)
+        self._summaries[name] = [digest(data), " ".join(made.imports), made.words]
+        self._summed_up = True
+        return made
+
+    def _ask(self, question: str, name: str, word: str) -> str:
+        if self._files is None:
             return ""
-        text = data.decode(errors="surrogateescape").replace("\r\n", "\n").replace("\r", "\n")
-        seen = digest("\n".join(import_lines(text)).encode(errors="surrogateescape"))
-        if content is not None:
-            self._lines[name] = [digest(data), seen]
-            self._changed = True
-        return seen
+        found = self._files().ask(question, Path(self._full(name)), word)
+        return _digest_of([found.missing or "", *(self._name(str(path)) for path in found.paths)])
+
+    @functools.cached_property
+    def _tree(self) -> str:
+        """The known state that the project is in: what the index said then, it would say now."""
+        return next((tree for tree, beside in self._trees.items() if self._state(*beside) == tree), "none")
+
+    def _note_state(self) -> str:
+        """The state that the project is in: the contents of its files, and the folders and files beside them that the
+        index has looked at."""
+        if self._files is None or "index" not in vars(self._files()):
+            return self._tree
+        index = self._files().index
+        beside = [sorted(map(self._name, each)) for each in (index.folders, index.outside)]
+        tree = self._state(*beside)
+        self._trees.pop(tree, None)
+        self._trees[tree] = beside
+        return tree
+
+    def _state(self, folders: list[str], files: list[str]) -> str:
+        own = (f"{name}\0{self._digests.get(name, '')}" for name in sorted(self._paths))
+        beside = (
+            f"{kind}\0{name}\0{self._now(kind, name)}"
+            for kind, names in (("folder", folders), ("text", files))
+            for name in names
+        )
+        return _digest_of([*own, *beside])
 
     def _is_fresh(self, kind: str, name: str) -> bool:
         """Whether something was touched after the run began."""
-        key = f"fresh {kind}", name
+        key = f"fresh {kind}", "" if kind == "asked" else name
         if key not in self._current:
-            names: Iterable[str] = self._paths if kind == "mentions" else () if kind == "first" else (name,)
+            names: Iterable[str] = self._paths if kind == "asked" else () if kind == "homes" else (name,)
             self._current[key] = "yes" if any(_touched(self._full(each)) > self._started for each in names) else ""
         return bool(self._current[key])
 
@@ -265,6 +332,10 @@ def _bytes(path: str) -> bytes | None:
         return None
 
 
+def _digest_of(texts: Iterable[str]) -> str:
+    return digest("\n".join(texts).encode(errors="surrogateescape"))
+
+
 def _content(path: str) -> str:
     data = _bytes(path)
     return "" if data is None else digest(data)
@@ -279,7 +350,10 @@ def _touched(path: str) -> int:
 
 
 def _listing(folder: str) -> str:
-    """What imports can find in a folder: Python files, folders that may be packages, where a distribution begins."""
+    """What imports can find in a folder: Python files, folders that may be packages, where a distribution begins; of
+    a file, whether it is there."""
+    if folder.endswith((".py", ".toml")):
+        return "there" if os.path.isfile(folder) else ""
     names = []
     try:
         with os.scandir(folder) as entries:
@@ -328,23 +402,31 @@ def _restored(name: str, value: Any) -> Any:
 
 
 def _load(file: Path) -> dict[str, Any]:
-    """What `_write` wrote. Raises `OSError` and `ValueError`."""
+    """The answers that `_write` wrote. Raises `OSError` and `ValueError`."""
+    document = _read_back(file)
+    if not _is_well_formed(document):
+        raise ValueError("not what is written")
+    return document
+
+
+def _read_back(file: Path) -> dict[str, Any]:
     with file.open("rb") as stream:
         data = stream.read(_MOST_BYTES)
     head, _, body = data.partition(b"\n")
     if head != _head(body):
         raise ValueError("not what was written")
-    document = json.loads(body)
-    if not _is_well_formed(document):
-        raise ValueError("not what is written")
-    return dict(document)
+    return dict(json.loads(body))
 
 
 def _is_well_formed(document: Any) -> bool:
     facts = len(document["facts"])
     return (
         all(_are(str, fact, 3) for fact in document["facts"])
-        and all(_are(str, pair, 2) for pair in document["lines"].values())
+        and all(_are(str, [each for names in pair for each in names]) for pair in document["trees"].values())
+        and all(len(pair) == 2 for pair in document["trees"].values())
+        and all(
+            seen.count(" ") == 1 and name.count("\0") == 2 for kind, name, seen in document["facts"] if kind == "asked"
+        )
         and all(_are(str, list(group.values())) for group in document["silent"].values())
         and all(
             _are(str, answer[:2], 2) and _are(int, answer[2]) and all(0 <= number < facts for number in answer[2])
@@ -378,18 +460,18 @@ def _write(file: Path, body: bytes) -> None:
         temporary.replace(file)
     finally:
         temporary.unlink(missing_ok=True)
-    caches = sorted(_ours(folder, "", ".json"), key=lambda each: _touched(str(each)), reverse=True)
-    for old in (*caches[_MOST_CACHES:], *_left_behind(folder)):
-        old.unlink(missing_ok=True)
+    for kind in _KINDS:
+        caches = sorted(_ours(folder, kind, ".json"), key=lambda each: _touched(str(each)), reverse=True)
+        for old in (*caches[_MOST_CACHES:], *_left_behind(folder, kind)):
+            old.unlink(missing_ok=True)
 
 
-def _left_behind(folder: Path) -> list[Path]:
+def _left_behind(folder: Path, kind: str) -> list[Path]:
     """What runs that were killed did not finish."""
     an_hour_ago = time.time_ns() - 3600 * 10**9
-    return [each for each in _ours(folder, ".", ".json.*.tmp") if _touched(str(each)) < an_hour_ago]
+    return [each for each in _ours(folder, f".{kind}", ".json.*.tmp") if _touched(str(each)) < an_hour_ago]
 
 
-def _ours(folder: Path, before: str, after: str) -> Iterator[Path]:
+def _ours(folder: Path, kind: str, after: str) -> Iterator[Path]:
     """Files that `_write` names so, and no others that lie there."""
-    for kind in _KINDS:
-        yield from folder.glob(f"{before}{kind}-{'[0-9a-f]' * _DIGITS}{after}")
+    return folder.glob(f"{kind}-{'[0-9a-f]' * _DIGITS}{after}")

@@ -58,6 +58,7 @@ def rewrite_files(
     """What becomes of each file. `texts`: whether those of unchanged files are wanted, too."""
     from autoaccel.jobs import pool
     from autoaccel.rewriting.engine import Result
+    from autoaccel.script.files import Files
 
     outcomes: dict[Path, Outcome] = {}
     concerned = []
@@ -72,7 +73,7 @@ def rewrite_files(
     progress(len(outcomes))
     work = inspection.shards(concerned)
     jobs = jobs or inspection.worthwhile_jobs(len(concerned))
-    prepare = partial(_rewriter, inspection.project_files(files, jobs), plan, texts)
+    prepare = partial(_rewriter, inspection.prepared(Files(files), jobs), plan, texts)
     for _, done in pool.run(work, prepare, _lost, jobs=jobs):
         outcomes.update({outcome.path: outcome for outcome in done})
         progress(len(done))

@@ -57,6 +57,9 @@ def inspect(
     """
     reports: dict[Path, Report] = {}
     concerned = []
+    shared = functools.cache(lambda: _shared_files(files, cache))
+    if cache is not None:
+        cache.attach(shared)
     for path in files:
         try:
             data = sources.data(path)
@@ -73,7 +76,7 @@ def inspect(
         concerned = [path for path in concerned if path not in reports]
     progress(len(reports))
     try:
-        for each in _analysed(concerned, files, plan, changes=changes, jobs=jobs, digests=cache is not None):
+        for each in _analysed(concerned, shared, plan, changes=changes, jobs=jobs, digests=cache is not None):
             reports[each.path] = each.report
             if cache is not None and each.consulted is not None:
                 cache.remember(each.path, repr(plan.choice_for(each.path)), each.content, each.report, each.consulted)
@@ -105,7 +108,13 @@ def speaks_to(data: bytes, rules: Iterable[Rule]) -> bool:
 
 
 def _analysed(
-    concerned: Sequence[Path], files: Sequence[Path], plan: Plan, *, changes: bool, jobs: int | None, digests: bool
+    concerned: Sequence[Path],
+    shared: Callable[[], Files],
+    plan: Plan,
+    *,
+    changes: bool,
+    jobs: int | None,
+    digests: bool,
 ) -> Iterator[Inspected]:
     if not concerned:
         return
@@ -113,21 +122,24 @@ def _analysed(
 
     jobs = jobs or worthwhile_jobs(len(concerned))
     items = [[(path, plan.choice_for(path)) for path in shard] for shard in shards(concerned)]
-    prepare = partial(_inspector, project_files(files, jobs), changes, digests)
+    prepare = partial(_inspector, prepared(shared(), jobs), changes, digests)
     for _, results in pool.run(items, prepare, _lost, jobs=jobs):
         yield from results
 
 
-def project_files(files: Sequence[Path], jobs: int) -> Files:
-    """What all analyses share. Several processes shall not each find out which file imports what."""
+def _shared_files(files: Sequence[Path], cache: Cache | None) -> Files:
     from autoaccel.script.files import Files
 
-    shared = Files(files)
+    return Files(files) if cache is None else Files(files, known=cache.summary)
+
+
+def prepared(shared: Files, jobs: int) -> Files:
+    """What all analyses share. Several processes shall not each find out which file imports what."""
     shared.spare(_SPARED // jobs)
     if jobs > 1:
         import autoaccel.rewriting.linting  # noqa: F401 - processes that are forked have it, then
 
-        shared.mentioning("")
+        _ = shared.index
     return shared
 
 

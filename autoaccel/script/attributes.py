@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from autoaccel.script.completeness import Incomplete
 from autoaccel.script.flow import STAR, Path
 from autoaccel.script.values import Kind
 
@@ -30,7 +31,12 @@ class Stored(NamedTuple):
 
 def stores(ref: ClassRef, name: str) -> Iterator[Stored]:
     """The stores that may reach `name` of an instance of a class, those of the class body aside."""
-    for script in ref.script.project.related(ref.script):
+    try:
+        homes = ref.script.project.mentioning(ref.script, name)
+    except Incomplete:
+        yield Stored(ref.script, None)
+        return
+    for script in homes:
         for target in script.tree_index.stored(name):
             if _may_be_instance(script, target.value, ref):
                 yield _stored(script, target)

@@ -17,6 +17,14 @@ class Bounds:
     """How often questions that lean on one another in a circle are asked anew before they count as unanswered."""
     nesting: int = 6
     """How deep the elements of containers within containers are told apart."""
+    related: int = 64
+    """Files that are parsed because they may call into a file, or share its objects."""
+    loaded: int = 2_000_000
+    """Characters of other files that are parsed for one script: a syntax tree takes about a hundred times its text."""
+    file: int = 400_000
+    """Bytes of a file that is parsed for the sake of others."""
+    beside: int = 400
+    """Files beside the project, in one folder or on the way of imports, of which is read what they import."""
     graph_places: int = 4_000
     """Expressions that are followed for one evaluation, to see whether a backward pass needs its graph."""
     graph_calls: int = 12

@@ -17,7 +17,7 @@ _ACCELERATOR = re.compile(r"cuda|accelerator|device|xpu|gpu", re.IGNORECASE)
 
 def is_used(script: Script) -> bool:
     """Whether the project mentions any device at all; if not, it never leaves the CPU."""
-    return any(_ACCELERATOR.search(each.text) for each in script.project.related(script))
+    return any(map(_ACCELERATOR.search, script.project.related_texts(script)))
 
 
 def visible(script: Script, place: ast.stmt) -> str | None:

@@ -209,13 +209,16 @@ def _called_from_outside(script: Script, method: ast.FunctionDef | ast.AsyncFunc
     """Whether every call of a model's method is seen, and none is made by a model."""
     callers = script.callers(method)
     known = {call for _, call in callers}
-    for other in script.project.neighbours(script):
+    homes, missing = script.project.calling(script, method.name, method=True)
+    if missing is not None:
+        return False
+    for other in homes:
         for part in other.find(ast.Attribute):
             if part.attr == method.name and other.qualname(part) is None and other.parent(part) not in known:
                 return False
-    homes = ((other, other.function(call)) for other, call in callers)
+    sites = ((other, other.function(call)) for other, call in callers)
     known_all = bool(callers) and callers.missing is None
-    return known_all and not any(home is not None and is_module_method(other, home) for other, home in homes)
+    return known_all and not any(home is not None and is_module_method(other, home) for other, home in sites)
 
 
 def tries_out(script: Script, function: ast.AST, forwards: tuple[ast.Call, ...]) -> bool:

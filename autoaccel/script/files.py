@@ -1,29 +1,30 @@
-"""The files around a script: their texts and trees, what their import lines mention, and which files there are.
+"""The files around a script: their texts and trees, which files there are, and what they have to do with one another.
 
-Nothing here depends on which script is being analysed, so all analyses of a project share it. Trees are kept within a
-bound and texts not at all; a text that has changed since is read and parsed anew.
+Nothing here depends on which script is being analysed, so all analyses of a project share it. Texts and trees are kept
+within a bound; a text that has changed since is read and parsed anew.
 """
 
 from __future__ import annotations
 
 import ast
 import os
-import re
 import stat
 import tokenize
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from autoaccel.import_lines import import_lines
+from autoaccel.script.bounds import Bounds
 from autoaccel.script.flow import Flow
+from autoaccel.script.index import Found, Index
+from autoaccel.script.modules import Modules
 from autoaccel.script.tree import Tree
+from autoaccel.summaries import Summary, summary
 
-_MOST_BYTES = 400_000
-_MOST_KEPT = 600_000  # characters whose trees are kept; a tree takes about a hundred times its text
-_WORD = re.compile(r"\w+")
+_KEPT = 2_000_000  # characters whose trees are kept for analyses to come; a tree takes seventy times its text
+_KEPT_TEXTS = 1_000_000
+
+Known = Callable[[Path], Summary | None]
 
 
 class Parsed:
@@ -57,32 +58,28 @@ class Parsed:
             scope.entry.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """One dotted name that an import statement mentions: `from ..a.b import c` mentions `a`, `a.b` and `a.b.c`."""
-
-    target: str
-    level: int
-
-
 class Files:
-    """Reads files, with `texts` in the place of what is on disk."""
+    """Reads files, with `texts` in the place of what is on disk. `known` gives the summary of a file whose content was
+    summed up before; else it is read."""
 
-    def __init__(self, paths: Iterable[Path] = (), texts: Mapping[Path, str] | None = None) -> None:
+    def __init__(
+        self,
+        paths: Iterable[Path] = (),
+        texts: Mapping[Path, str] | None = None,
+        bounds: Bounds | None = None,
+        known: Known | None = None,
+    ) -> None:
         self.paths = tuple(dict.fromkeys(Path(os.path.abspath(path)) for path in paths))
         self.texts = {Path(os.path.abspath(path)): text for path, text in (texts or {}).items()}
+        self.bounds = bounds or Bounds()
+        self.modules = Modules(frozenset(str(path.parent) for path in self.paths))
+        self._summaries = _Summaries(self.texts, known)
         self._members = frozenset(self.paths)
         self._parsed: dict[Path, Parsed] = {}
         self._parsed_size = 0
         self._read: dict[Path, str | None] = {}
         self._read_size = 0
-        self._imports: dict[Path, tuple[_ImportLine, ...]] = {}
-        self._words: dict[Path, frozenset[str]] = {}
-        self._mentions: dict[str, list[Path]] | None = None
-        self._listings: dict[str, frozenset[str]] = {}
         self._spare = 0
-        self.answers: dict[object, Any] = {}
-        """What was found to follow from all this, by the question."""
 
     def spare(self, characters: int) -> None:
         """What is found out about the first `characters` of text need not be taken to pieces: the process ends soon."""
@@ -96,9 +93,11 @@ class Files:
     def changed(self, path: Path, text: str) -> Files:
         """These files with another text for one of them."""
         path = Path(os.path.abspath(path))
-        files = Files((), {**self.texts, path: text})
-        files.paths, files._members, files._listings = self.paths, self._members, self._listings
-        files._words = {each: words for each, words in self._words.items() if each != path}
+        files = Files((), {**self.texts, path: text}, self.bounds)
+        files.paths, files._members, files.modules = self.paths, self._members, self.modules
+        files._summaries = _Summaries(files.texts, self._summaries.known)
+        if "index" in vars(self):
+            files.index = self.index.with_text(path, files._summaries(path))
         files._parsed = {each: parsed for each, parsed in self._parsed.items() if each != path}
         files._parsed_size = sum(len(parsed.text) for parsed in files._parsed.values())
         return files
@@ -114,9 +113,9 @@ class Files:
         if text is not None:
             return text
         if path not in self._read:
-            text = _read(path)
+            text = _read(path, self.bounds.file)
             self._read_size += len(text or "")
-            if self._read_size > _MOST_KEPT:
+            if self._read_size > _KEPT_TEXTS:
                 self._read, self._read_size = {}, len(text or "")
             self._read[path] = text
         return self._read[path]
@@ -131,103 +130,56 @@ class Files:
             known = Parsed(text)
             self._parsed_size += len(text)
         self._parsed[path] = known  # now the youngest
-        while self._parsed_size > _MOST_KEPT and len(self._parsed) > 1:
+        while self._parsed_size > _KEPT and len(self._parsed) > 1:
             oldest = self._parsed.pop(next(iter(self._parsed)))
             self._parsed_size -= len(oldest.text)
         return known
 
-    # -- folders
-
-    def listing(self, folder: Path) -> frozenset[str]:
-        """The names of the files in a folder, and those of its folders with a slash behind them."""
-        name = str(folder)
-        known = self._listings.get(name)
-        if known is None:
-            known = self._listings[name] = frozenset(_names(name))
-        return known
-
-    def is_file(self, path: Path) -> bool:
-        return path.name in self.listing(path.parent)
-
-    # -- imports
-
-    def import_words(self, path: Path) -> frozenset[str]:
-        """The words on the import lines of a file, which is read once and not parsed."""
-        known = self._words.get(path)
-        if known is None:
-            text = self.text(path) or ""
-            known = self._words[path] = frozenset(word for line in import_lines(text) for word in _WORD.findall(line))
-        return known
-
-    def mentioning(self, word: str) -> list[Path]:
-        """The files of the project, in their order, with a word on their import lines."""
-        if self._mentions is None:
-            self._mentions = {}
-            for path in self.paths:
-                for each in self.import_words(path):
-                    self._mentions.setdefault(each, []).append(path)
-        return self._mentions.get(word, [])
-
-    def imports(self, path: Path, word: str) -> list[Imported] | None:
-        """The names up to `word` that the import statements of a file mention; None where a line is hard to read."""
-        lines = self._imports.get(path)
-        if lines is None:
-            lines = self._imports[path] = tuple(_ImportLine(each) for each in import_lines(self.text(path) or ""))
-        found: list[Imported] = []
-        for line in lines:
-            if word in line.words:
-                if line.statements is None:
-                    return None
-                found.extend(each for statement in line.statements for each in _mentioned(statement, word))
-        return found
-
-
-class _ImportLine:
-    """A line that begins like an import statement, parsed when it is asked for."""
-
-    def __init__(self, line: str) -> None:
-        self.line = line
-        self.words = frozenset(_WORD.findall(line))
+    # -- imports and names
 
     @cached_property
-    def statements(self) -> list[ast.stmt] | None:
-        """The import statements; none for a sentence of a docstring, None where the line is hard to read."""
+    def index(self) -> Index:
+        """Who imports whom, and who mentions what."""
+        return Index(self.paths, self._summaries, self.modules, self.bounds.beside)
+
+    def ask(self, question: str, path: Path, name: str = "") -> Found:
+        """What the index says: who has to do with a file, or with a name of it."""
+        match question:
+            case "importers":
+                return self.index.importers(path)
+            case "related":
+                return self.index.related(path, self.bounds.related)
+            case _:
+                return self.index.callers(path, name, method=question != "callers")
+
+
+class _Summaries:
+    """What each file has to do with others: found out before, or told by its text."""
+
+    def __init__(self, texts: Mapping[Path, str], known: Known | None) -> None:
+        self._texts = texts
+        self.known = known
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "known": None}  # other processes have the index, or read what they need
+
+    def __call__(self, path: Path) -> Summary:
+        text = self._texts.get(path)
+        if text is not None:
+            return summary(text.encode(errors="surrogatepass"))
+        known = None if self.known is None else self.known(path)
+        if known is not None:
+            return known
         try:
-            return ast.parse(self.line.lstrip()).body
-        except (SyntaxError, ValueError):
-            return None if self.line.rstrip().endswith("\\") or "(" in self.line else []
+            return summary(path.read_bytes() if path.is_file() else b"")
+        except OSError:  # nobody can import it
+            return Summary()
 
 
-def _mentioned(statement: ast.stmt, word: str) -> Iterator[Imported]:
-    names: list[tuple[str, int]] = []
-    match statement:
-        case ast.Import(names=aliases):
-            names = [(alias.name, 0) for alias in aliases]
-        case ast.ImportFrom(module=module, names=aliases, level=level):
-            names = [(f"{module}.{alias.name}" if module else alias.name, level) for alias in aliases]
-    for name, level in names:
-        parts = name.split(".")
-        for index, part in enumerate(parts):
-            if part == word:
-                yield Imported(".".join(parts[: index + 1]), level)
-
-
-def _names(folder: str) -> Iterator[str]:
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                try:
-                    yield entry.name if entry.is_file() else f"{entry.name}/" if entry.is_dir() else ""
-                except OSError:  # a link that goes round in a circle
-                    continue
-    except OSError:
-        return
-
-
-def _read(path: Path) -> str | None:
+def _read(path: Path, most: int) -> str | None:
     try:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
             return None
         with tokenize.open(path) as file:
             return file.read()

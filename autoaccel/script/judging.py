@@ -42,7 +42,7 @@ class Judged:
 
 def only_evaluates(script: Script) -> bool:
     """Whether nothing in the project trains, or asks for gradients."""
-    return not script.frameworks and not any(_TRAINS.search(each.text) for each in script.project.related(script))
+    return not script.frameworks and not any(map(_TRAINS.search, script.project.related_texts(script)))
 
 
 def judged(script: Script) -> Iterator[Judged]:

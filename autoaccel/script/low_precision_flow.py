@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from autoaccel.script import hazards, module_lists
+from autoaccel.script.completeness import Incomplete
 from autoaccel.script.effects import Effect, call_effects, is_sensitive
 from autoaccel.script.external import BUILTINS
 from autoaccel.script.floating import Content, content, is_pair
@@ -446,7 +447,10 @@ class _Search:
     def _imported(self, low: Low, name: str) -> None:
         """Files that import a name of a module read what it holds."""
         project = low.script.project
-        for other in project.neighbours(low.script):
+        homes, missing = project.calling(low.script, name, method=False)
+        if missing is not None:
+            raise Incomplete(missing)
+        for other in homes:
             for each in other.flow.imports if other is not low.script else ():
                 if project.imported(other, each.target or "", each.level) == (low.script, name):
                     for use in other.uses(each):
@@ -455,7 +459,7 @@ class _Search:
     def _attribute_set(self, low: Low, owner: ast.expr, name: str) -> None:
         """An attribute holds it: all reads of that name, of the same class where both are known."""
         classes = [value.cls for value in low.script.values(owner)]
-        for other in low.script.project.related(low.script):
+        for other in low.script.project.mentioning(low.script, name):
             for part in other.find(ast.Attribute):
                 if part.attr != name or not isinstance(part.ctx, ast.Load) or other.qualname(part) is not None:
                     continue

@@ -136,7 +136,7 @@ def _origins(script: Script) -> dict[Origin, bool]:
     """The assignments that make the models which training steps of this file and of its neighbours call, and whether
     they are called more than a single time."""
     found: dict[Origin, bool] = {}
-    for other in script.project.related(script):
+    for other in script.project.known_related(script):
         for call, again in _training_forwards(other):
             for origin in _made_at(other, call.func, set()):
                 found[origin] = found.get(origin, False) or again

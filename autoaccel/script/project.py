@@ -5,34 +5,30 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING
 
 from autoaccel.script import external
 from autoaccel.script.bounds import Bounds
-from autoaccel.script.completeness import Callers, CallSite
+from autoaccel.script.completeness import Callers, CallSite, Incomplete
 from autoaccel.script.files import Files
 from autoaccel.script.flow import Definition
 from autoaccel.script.flow import Path as PartPath
+from autoaccel.script.index import Found
+from autoaccel.script.modules import Located, name_in_library
 from autoaccel.script.queries import Queries
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
     from autoaccel.script.values import ClassRef, Kind
 
-_MOST_NEIGHBOURS = 200  # files looked at per folder when searching for importers
-_MOST_IMPORTERS = 24
-_MOST_LOADED = 48  # project files parsed for the sake of others
-_MOST_LEVELS = 3  # folders between a script and the root of its distribution
-_INSTALLED = ("site-packages", "dist-packages")
+_CALLERS = ("callers", "callers of a method")
 _PROCESSES = ("Process", "spawn", "start_processes")
 _STARTERS = (*_PROCESSES, "Thread")
 
-Answer = TypeVar("Answer")
-Asked = TypeVarTuple("Asked")
 Binding = tuple[ast.expr | Definition, PartPath]
 
 
@@ -53,20 +49,12 @@ _UNKNOWN_CLASS = ClassInfo((), (_UNSEEN,), {})
 class Consulted:
     """What answers lean on besides the text of the script itself.
 
-    `texts` are the files that were read, `imports` files beside the project whose import lines were looked at,
-    `folders` those whose listings (Python files and folders) were; `mentions` whether anybody asked which files of the
-    project mention a word on their import lines."""
+    `texts` are the files that were read, `folders` those whose listings (Python files and folders) were looked at,
+    `asked` what was asked of the index: the question, the file, and a name."""
 
     texts: set[Path] = field(default_factory=set)
-    imports: set[Path] = field(default_factory=set)
-    folders: set[Path] = field(default_factory=set)
-    mentions: bool = False
-
-    def add(self, other: Consulted) -> None:
-        self.texts |= other.texts
-        self.imports |= other.imports
-        self.folders |= other.folders
-        self.mentions = self.mentions or other.mentions
+    folders: set[str] = field(default_factory=set)
+    asked: set[tuple[str, Path, str]] = field(default_factory=set)
 
 
 class Project:
@@ -80,8 +68,8 @@ class Project:
         self, files: Iterable[Path] | Files = (), texts: dict[Path, str] | None = None, bounds: Bounds | None = None
     ) -> None:
         self.consulted = Consulted()
-        self.disk = files if isinstance(files, Files) else Files(files, texts)
-        self.bounds = bounds or Bounds()
+        self.disk = files if isinstance(files, Files) else Files(files, texts, bounds)
+        self.bounds = bounds or self.disk.bounds
         self.queries = Queries(self.bounds.evaluations, self.bounds.depth, self.bounds.rounds)
         self.forwards: dict[ast.Call, bool] = {}
         self.training: dict[ast.AST, bool] = {}
@@ -91,11 +79,9 @@ class Project:
         self.changes: dict[ast.stmt, frozenset[str]] = {}
         self._scripts: dict[Path, Script | None] = {}
         self._definers: dict[tuple[ast.ClassDef, str], ast.ClassDef] = {}
-        self._importers: dict[Path, tuple[Path, ...]] = {}
+        self._loaded = 0
+        self._asked: dict[tuple[str, Path, str], Found] = {}
         self._texts: dict[Path, str | None] = {}
-        self._neighbours: dict[Script, tuple[Script, ...]] = {}
-        self._related: dict[Script, tuple[Script, ...]] = {}
-        self._importing_texts: dict[Script, tuple[tuple[Path, str], ...]] = {}
         self._opened_stars: set[Script] = set()
         self._started: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
 
@@ -129,39 +115,29 @@ class Project:
         for each in scripts:
             vars(each).clear()
 
+    @property
+    def characters(self) -> int:
+        """How much text has been parsed."""
+        return sum(len(each.text) for each in self._scripts.values() if each is not None)
+
     def script(self, path: Path) -> Script | None:
-        """The script at a path; None when it cannot be read or parsed."""
+        """The script at a path; None when it cannot be read or parsed. Raises `Incomplete` when too many were."""
         from autoaccel.script.script import Script
 
         if path in self._scripts:
             return self._scripts[path]
         path = Path(os.path.abspath(path))
         if path not in self._scripts:
-            if len(self._scripts) > _MOST_LOADED:
-                return None
-            self._scripts[path] = None
             text = self._text(path)
+            if self._loaded + len(text or "") > self.bounds.loaded:
+                raise Incomplete("it leads to more code than is looked at")
+            self._loaded += len(text or "")
+            self._scripts[path] = None
             try:
                 self._scripts[path] = Script(text, path, self) if text is not None else None
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 self._scripts[path] = None
         return self._scripts[path]
-
-    def _of_files(self, find: Callable[[*Asked], Answer], *asked: *Asked) -> Answer:
-        """An answer that follows from the files alone: found once for all analyses, of which each notes what it leans
-        on."""
-        key = (find.__name__, *asked)
-        known = self.disk.answers.get(key)
-        if known is None:
-            outer, self.consulted = self.consulted, Consulted()
-            try:
-                known = find(*asked), self.consulted
-            finally:
-                self.consulted = outer
-            self.disk.answers[key] = known
-        self.consulted.add(known[1])
-        answer: Answer = known[0]
-        return answer
 
     # -- imports
 
@@ -175,12 +151,12 @@ class Project:
             return None
         return found, (located[1][0] if located[1] else None)
 
-    def locate(self, script: Script, target: str, level: int) -> tuple[Path, tuple[str, ...]] | None:
+    def locate(self, script: Script, target: str, level: int) -> Located | None:
         """The project file in which an import ends and what of the dotted name is left over; reads no file."""
         if script.path is None:
             return None
         if (target, level) not in script.located:
-            script.located[target, level] = self._of_files(self._search, script.path, target, level)
+            script.located[target, level] = self.disk.modules.search(script.path, target, level, self.consulted.folders)
         return script.located[target, level]
 
     def library_name(self, script: Script, target: str, level: int) -> str | None:
@@ -188,63 +164,11 @@ class Project:
 
         What torch's own files say `torch.zeros` for is what it is to everybody; it is not followed to where it is made.
         """
-        return _name_in_library(script.package, target, level)
+        return name_in_library(script.package, target, level)
 
     def package(self, script: Script) -> tuple[str, ...]:
         """The names of the packages down to a script that is a file of a library that the tables know."""
-        return () if script.path is None else self._of_files(self._library, script.path.parent)
-
-    def _is_installed(self, home: Path, target: str) -> bool:
-        """Whether an import leads from one installed package to another."""
-        folder, top = home.parent, home.stem
-        while self._is_package(folder):
-            folder, top = folder.parent, folder.name
-        return folder.name in _INSTALLED and target.split(".")[0] != top
-
-    def _library(self, folder: Path) -> tuple[str, ...]:
-        """The names of the packages down to a folder of a library that the tables know; empty elsewhere."""
-        if not self._is_package(folder):
-            return ()
-        outer = self._of_files(self._library, folder.parent)
-        top = not self._is_package(folder.parent)
-        return (*outer, folder.name) if outer or (top and folder.name in external.LIBRARIES) else ()
-
-    def _search(self, home: Path, target: str, level: int) -> tuple[Path, tuple[str, ...]] | None:
-        package = self._of_files(self._library, home.parent)
-        if _name_in_library(package, target, level) is not None or (not level and self._is_installed(home, target)):
-            return None
-        parts = target.split(".") if target else []
-        if not level and parts[:1] in (["autoaccel"], ["autoaccel_runtime"]):
-            return None  # the runtime is a library, also where a copy of it stands beside the script
-        for root in self._roots(home, level):
-            if parts and not level and {f"{parts[0]}.py", f"{parts[0]}/"}.isdisjoint(self._listing(root)):
-                continue  # most imports are of libraries
-            for cut in range(len(parts), -1, -1):
-                if cut == 0 and not level:
-                    continue
-                path = self._module_file(root, parts[:cut])
-                if path is not None and not (path == home and cut == len(parts)):
-                    return path, tuple(parts[cut:])
-        return None
-
-    def _module_file(self, root: Path, parts: list[str]) -> Path | None:
-        folder = root
-        for part in parts[:-1]:
-            if f"{part}/" not in self._listing(folder):
-                return None
-            folder = folder / part
-        if parts:
-            name = parts[-1]
-            if f"{name}.py" in self._listing(folder) and not name.startswith("."):
-                return folder / f"{name}.py"
-            if f"{name}/" not in self._listing(folder):
-                return None
-            folder = folder / name
-        return folder / "__init__.py" if "__init__.py" in self._listing(folder) else None
-
-    def _listing(self, folder: Path) -> frozenset[str]:
-        self.consulted.folders.add(folder)
-        return self.disk.listing(folder)
+        return () if script.path is None else self.disk.modules.library(str(script.path.parent), self.consulted.folders)
 
     def is_local(self, script: Script, target: str, level: int) -> bool:
         return self.locate(script, target, level) is not None
@@ -266,107 +190,85 @@ class Project:
                 self._opened_stars.discard(source)
         return None
 
-    def _roots(self, home: Path, level: int) -> tuple[Path, ...]:
-        folder = home.parent
-        if level:
-            for _ in range(level - 1):
-                folder = folder.parent
-            return (folder,)
-        return self._of_files(self._search_path, folder)
-
-    def _search_path(self, folder: Path) -> tuple[Path, ...]:
-        """Where the imports of a folder's scripts may lead."""
-        found = [folder]
-        while self._is_package(folder):
-            folder = folder.parent
-            found.append(folder)
-        for path in self.files[:1]:
-            if path.parent != folder and path.parent in folder.parents:
-                found.append(path.parent)
-        return (*found, *self._distribution(folder))
-
-    def _is_package(self, folder: Path) -> bool:
-        return "__init__.py" in self._listing(folder) and folder.parent != folder
-
-    def _distribution(self, folder: Path) -> Iterator[Path]:
-        """Where the packages stand to which a folder of scripts belongs: `pip install -e .` adds it."""
-        for outer in (folder, *folder.parents)[: _MOST_LEVELS + 1]:
-            if not {"setup.py", "pyproject.toml"}.isdisjoint(self._listing(outer)):
-                yield outer
-                yield outer / "src"
-                return
+    # -- who imports whom
 
     def importers(self, path: Path) -> tuple[Path, ...]:
-        """The files whose import lines name a module, those of the project first, told by these lines alone."""
-        known = self._importers.get(path)
+        """All files whose import lines lead to a module, or to nothing that is known."""
+        return self._ask("importers", path).paths
+
+    def importers_mentioning(self, path: Path, word: str) -> tuple[Path, ...]:
+        """All files that import a module, over any number of imports, and mention a name that may be one of its own."""
+        return self._ask("callers", path, word).paths
+
+    def known_related(self, script: Script) -> tuple[Script, ...]:
+        """`related`, or the script alone where not all of them can be looked at: for what speaks for a finding
+        wherever it is found."""
+        try:
+            return self.related(script)
+        except Incomplete:
+            return (script,)
+
+    def mentioning(self, script: Script, name: str) -> tuple[Script, ...]:
+        """Those of `related` that mention an attribute by its name. Raises `Incomplete`."""
+        homes, missing = self.calling(script, name, method=True)
+        if missing is not None:
+            raise Incomplete(missing)
+        return homes
+
+    def related_texts(self, script: Script) -> Iterator[str]:
+        """The texts of `related`, of which none is parsed. Raises `Incomplete`."""
+        yield script.text
+        for path in self._sharing(script):
+            yield self._text(path) or ""
+
+    def related(self, script: Script) -> tuple[Script, ...]:
+        """The files that share a script's objects: itself, those that import it, and those that any of these import.
+
+        Raises `Incomplete` where not all of them can be looked at."""
+        return script, *self._parsed(self._sharing(script))
+
+    def _sharing(self, script: Script) -> tuple[Path, ...]:
+        found = Found() if script.path is None else self._ask("related", script.path)
+        if found.missing is not None:
+            raise Incomplete(found.missing)
+        return found.paths
+
+    def _ask(self, question: str, path: Path, word: str = "") -> Found:
+        """What the index says; nobody looks for those who import a library, they are everywhere."""
+        key = (question, path, word)
+        known = self._asked.get(key)
         if known is None:
-            known = self._importers[path] = self._of_files(self._find_importers, path)
+            if self.disk.modules.library(str(path.parent), self.consulted.folders):
+                known = Found((), "it belongs to a library")
+            else:
+                known = self.disk.ask(*key)
+                self.consulted.asked.add(key)
+            self._asked[key] = known
         return known
 
-    def _find_importers(self, path: Path) -> tuple[Path, ...]:
-        if self._of_files(self._library, path.parent):
-            return ()  # it is called from everywhere, and what the library does says little
-        stem = path.parent.name if path.stem == "__init__" else path.stem
-        found = (each for each in self._mentioning(path, stem) if each != path)
-        return tuple(each for each in found if self._may_import(each, stem, path))
+    def _parsed(self, paths: Iterable[Path]) -> list[Script]:
+        """The scripts at these paths. Raises `Incomplete` for what cannot be parsed."""
+        found = []
+        for path in paths:
+            script = self.script(path)
+            if script is None:
+                raise Incomplete(f"`{path.name}` cannot be read")
+            found.append(script)
+        return found
 
-    def _mentioning(self, path: Path, stem: str) -> Iterator[Path]:
-        self.consulted.mentions = True
-        found = dict.fromkeys(self.disk.mentioning(stem))
-        yield from found
-        for folder in self._folders_near(path):
-            names = sorted(name for name in self._listing(folder) if name.endswith(".py"))
-            for name in names[:_MOST_NEIGHBOURS]:
-                each = folder / name
-                if each not in found and each not in self.disk:
-                    found[each] = None
-                    self.consulted.imports.add(each)
-                    if stem in self.disk.import_words(each):
-                        yield each
-
-    def _folders_near(self, path: Path) -> list[Path]:
-        folder = path.parent
-        folders = [folder]
-        while self._is_package(folder):
-            folder = folder.parent
-            folders.append(folder)
-        if path.parent.parent not in folders and len(path.parent.parts) > 2 and path.parent.name.islower():
-            folders.append(path.parent.parent)
-        return folders
-
-    def _may_import(self, other: Path, stem: str, path: Path) -> bool:
-        """Whether an import line leads to a file, or to nothing that is known: the search path may be anything."""
-        imports = self.disk.imports(other, stem)
-        if imports is None:
-            return True
-        found = (self._of_files(self._search, other, each.target, each.level) for each in imports)
-        return any(each is None or each[0] == path for each in found)
-
-    def neighbours(self, script: Script) -> tuple[Script, ...]:
-        """The script itself and the project files whose calls may reach it: those that import it."""
-        known = self._neighbours.get(script)
-        if known is None:
-            importers = () if script.path is None else self.importers(script.path)[:_MOST_IMPORTERS]
-            known = self._neighbours[script] = (script, *self._loaded(script, importers))
-        return known
-
-    def _callers_homes(self, script: Script, word: str | None) -> Iterator[Script]:
-        """The script and its neighbours, of which only those that hold a word; what half the world imports may be
-        called with anything."""
-        yield script
-        texts = self._texts_importing(script)
-        if len(texts) <= _MOST_IMPORTERS:
-            yield from self._loaded(script, [path for path, text in texts if word is None or word in text])
-
-    def _texts_importing(self, script: Script) -> tuple[tuple[Path, str], ...]:
-        """The files that import a script, with their texts: few need be parsed. One more than are looked at, if there
-        are many."""
-        known = self._importing_texts.get(script)
-        if known is None:
-            importers = () if script.path is None else self.importers(script.path)[: _MOST_IMPORTERS + 1]
-            known = tuple((each, self._text(each) or "") for each in importers)
-            self._importing_texts[script] = known
-        return known
+    def calling(self, script: Script, word: str | None, *, method: bool) -> tuple[tuple[Script, ...], str | None]:
+        """The script and all files in which a function of it may be called by its name (an instance, where there is
+        none), and why there may be more."""
+        if script.path is None:
+            return (script,), None
+        found = self._ask("related", script.path) if word is None else self._ask(_CALLERS[method], script.path, word)
+        paths, missing = found.paths, found.missing
+        if len(paths) > self.bounds.related:
+            return (script,), "more files mention it than are looked at"
+        try:
+            return (script, *self._parsed(paths)), missing
+        except Incomplete as incomplete:
+            return (script,), str(incomplete)
 
     def _text(self, path: Path) -> str | None:
         """The text of a file; of the script that is analysed, its own."""
@@ -377,27 +279,6 @@ class Project:
             self.consulted.texts.add(path)
             self._texts[path] = self.disk.text(path)
         return self._texts[path]
-
-    def _loaded(self, script: Script, paths: Iterable[Path]) -> Iterator[Script]:
-        for path in paths:
-            other = self.script(path)
-            if other is not None and other is not script:
-                yield other
-
-    def related(self, script: Script) -> tuple[Script, ...]:
-        """The files that share a script's objects: itself, those that import it, and those that it imports."""
-        known = self._related.get(script)
-        if known is None:
-            found = dict.fromkeys((*self.neighbours(script), *self.imports(script)))
-            known = self._related[script] = tuple(found)
-        return known
-
-    def imports(self, script: Script) -> Iterator[Script]:
-        """The project files that a script imports."""
-        for each in script.flow.imports:
-            imported = self.imported(script, each.target or "", each.level)
-            if imported is not None:
-                yield imported[0]
 
     # -- classes
 
@@ -467,8 +348,9 @@ class Project:
         wanted = (cls.name if isinstance(cls, ast.ClassDef) and name == "__init__" else name,)
         instance_call = isinstance(cls, ast.ClassDef) and name in ("forward", "__call__")
         found: list[CallSite] = []
-        missing: str | None = None
-        for other in self._callers_homes(script, None if instance_call else wanted[0]):
+        method = isinstance(cls, ast.ClassDef) and name != "__init__"
+        homes, missing = self.calling(script, None if instance_call else wanted[0], method=method)
+        for other in homes:
             for call in self._candidate_calls(other, wanted, instance=instance_call):
                 enters = self._enters(other, call, function, cls)
                 if enters:
@@ -478,8 +360,6 @@ class Project:
                         missing or f"`{other.source(call.func)}` in {_line(other, call, script)} may be a call of it"
                     )
             missing = missing or self._handed_on(script, function, other, wanted)
-        if len(self._texts_importing(script)) > _MOST_IMPORTERS:
-            missing = "more files import it than are looked at"
         return Callers(tuple(found), missing)
 
     def _handed_on(self, script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:
@@ -561,14 +441,10 @@ class Project:
         if name is None or isinstance(script.parent(function), ast.ClassDef):
             return ()
         if function not in self._started:
-            starting = (
-                path
-                for path, text in self._texts_importing(script)[:_MOST_IMPORTERS]
-                if name in text and any(starter in text for starter in _STARTERS)
-            )
+            homes, _ = self.calling(script, name, method=False)
             self._started[function] = tuple(
                 (other, call)
-                for other in (script, *self._loaded(script, starting))
+                for other in homes
                 for call in other.tree_index.calls_named(*_STARTERS)
                 if (target := _started(call)) is not None and _is_name_of(other, target, script, function)
             )
@@ -590,13 +466,6 @@ class Project:
 
 def _line(other: Script, node: ast.expr, script: Script) -> str:
     return f"line {node.lineno}" + (f" of {other.path.name}" if other is not script and other.path is not None else "")
-
-
-def _name_in_library(package: tuple[str, ...], target: str, level: int) -> str | None:
-    """The full name of what a file in a package of a known library imports from that library."""
-    if not package or (not level and target.split(".")[0] != package[0]):
-        return None
-    return target if not level else ".".join((*package[: len(package) - level + 1], *filter(None, [target])))
 
 
 def bind_argument(function: ast.AST, call: ast.Call, parameter: str, *, bound: bool) -> ast.expr | None:

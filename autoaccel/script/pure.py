@@ -93,7 +93,7 @@ def _only_called(script: Script, function: ast.FunctionDef) -> bool:
 
 
 def _called_in_training(script: Script, function: ast.FunctionDef) -> bool:
-    homes = {home for each in script.project.related(script) for home in each.training_homes}
+    homes = {home for each in script.project.known_related(script) for home in each.training_homes}
     for other, call in script.callers(function):
         if (other.function(call) or other.tree) in homes and other.loops(call) and not _works_on_host(other, call):
             return True

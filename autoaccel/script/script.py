@@ -65,7 +65,7 @@ class Script:
 
         They hold one another in circles, in which they would stay until Python looks for garbage.
         """
-        if self.project.disk.spares(len(self.text)):
+        if self.project.disk.spares(self.project.characters):
             return
         self.project.release()
         vars(self).clear()
@@ -393,14 +393,7 @@ class Script:
     def around(self) -> tuple[Script, ...]:
         """The files that the objects of this one may come to: itself, those that import it, and all that these import,
         however many imports lie between."""
-        found = dict.fromkeys(self.project.neighbours(self))
-        pending = list(found)
-        while pending:
-            for other in self.project.imports(pending.pop(0)):
-                if other not in found:
-                    found[other] = None
-                    pending.append(other)
-        return tuple(found)
+        return self.project.related(self)
 
     @cached_property
     def possible_changes(self) -> tuple[ast.AST, ...]:

@@ -164,7 +164,8 @@ def _problem(script: Script, statement: ast.Import | ast.ImportFrom, local: str,
 
 
 def _imported_elsewhere(script: Script, local: str) -> bool:
-    for other in script.project.neighbours(script):
+    homes, missing = script.project.calling(script, local, method=False)
+    for other in homes:
         for node in other.find(ast.ImportFrom) if other is not script else ():
             for alias in node.names:
                 if alias.name in (local, "*"):
@@ -172,7 +173,7 @@ def _imported_elsewhere(script: Script, local: str) -> bool:
                     found = script.project.imported(other, target, node.level)
                     if found is not None and found[0] is script:
                         return True
-    return False
+    return missing is not None
 
 
 def _new_import(statement: ast.Import | ast.ImportFrom, moved: list[ast.alias]) -> tuple[InsertBefore, RemoveStatement]:

@@ -229,7 +229,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def stored(project: Path) -> Path:
-    (file,) = (project / FOLDER).glob("*.json")
+    (file,) = (project / FOLDER).glob("lint-*.json")
     return file
 
 
@@ -278,10 +278,10 @@ def signed(body: bytes) -> bytes:
     "body",
     [
         b"", b"null", b"[]", b"{}", b"7", b'"facts"', b"[" * 100_000,
-        b'{"facts":1,"lines":{},"silent":{},"answers":{}}', b'{"facts":[],"lines":[],"silent":[],"answers":[]}',
-        b'{"facts":[],"lines":{},"silent":{},"answers":{"x":{"main.py":["a","main.py",[7],[]]}}}',
-        b'{"facts":[],"lines":{},"silent":{},"answers":{"x":7}}',
-        b'{"facts":[],"lines":{},"silent":{"x":[]},"answers":{}}',
+        b'{"facts":1,"trees":{},"silent":{},"answers":{}}', b'{"facts":[],"trees":[],"silent":[],"answers":[]}',
+        b'{"facts":[],"trees":{},"silent":{},"answers":{"x":{"main.py":["a","main.py",[7],[]]}}}',
+        b'{"facts":[],"trees":{},"silent":{},"answers":{"x":7}}',
+        b'{"facts":[],"trees":{},"silent":{"x":[]},"answers":{}}',
     ],
 )  # fmt: skip
 def test_what_others_wrote_is_no_answer(project: Path, body: bytes) -> None:
@@ -425,7 +425,7 @@ def test_old_caches_make_room(project: Path, monkeypatch: pytest.MonkeyPatch) ->
     for number in range(20):
         monkeypatch.setattr(caches, "fingerprint", lambda number=number: f"version {number}")
         lint(project, cached=True)
-    assert len(list((project / FOLDER).glob("*.json"))) == caches._MOST_CACHES
+    assert len(list((project / FOLDER).glob("lint-*.json"))) == caches._MOST_CACHES
 
 
 def write_again_and_again(file: Path, body: bytes, stop: Event) -> None:
@@ -439,7 +439,7 @@ def test_runs_at_the_same_time_see_whole_caches(tmp_path: Path) -> None:
     documents = [
         {
             "facts": [],
-            "lines": {},
+            "trees": {},
             "silent": {"all": {f"{letter}{index}.py": "0" for index in range(5000)}},
             "answers": {},
         }

@@ -83,8 +83,11 @@ def test_a_file_is_one_script_in_its_analysis(tmp_path: Path) -> None:
     training, run = project(tmp_path)
     script = load(RUN, run, Project((training, run)))
     assert script.project.script(run) is script
-    (_, trainer) = script.project.related(script)
-    assert trainer.project is script.project
+    _, *others = script.project.related(script)
+    assert {each.path: each.project for each in others} == {
+        training: script.project,
+        training.parent / "__init__.py": script.project,
+    }
 
 
 def test_a_library_sees_itself_as_everybody_does(tmp_path: Path) -> None:
@@ -151,10 +154,10 @@ def test_what_an_analysis_leans_on_is_noted(tmp_path: Path) -> None:
     shared = Project(paths)
     said(shared, tmp_path / "data.py")
     noted = shared.consulted
-    assert noted.mentions
+    assert ("related", tmp_path / "data.py", "") in noted.asked
     assert tmp_path / "main.py" in noted.texts
-    assert noted.imports == {tmp_path / "beside.py"}
-    assert tmp_path in noted.folders
+    assert str(tmp_path) in noted.folders
+    assert shared.disk.index.outside == [str(tmp_path / "beside.py")]
 
 
 def test_nothing_of_an_analysis_waits_for_the_garbage_collector(tmp_path: Path) -> None:

@@ -1,0 +1,355 @@
+"""Who imports whom, and who mentions what by name: the summaries of all files of a project, joined.
+
+Made once for all analyses, and in full: there is no bound on how many files import another.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoaccel.summaries import Summary
+
+if TYPE_CHECKING:
+    from autoaccel.script.modules import Modules
+
+_STANDARD = frozenset(sys.stdlib_module_names)
+_FEW = 500  # files of which all words are noted, also those that no function or class is called by
+_KEPT = 64  # answers about what can be reached from a file
+_LOOSE = -1  # where an import leads if nobody knows
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Files in a fixed order; `missing` is None where these are surely all, else why there may be more."""
+
+    paths: tuple[Path, ...] = ()
+    missing: str | None = None
+
+
+class Index:
+    """The imports and names of files. `read` gives the summary of one, `modules` tells where its imports lead.
+
+    `paths` are the files of the project; others are taken up when an import leads to them, or when they lie near a
+    file whose importers are asked for (`beside`: at most so many in one folder).
+    """
+
+    def __init__(
+        self, paths: Iterable[Path], read: Callable[[Path], Summary], modules: Modules, beside: int = 400
+    ) -> None:
+        self._read = read
+        self._modules = modules
+        self._beside = beside
+        self.folders: set[str] = set()
+        """Those whose listings were looked at."""
+        self._numbers: dict[str, int] = {}
+        self._paths: list[str] = []
+        self._imports: list[set[int]] = []  # by file: those that it imports
+        self._importers: list[set[int]] = []
+        self._names: list[tuple[tuple[str, str, int], ...]] = []  # by file: imported names (or `*`), alias, whence
+        self._loose: dict[str, list[int]] = {}  # by dotted name: who imports it where it leads to nothing known
+        self._computed: dict[int, tuple[tuple[str, tuple[str, ...]], ...]] = {}  # who imports by names that are
+        # computed: what they begin with, and the folders from below which they are
+        self._words: dict[int, frozenset[str]] = {}  # of files that came after the first ones
+        self._postings: dict[str, array[int]] = {}
+        self._targets: dict[tuple[str, str, int], tuple[tuple[int, ...], str]] = {}
+        self._entered: set[int] = set()
+        self._crowded: set[str] = set()  # folders with too many files
+        self._near: dict[str, tuple[int, ...]] = {}  # by folder: its files that are none of the project
+        self._reached: dict[tuple[int, bool], frozenset[int]] = {}
+        self._computing: dict[int, frozenset[int]] = {}
+        self._sought: dict[str, tuple[int, ...]] = {}
+        self._project = frozenset(self._number(path) for path in sorted({str(path) for path in paths}))
+        self._post([self._enter(number, self._read(Path(path))).words for number, path in enumerate([*self._paths])])
+
+    # -- what is known of each file
+
+    def _post(self, texts: Sequence[str]) -> None:
+        """Note who mentions the names that are defined somewhere: those that are asked about."""
+        wanted = {word[1:] for text in texts for word in text.split() if word[0] == ":"}
+        wanted.update(alias for names in self._names for _, alias, _ in names)
+        wanted.update([f".{word}" for word in wanted])
+        for number, text in enumerate(texts):
+            words = set(text.split())
+            for word in words if len(texts) <= _FEW else words & wanted:
+                known = self._postings.get(word)
+                if known is None:
+                    known = self._postings[sys.intern(word)] = array("I")
+                known.append(number)
+
+    def _number(self, path: str) -> int:
+        number = self._numbers.setdefault(path, len(self._paths))
+        if number == len(self._paths):
+            self._paths.append(path)
+            self._imports.append(set())
+            self._importers.append(set())
+            self._names.append(())
+        return number
+
+    def _enter(self, number: int, summary: Summary) -> Summary:
+        folder, home = os.path.split(self._paths[number])
+        self._entered.add(number)
+        computed = [entry[1:] for entry in summary.imports if entry[0] == "?"]
+        if computed:
+            roots = tuple(os.path.join(root, "") for root in self._modules.roots(folder, self.folders))
+            own = (os.path.join(folder, ""),)
+            self._computed[number] = tuple(("", own) if each == "." else (each, roots) for each in computed)
+            self._computing = {}
+        names: dict[tuple[str, str, int], None] = {}
+        for entry in summary.imports:
+            if entry[0] != "?":
+                dotted, _, alias = entry.partition("=")
+                target = dotted.lstrip(".")
+                module = target.removesuffix("*").rstrip(".")
+                source = self._connect(number, folder, home, module, len(dotted) - len(target))
+                if source is not None:
+                    names[sys.intern(target.rpartition(".")[2]), sys.intern(alias), source] = None
+        self._names[number] = tuple(names)
+        return summary
+
+    def _connect(self, number: int, folder: str, home: str, target: str, level: int) -> int | None:
+        """Note which files an import leads to: the module, which is the answer, and the packages around it."""
+        key = folder, target, level
+        own = home.removesuffix(".py") in target
+        known = None if own else self._targets.get(key)
+        if known is None:
+            known = self._find(folder, home, target, level)
+            if not own:
+                self._targets[key] = known
+        files, loose = known
+        for other in files:
+            if other != number:
+                self._imports[number].add(other)
+                self._importers[other].add(number)
+        if loose:
+            names = loose.split(".")
+            for end in range(1, len(names) + 1):
+                importing = self._loose.setdefault(".".join(names[:end]), [])
+                if importing[-1:] != [number]:
+                    importing.append(number)
+        return files[0] if files else _LOOSE if loose else None
+
+    def _find(self, folder: str, home: str, target: str, level: int) -> tuple[tuple[int, ...], str]:
+        """The files on the way to a dotted name, and the name if it leads nowhere."""
+        found = self._modules.find(folder, home, target, level, self.folders)
+        if found is None:
+            return (), target if level or target.split(".")[0] not in _STANDARD else ""
+        files = [found[0]]
+        package = os.path.dirname(found[0])
+        if os.path.basename(found[0]) == "__init__.py":
+            package = os.path.dirname(package)
+        for _ in range(target.count(".") + bool(target) - len(found[1]) - (not level)):
+            if "__init__.py" in self._modules.listing(package, self.folders):
+                files.append(os.path.join(package, "__init__.py"))
+            package = os.path.dirname(package)
+        return tuple(self._number(each) for each in files), ""
+
+    def with_text(self, path: Path, summary: Summary) -> Index:
+        """This index with another summary for one file."""
+        index = Index((), self._read, self._modules, self._beside)
+        vars(index).update(vars(self))
+        for name in ("_paths", "_numbers", "_imports", "_names", "_entered", "_words", "_near", "_crowded"):
+            setattr(index, name, getattr(self, name).copy())
+        index._importers = [each.copy() for each in self._importers]
+        number = index._number(str(path))
+        for other in index._imports[number]:
+            index._importers[other].discard(number)
+        index._imports[number] = set()
+        index._loose = {name: [each for each in known if each != number] for name, known in self._loose.items()}
+        index._computed = {each: known for each, known in self._computed.items() if each != number}
+        index._reached, index._computing, index._sought = {}, {}, {}
+        index._take_up(number, summary)
+        return index
+
+    @property
+    def outside(self) -> list[str]:
+        """The files beside the project that were read."""
+        return [self._paths[each] for each in sorted(self._entered - self._project)]
+
+    def _take_up(self, number: int, summary: Summary | None = None) -> None:
+        """Note a file that is none of the first ones, or no longer as it was."""
+        summary = summary or self._read(Path(self._paths[number]))
+        self._words[number] = frozenset(self._enter(number, summary).words.split())
+
+    # -- questions
+
+    def importers(self, path: Path) -> Found:
+        """The files whose import lines lead to a file, or to nothing that is known: the search path may be anything."""
+        number = self._number(str(path))
+        found = self._importing(number, self._project.union(self._neighbours(str(path))))
+        return Found(self._ordered(found), self._missing(str(path)))
+
+    def callers(self, path: Path, name: str, *, method: bool) -> Found:
+        """The other files in which a function, class or method of a file can be called by its name.
+
+        Functions and classes are called where they are imported, from wherever: by name, under another name that an
+        import gave them, or as an attribute of a module. Methods are called as attributes in any file that shares
+        objects with theirs."""
+        number = self._number(str(path))
+        missing = self._missing(str(path))
+        try:
+            found = self._by_attribute({name}, number, shared=True) if method else self._by_name(name, number)
+        except _TooManyError as error:
+            return Found((), str(error))
+        return Found(self._ordered(found - {number}), missing)
+
+    def _by_name(self, name: str, number: int) -> set[int]:
+        """Who mentions what comes from a file under a name, or under those that imports have given it since."""
+        among = self._project.union(self._neighbours(self._paths[number]))
+        found: set[int] = set()
+        pending = [(number, name)]
+        seen = {*pending}
+        while pending:
+            source, word = pending.pop()
+            mentioning = frozenset(self._mentioning(word, source, attribute=False))
+            for each in self._importing(source, among):
+                for imported, alias, whence in self._names[each]:
+                    if whence in (source, _LOOSE) and imported in (word, "*"):
+                        known = (each, alias or word)
+                        if each in mentioning:
+                            found.add(each)
+                        if known not in seen:
+                            seen.add(known)
+                            pending.append(known)
+                if each in mentioning and each in self._computed:
+                    found.add(each)
+        return found | self._by_attribute({word for _, word in seen}, number, shared=False)
+
+    def _by_attribute(self, names: set[str], number: int, *, shared: bool) -> set[int]:
+        mentioning = {each for name in names for each in self._mentioning(name, number, attribute=True)}
+        return mentioning & self._reach(number, shared=shared) if mentioning else mentioning
+
+    def related(self, path: Path, most: int) -> Found:
+        """The files that may share objects with a file: those that import it, over any number of imports, and what
+        these import. None of them where there are more than `most`."""
+        number = self._number(str(path))
+        try:
+            found = self._reach(number, shared=True, most=most)
+        except _TooManyError as error:
+            return Found((), str(error))
+        return Found(self._ordered(found - {number}), self._missing(str(path)))
+
+    # -- answers
+
+    def _ordered(self, numbers: Iterable[int]) -> tuple[Path, ...]:
+        return tuple(Path(each) for each in sorted(self._paths[each] for each in numbers))
+
+    def _neighbours(self, path: str) -> tuple[int, ...]:
+        found: list[int] = []
+        for folder in self._modules.folders_near(os.path.dirname(path), self.folders):
+            known = self._near.get(folder)
+            if known is None:
+                names = sorted(each for each in self._modules.listing(folder, self.folders) if each.endswith(".py"))
+                found_here = (self._number(os.path.join(folder, name)) for name in names)
+                known = tuple(each for each in found_here if each not in self._project)
+                if len(known) > self._beside:
+                    self._crowded.add(folder)
+                    known = ()
+                self._near[folder] = known
+                for each in known:
+                    if each not in self._entered:
+                        self._take_up(each)
+            found.extend(known)
+        return tuple(found)
+
+    def _importing(self, number: int, among: frozenset[int]) -> set[int]:
+        path = self._paths[number]
+        parts = _dotted(path)
+        found = set(self._importers[number])
+        for start in range(1, len(parts)):
+            found.update(self._loose.get(".".join(parts[start:]), ()))
+        computing = self._computing.get(number)
+        if computing is None:
+            computing = frozenset(each for each in self._computed if self._may_compute(each, path))
+            self._computing[number] = computing
+        found |= computing
+        found &= among
+        found.discard(number)
+        return found
+
+    def _reach(self, number: int, *, shared: bool, most: int | None = None) -> frozenset[int]:
+        """The files that import one over any number of imports, itself among them; with `shared` what these import as
+        well. Raises `_TooManyError`."""
+        known = self._reached.get((number, shared))
+        if known is None:
+            among = self._project.union(self._neighbours(self._paths[number]))
+            found = self._closure({number}, lambda each: self._importing(each, among), most)
+            if shared:
+                found = self._closure(found, self._imported, most)
+            known = frozenset(found)
+            while len(self._reached) >= _KEPT:
+                self._reached.pop(next(iter(self._reached)))
+            self._reached[number, shared] = known
+        elif most is not None and len(known) > most:
+            raise _TooManyError(_MANY)
+        return known
+
+    def _closure(self, found: set[int], follow: Callable[[int], Iterable[int]], most: int | None) -> set[int]:
+        found, pending, outside = set(found), sorted(found), 0
+        while pending:
+            if (most is not None and len(found) > most) or outside > self._beside:
+                raise _TooManyError(_MANY)
+            fresh = set(follow(pending.pop())) - found
+            found |= fresh
+            outside += len(fresh - self._project)
+            pending.extend(fresh)
+        return found
+
+    def _imported(self, number: int) -> set[int]:
+        if number not in self._entered:
+            self._take_up(number)
+        if number not in self._computed:
+            return self._imports[number]
+        return self._imports[number].union(
+            each for each in self._project if self._may_compute(number, self._paths[each])
+        )
+
+    def _may_compute(self, number: int, path: str) -> bool:
+        """Whether a file that imports by computed names may come upon another."""
+        parts = _dotted(path)
+        return any(
+            path.startswith(roots)
+            and (not start or any(".".join(parts[at:]).startswith(start) for at in range(len(parts))))
+            for start, roots in self._computed[number]
+        )
+
+    def _mentioning(self, name: str, number: int, *, attribute: bool) -> Iterable[int]:
+        """The files that mention a name, as an attribute if this is asked, besides the one with this number."""
+        word = f".{name}" if attribute else name
+        wanted = (word,) if attribute else (name, f".{name}")
+        early: Iterable[int]
+        if name in self._postings or len(self._project) <= _FEW:
+            early = dict.fromkeys(each for word in wanted for each in self._postings.get(word, ()))
+        else:  # nothing of that name is defined
+            if word not in self._sought:
+                self._sought[word] = tuple(
+                    each
+                    for each in sorted(self._project)
+                    if not set(wanted).isdisjoint(self._read(Path(self._paths[each])).words.split())
+                )
+            early = self._sought[word]
+        later = (each for each, words in self._words.items() if not words.isdisjoint(wanted))
+        return [each for each in (*(each for each in early if each not in self._words), *later) if each != number]
+
+    def _missing(self, path: str) -> str | None:
+        """Why there may be more who import a file."""
+        for folder in self._modules.folders_near(os.path.dirname(path), self.folders):
+            if folder in self._crowded:
+                return f"more files lie in `{os.path.basename(folder)}` than are looked at"
+        return None
+
+
+class _TooManyError(Exception):
+    pass
+
+
+_MANY = "more files share its objects than are looked at"
+
+
+def _dotted(path: str) -> list[str]:
+    return path.removesuffix(".py").removesuffix(f"{os.sep}__init__").split(os.sep)

@@ -1,0 +1,70 @@
+"""What a search in the bytes of a file finds: every way to import, every way to mention a name."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.summaries import summary
+
+
+@pytest.mark.parametrize(
+    ("text", "imports"),
+    [
+        pytest.param("import a.b\n", ("a.b",), id="dotted"),
+        pytest.param("import a as b, c.d as e\n", ("a=b", "c.d=e"), id="several with aliases"),
+        pytest.param("from . import c\n", (".c",), id="from the package"),
+        pytest.param("from .import c\n", (".c",), id="no space behind the dot"),
+        pytest.param("from.x import c\n", (".x.c",), id="no space before the dot"),
+        pytest.param("from . x import c\n", (".x.c",), id="a space behind the dot"),
+        pytest.param("from ..x import y as z\n", ("..x.y=z",), id="relative with an alias"),
+        pytest.param("from ... import y\n", ("...y",), id="two levels up"),
+        pytest.param("from x import *\n", ("x.*",), id="star"),
+        pytest.param("from x import (a,\n  b as c, # (why)\n  d)\n", ("x.a", "x.b=c", "x.d"), id="several lines"),
+        pytest.param("from x import a, \\\n    b\n", ("x.a", "x.b"), id="continued line"),
+        pytest.param("from x \\\n    import a\n", ("x.a",), id="continued before import"),
+        pytest.param("from x import a  # and b\n", ("x.a",), id="comment"),
+        pytest.param("try:\n    import a\nexcept ImportError:\n    import b\n", ("a", "b"), id="conditional"),
+        pytest.param("if x: import a\n", ("a",), id="behind a colon"),
+        pytest.param("import a; from b import c; import d\n", ("a", "b.c", "d"), id="behind a semicolon"),
+        pytest.param("def f():\n\tfrom x import a\n", ("x.a",), id="inside a function"),
+        pytest.param("\ufeffimport a\n", ("a",), id="byte order mark"),
+        pytest.param("x = 1\rimport a\r\nimport b\r", ("a", "b"), id="other line ends"),
+        pytest.param("import importlib\nimportlib.import_module('a.b')\n", ("importlib", "a.b"), id="import_module"),
+        pytest.param("__import__('a')\n", ("a",), id="__import__"),
+        pytest.param("m = import_module(f'models.{name}')\n", ("?models.",), id="begins with"),
+        pytest.param("m = import_module('models.' + name)\n", ("?models.",), id="begins with, added"),
+        pytest.param("m = import_module(name)\n", ("?",), id="computed"),
+        pytest.param("m = import_module('.' + name, __package__)\n", ("?.",), id="computed in the package"),
+        pytest.param("m = import_module('.' + name, 'other')\n", ("?",), id="computed in another package"),
+        pytest.param("x = important('a')\n# from a import b\n", (), id="no import"),
+        pytest.param("from é import ü\n", ("é.ü",), id="not ASCII"),
+    ],
+)
+def test_imports(text: str, imports: tuple[str, ...]) -> None:
+    assert summary(text.encode()).imports == imports
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "there"),
+    [
+        pytest.param("features(x)\n", "features", True, id="name"),
+        pytest.param("features(x)\n", ".features", False, id="a name is no attribute"),
+        pytest.param("m.features(x)\n", ".features", True, id="attribute"),
+        pytest.param("m. features(x)\n", ".features", True, id="attribute behind a space"),
+        pytest.param("(m.\n  features(x))\n", ".features", True, id="attribute on the next line"),
+        pytest.param("m.\\\nfeatures(x)\n", ".features", True, id="attribute on a continued line"),
+        pytest.param("def features(x): pass\n", ":features", True, id="function"),
+        pytest.param("async def features(x): pass\n", ":features", True, id="async function"),
+        pytest.param("class  Features: pass\n", ":Features", True, id="class"),
+        pytest.param("getattr(m, 'features')(x)\n", ".features", True, id="by name"),
+        pytest.param("x = {'features': 1}\n", ".features", False, id="a text is no attribute"),
+        pytest.param("my_features(x)\n", "features", False, id="part of a name"),
+        pytest.param("prüfe(x)\n", "prüfe", True, id="not ASCII"),
+    ],
+)
+def test_words(text: str, word: str, there: bool) -> None:
+    assert (word in summary(text.encode()).words.split()) is there
+
+
+def test_what_is_no_text_has_a_summary() -> None:
+    assert summary(b"import a\n\xff\xfe\x00 = b\n").imports == ("a",)
