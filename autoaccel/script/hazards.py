@@ -293,7 +293,7 @@ def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.Funct
             for cls in other.find(ast.ClassDef):
                 ref = other.class_ref(cls)
                 if other.project.instance_kind(ref) in (Kind.MODULE, Kind.LOSS_FUNCTION):
-                    yield from _bodies(ref)
+                    yield from (each for each in _bodies(ref) if each[1].name != "__init__")
     elif any(value.kind is Kind.UNKNOWN for value in owners) and not name.startswith("__"):  # of `super()`
         for other in related:
             yield from ((other, each) for each in other.find(ast.FunctionDef) if each.name == name)
