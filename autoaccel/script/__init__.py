@@ -34,6 +34,10 @@ Tensors:
 
 Training:
     gradients       what makes code training
+    graph_flow      where what carries a graph may go
+    graph_loss      whether an evaluation may lose its graph
+    graph_places    everywhere that an object may turn up
+    library_graphs  what libraries do with a graph
     effects         what a piece of code does to a training step
     training        steps: the backwards, optimizer steps and forwards that belong together
     slicing         which statements a loss depends on
@@ -53,6 +57,8 @@ Models and evaluation:
     evaluation      passes that only evaluate
     judging         programs that only evaluate
     sampling        forwards amid training that are only looked at
+    rounding        what rounds otherwise without gradients
+    small_modules   modules that have nothing to fuse
     unit_tests      places that belong to tests and benchmarks
     repetition      places that run a single time
     duration        how many optimizer steps a run makes
