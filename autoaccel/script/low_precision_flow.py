@@ -148,8 +148,9 @@ class _Search:
                     for _, function in self._callees(script, call):
                         self.sites.setdefault(function, {})[script, call] = None
         for script, function in self.functions:
-            if function.name not in ("__init__", "__new__"):
-                self._sources(script, function)
+            if function.name in ("__init__", "__new__"):
+                continue  # it runs where the model is made
+            self._sources(script, function)
             if not self._is_entered(script, function):
                 self._fed_by_others(script, function)
         while self.pending:
