@@ -21,6 +21,7 @@ What every part leans on:
 `autocast` and `grad_scaler`:
 
     amp             the low precision that suits a device, the region, the scaler
+    lstm            LSTM layers on CPUs that have none in low precision
     gating          whether it is worth it: a trial over the script's own steps
 
 `compile`:

@@ -12,12 +12,16 @@ The base, each standing on those before it:
     bounds          how far the analysis looks
     queries         questions that lean on one another, each answered once
     files           the files around a script: texts, trees, import lines, folders
+    modules         the files that imports lead to
+    index           who imports whom, and who mentions what by name
     project         which of them a script belongs with, call sites, classes
     script          `Script`, the door to all of it; `load`
 
 Data:
     loaders         loops over loaders, the parts of their batches, where these are moved
     loader_calls    `DataLoader(…)`: arguments, who iterates it and how often
+    loader_inputs   what the batches of a loader are made from
+    loader_changes  where a program changes that, and when
     mappings        keys and values behind `**kwargs`
     datasets        what a dataset does when a worker indexes it
     in_memory       loops on the CPU over samples that lie in memory
@@ -43,6 +47,8 @@ Training:
     slicing         which statements a loss depends on
     regions         where autocast regions lie
     low_precision_flow  where values in low precision go, and what cannot take them
+    autocast_operations what autocast does with each operation, generated from torch
+    replicas        models that DataParallel copies to every device
     tensor_operations   what operations on tensors do to their precision
     floating        expressions that surely are one tensor with decimals
     module_lists    the elements of containers of modules
