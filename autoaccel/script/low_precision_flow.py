@@ -141,15 +141,21 @@ class _Search:
             self._sources(self.home, each)
         entered = [(self.home, each) for each in self.inside]
         entered += self.functions
+        handed: set[ast.AST | None] = set()
         for script, code in entered:  # the calls of elements of containers, which no caller tells of
             for call in breadth_first(code):
+                for each in call.args if isinstance(call, ast.Call) and getattr(code, "name", "") != "__init__" else ():
+                    if isinstance(each, ast.Name | ast.Attribute):
+                        handed.update(value.node for value in script.values(each) if value.kind is Kind.FUNCTION)
                 if isinstance(call, ast.Call) and not script.callees(call):
                     for _, function in self._callees(script, call):
                         self.sites.setdefault(function, {})[script, call] = None
         for script, function in self.functions:
-            if function.name not in ("__init__", "__new__"):
-                self._sources(script, function)
-            if not self._is_entered(script, function):
+            if function.name in ("__init__", "__new__"):
+                continue  # made before the region is entered
+            self._sources(script, function)
+            fed = function.name in ("forward", "__call__") or function in handed
+            if fed and not self._is_entered(script, function):
                 self._fed_by_others(script, function)
         while self.pending:
             self._follow(self.pending.pop())
