@@ -38,7 +38,11 @@ Training:
     training        steps: the backwards, optimizer steps and forwards that belong together
     slicing         which statements a loss depends on
     regions         where autocast regions lie
-    escapes         values that leave a region in low precision
+    low_precision_flow  where values in low precision go, and what cannot take them
+    tensor_operations   what operations on tensors do to their precision
+    floating        expressions that surely are one tensor with decimals
+    module_lists    the elements of containers of modules
+    binding         places where names surely have a value
     saturation      sigmoids in front of a binary cross-entropy
     scaling         where gradients are scaled and unscaled
     hazards         why a step must stay in float32

@@ -189,14 +189,15 @@ class BatchReads:
         return False
 
     def shared_copies(self) -> frozenset[Path]:
-        """Parts of the batch that are moved several times per batch where some copy is changed in place.
+        """Parts of the batch of which there are several tensors, one of which is changed in place: each move makes one,
+        and the part itself is another.
 
         On the device every further move gives the same tensor, so a change of one would show in the others.
         """
+        several = set(self._changed_after_move())
         if not self._changes_copies():
-            return frozenset()
+            return frozenset(several)
         seen: set[Path] = set()
-        several: set[Path] = set()
         for transfer in self.transfers.values():
             inner = self._in_inner_loop(transfer.call)
             handing = self.functions.get(self.script.function(transfer.call), [])
@@ -205,6 +206,17 @@ class BatchReads:
                 several.add(transfer.path[:1])
             seen.add(transfer.path[:1])
         return frozenset(several)
+
+    def _changed_after_move(self) -> Iterator[Path]:
+        """The parts that are changed on the host after a copy of them was made: `host = x; x = x.to(d); host += 1`."""
+        for owner, node in changes(self.script):
+            for value in self.script.values(owner):
+                if value.kind is not Kind.BATCH or value.node is not self.loop.node or value.name == "copy":
+                    continue
+                for transfer in self.transfers.values():
+                    same = self.script.function(node) is self.script.function(transfer.call)
+                    if value.path[:1] == transfer.path[:1] and (not same or position(node) > position(transfer.call)):
+                        yield transfer.path[:1]
 
     def _in_inner_loop(self, node: ast.AST) -> bool:
         """Whether code runs several times for one batch."""

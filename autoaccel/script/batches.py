@@ -167,29 +167,17 @@ def _used_by_key(script: Script, transfer: Transfer) -> bool:
 
 def changed_after(script: Script, transfer: Transfer) -> str | None:
     """Why the host tensor may change while it is still being copied."""
-    loop = transfer.site
     start = position(transfer.call)
     for owner, node in changes(script):
         if position(node) <= start or script.function(node) is not script.function(transfer.call):
             continue
         if any(_same_part(value, transfer) for value in script.values(owner)):
             return "the host tensor is changed after its copy has begun"
-    statement = script.statement(transfer.call)
-    moved = root(transfer.call.func)
-    stored = {
-        node.id for node in breadth_first(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-    if moved is None or moved.id in stored:
-        return None
-    for change in script.find(ast.AugAssign):
-        same = isinstance(change.target, ast.Name) and change.target.id == moved.id
-        if same and script.inside(change, loop) and position(change) > start:
-            return "the host tensor is changed after its copy has begun"
     return None
 
 
 def changes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
-    """In-place methods and item assignments: the object that they change, and where."""
+    """In-place methods, item assignments and `x += y`: the object that they change, and where."""
     for call in script.find(ast.Call):
         match call.func:
             case ast.Attribute(value=owner, attr=attr) if attr.endswith("_") and not attr.endswith("__"):
@@ -198,6 +186,8 @@ def changes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
     for item in script.find(ast.Subscript):
         if isinstance(item.ctx, ast.Store):
             yield item.value, item
+    for sum_ in script.find(ast.AugAssign):
+        yield sum_.target, sum_
 
 
 def _same_part(value: Value, transfer: Transfer) -> bool:

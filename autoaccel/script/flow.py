@@ -209,6 +209,10 @@ class Flow:
         """The targets of augmented assignments (`x += y`) that read what a definition bound; no part of `uses`."""
         return [name for name, reached in self._added_to.items() if definition in reached]
 
+    def before_addition(self, target: ast.Name) -> tuple[Definition, ...]:
+        """What the target of an augmented assignment may have been bound to before it."""
+        return self._added_to.get(target, ())
+
     def note_addition(self, target: ast.Name) -> None:
         """Keep what the target of an augmented assignment held before; its own binding takes its place at once."""
         self._added_to[target] = _union(self._added_to.get(target, ()), self._reach.get(target, ()))

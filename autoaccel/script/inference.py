@@ -48,6 +48,7 @@ _VIEW_METHODS = frozenset(
     view_as unfold swapaxes movedim unflatten data T mT""".split()
 )
 _NUMBER_METHODS = frozenset("item numel size dim nelement".split())
+_REPLACED_BY_SUMS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.SEQUENCE})
 _STRING_METHODS = frozenset("format join lower upper strip replace read decode".split())
 
 
@@ -209,7 +210,7 @@ class Inference:
             case "param":
                 return self._ask(definition.node, partial(self._parameter, definition))
             case "aug":
-                return self._augmented(definition)
+                return self._ask(definition, partial(self._augmented, definition))
             case "for" if definition.value is not None:
                 element = self._element(self.possible(definition.value), definition.node)
                 return self._part(element, definition.path)
@@ -218,7 +219,7 @@ class Inference:
                 if annotated:
                     return annotated
                 if isinstance(definition.node, ast.AugAssign):
-                    return self._augmented(definition)
+                    return self._ask(definition, partial(self._augmented, definition))
                 if isinstance(definition.node, ast.For):
                     return self._part(self._element(self.possible(definition.value), definition.node), definition.path)
                 return self._part(self.possible(definition.value), definition.path)
@@ -228,18 +229,16 @@ class Inference:
                 return ANY
 
     def _augmented(self, definition: Definition) -> Values:
-        target = definition.node.target if isinstance(definition.node, ast.AugAssign) else None
-        assert definition.value is not None
-        value = self.possible(definition.value)
-        kinds = {each.kind for each in value}
-        if Kind.TENSOR in kinds:
-            return Values({Value(Kind.TENSOR, definition.node, self.script)})
-        before: Values = NOTHING
-        if isinstance(target, ast.Name):
-            for each in self.script.flow.definitions(target):
-                if each is not definition:
-                    before |= self.definition(each)
-        return before or value
+        """`x += y`: a tensor, an array or a list stays what it is; numbers become what the sum is."""
+        assert isinstance(definition.node, ast.AugAssign)
+        added = self.possible(definition.node.value)
+        target = definition.node.target
+        if not isinstance(target, ast.Name):
+            return added
+        before = union(self.definition(each) for each in self.script.flow.before_addition(target))
+        changed = Values(value for value in before if value.kind in _REPLACED_BY_SUMS)
+        kept = before.without(changed)
+        return kept | arithmetic(changed, added, target, self.script) if changed else kept
 
     def _imported(self, definition: Definition) -> Values:
         target = definition.target or ""

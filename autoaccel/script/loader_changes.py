@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,6 +46,7 @@ _MUTATORS = frozenset(
     numpy.subtract.at numpy.fill_diagonal heapq.heappush heapq.heappop heapq.heapify heapq.heapreplace heapq.heappushpop
     bisect.insort bisect.insort_left bisect.insort_right builtins.setattr builtins.delattr""".split()
 )
+_SOURCES = re.compile(r"(sampler|data_?set|collate(_fn)?|curriculum|replay|buffer)$", re.IGNORECASE)
 _CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__"})
 
 
@@ -120,11 +122,46 @@ class LoaderState:
 
 def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
     """Why the batches of a loop cannot be made before it asks for them."""
-    for home, call in script.creations(loop.loader):
-        for made in loader_calls(home):
-            if made.call is call and (problem := loader_state(home, made).problem([(script, loop.node)])) is not None:
-                return problem
+    known = {
+        call: loader_state(home, made)
+        for home, call in script.creations(loop.loader)
+        for made in loader_calls(home)
+        if made.call is call
+    }
+    for state in known.values():
+        if (problem := state.problem([(script, loop.node)])) is not None:
+            return problem
+    made = [value.node for value in script.values(loop.loader) if value.kind is not Kind.NONE]
+    if not all(node in known for node in made):
+        for node in script.possible_changes:
+            if _changes_by_name(script, node) and runs_within(script, node, script, loop.node):
+                return "its dataset or order may be changed while it is read"
     return None
+
+
+def _changes_by_name(script: Script, node: ast.AST) -> bool:
+    """Whether a place changes what is called a dataset or a sampler, of a loader that is made out of sight."""
+    match node:
+        case ast.Attribute(value=owner) | ast.Subscript(value=owner):
+            pass
+        case ast.Call(func=ast.Attribute(value=owner)) if not _is_library(script, node):
+            stores = [
+                part
+                for home, callee in script.callees(node)
+                for part in home.within(callee, ast.AST)
+                if isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(part.ctx, ast.Load)
+            ]
+            if script.callees(node) and not stores:
+                return False
+        case _:
+            return False
+    while isinstance(owner, ast.Attribute | ast.Subscript | ast.Name):
+        if isinstance(owner, ast.Name):
+            return _SOURCES.search(owner.id) is not None
+        if isinstance(owner, ast.Attribute) and _SOURCES.search(owner.attr):
+            return True
+        owner = owner.value
+    return False
 
 
 def loader_state(script: Script, made: LoaderCall, *, in_workers: bool = False) -> LoaderState:
@@ -297,6 +334,10 @@ def runs_within(
             if mentions and function not in around:
                 return True
             pending.extend(mentions)
+        if any(home.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
+            readers = [_reader(other, call) for other, call in callers]
+            if any(reader is None or reader in extents for reader in readers):
+                return True
         pending.extend(callers)
         pending.extend(_called_by_name(home, function))
     return False
@@ -324,6 +365,14 @@ def runs_after(home: Script, node: ast.AST, script: Script, call: ast.Call) -> b
                 return True
             pending.extend((*callers, *_called_by_name(home, function)))
     return False
+
+
+def _reader(script: Script, call: ast.Call) -> Place | None:
+    """The loop whose header calls a generator, which runs whenever the loop asks for more."""
+    for loop in script.ancestors(call):
+        if isinstance(loop, ast.For | ast.comprehension):
+            return (script, loop) if script.inside(call, loop.iter) else None
+    return None
 
 
 def _functions_around(script: Script, node: ast.AST) -> Iterator[Function]:
@@ -367,22 +416,38 @@ def _in_body(script: Script, node: ast.AST, outer: ast.AST) -> bool:
 
 
 def _called_by_name(home: Script, function: Function) -> Iterator[Place]:
-    """Calls that are not known to enter another function and may enter this one, to go by its name."""
+    """Calls that may enter a function, to go by its name: what they call is not known, or is what it overrides."""
     name = getattr(function, "name", None)
     if name is None or name in _CONSTRUCTORS:
         return
-    method = isinstance(home.parent(function), ast.ClassDef)
+    cls = home.parent(function)
+    method = isinstance(cls, ast.ClassDef)
+    bases = (
+        {each.node for each in home.project.lineage(home.class_ref(cls))} if isinstance(cls, ast.ClassDef) else set()
+    )
     for other in home.around:
         for call in other.tree_index.calls_named(name):
-            unknown = any(value.kind is Kind.UNKNOWN for value in other.values(call.func))
-            if unknown and isinstance(call.func, ast.Attribute) is method and not other.callees(call):
+            callees = other.callees(call)
+            unknown = not callees and any(value.kind is Kind.UNKNOWN for value in other.values(call.func))
+            overridden = any(where.parent(callee) in bases for where, callee in callees if callee is not function)
+            if overridden or (unknown and isinstance(call.func, ast.Attribute) is method):
                 yield other, call
+
+
+def _is_property(function: Function) -> bool:
+    """Whether a method runs where an attribute is read or assigned to."""
+    decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
+    return any(
+        (each.id if isinstance(each, ast.Name) else getattr(each, "attr", ""))
+        in ("property", "cached_property", "setter", "deleter")
+        for each in decorators
+    )
 
 
 def _mentions(home: Script, function: Function) -> Iterator[Place]:
     """Where a function is mentioned without being called: whoever it is handed to may call it."""
     name = getattr(function, "name", None)
-    if name is None:
+    if name is None or _is_property(function):
         return
     for other in home.around:
         for mention in other.tree_index.mentions(name):

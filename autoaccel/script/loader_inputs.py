@@ -288,7 +288,7 @@ class LoaderInputs:
         hidden = any(value.node in self.opaque for value in values) or (
             name is not None and self._is_called(home, name) and any(value.kind is Kind.UNKNOWN for value in values)
         )
-        return attr in self.attributes or hidden
+        return hidden or attr in self.attributes or attr in self.methods or attr.startswith("__")
 
     def touched(self, home: Script, expression: ast.expr) -> bool:
         """Whether a change of this object is one of what batches are made from: `sampler.weights` of a sampler that

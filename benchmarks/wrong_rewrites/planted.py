@@ -5,7 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from autoaccel.rewriting.finding import AddDecorator, AddImport, Code, Finding, Replace, Skipped, Tier, WrapStatements
+from autoaccel.rewriting.finding import (
+    AddArguments,
+    AddDecorator,
+    AddImport,
+    Code,
+    Finding,
+    Replace,
+    Skipped,
+    Tier,
+    WrapStatements,
+)
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script
 
@@ -19,8 +29,11 @@ LOW_EXIT = Rule("AA995", "low-precision-exit", Tier.NUMERICS, (b".numpy()",))
 BY_HASH = Rule("AA996", "by-hash", Tier.EXACT, (b".zeros(",))
 EVALUATION_ALWAYS = Rule("AA997", "eval-mode", Tier.EXACT, (b".train()",))
 
+WORKERS = Rule("AA998", "workers-everywhere", Tier.EQUIVALENT, (b"DataLoader(",))
+
 RULES = {
-    each.name: each for each in (NO_GRAD, LEARNING_RATE, READ_AHEAD, FLOAT_INDEX, LOW_EXIT, BY_HASH, EVALUATION_ALWAYS)
+    each.name: each
+    for each in (NO_GRAD, LEARNING_RATE, READ_AHEAD, FLOAT_INDEX, LOW_EXIT, BY_HASH, EVALUATION_ALWAYS, WORKERS)
 }
 
 _RUNTIME = AddImport("autoaccel", "runtime", "accel")
@@ -84,3 +97,13 @@ def evaluation_always(script: Script) -> Found:
         if isinstance(node, ast.Call) and ast.unparse(node) in ("model.train()", "self.model.train()"):
             changed = Code("{0}.eval()", (node.func.value,)) if isinstance(node.func, ast.Attribute) else Code("None")
             yield EVALUATION_ALWAYS.finding(node, "planted", Replace(node, changed))
+
+
+@WORKERS.check
+def workers(script: Script) -> Found:
+    """Whatever the dataset, the sampler and the loop do to one another."""
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "DataLoader":
+            if not any(each.arg in (None, "num_workers", "pin_memory") for each in node.keywords):
+                count = (("num_workers", Code("accel.num_workers()")),)
+                yield WORKERS.finding(node, "planted", AddArguments(node, count), _RUNTIME)

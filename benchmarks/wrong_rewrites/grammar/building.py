@@ -13,7 +13,7 @@ from benchmarks.wrong_rewrites.programs import Program, indent
 _TOKEN = re.compile(r"\$(\w+)")
 
 # In the order in which a program makes them.
-SHARED = ("device", "model", "teacher", "criterion", "optimizer", "scheduler", "dataset", "sampler", "loader")
+SHARED = ("device", "model", "teacher", "criterion", "optimizer", "scheduler", "scaler", "dataset", "sampler", "loader")
 
 
 @dataclass(slots=True)

@@ -401,7 +401,7 @@ def _consistency(builder: Builder, to: Additions) -> None:
             to.loss.append(f"if {store.load}:\n    loss = loss + 0.1 * (out.mean() - {store.load}[-1]).pow(2)")
             to.loss.append(store.store("out.mean().detach()"))
         case "features" if builder.vector_of("remember features") == "yes":
-            to.loss.append("loss = loss + 0.01 * $model.features.pow(2).mean()")
+            to.loss.append('loss = loss + 0.01 * getattr($model, "module", $model).features.pow(2).mean()')
         case "average":
             to.start.append("average = [torch.zeros(()).to($device)]")
             to.loss += [
@@ -412,7 +412,7 @@ def _consistency(builder: Builder, to: Additions) -> None:
         case "hook":
             store = kept(builder, "hooked")
             builder.setup["hook"] = (
-                f"def on_forward(module, given, result):\n    {store.store('result')}\n\n\n$model.head.register_forward_hook(on_forward)"
+                f"def on_forward(module, given, result):\n    {store.store('result')}\n\n\ngetattr($model, 'module', $model).head.register_forward_hook(on_forward)"
             )
             to.loss.append(f"loss = loss + 0.01 * {store.load}[-1].pow(2).mean()")
         case "penalty":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from benchmarks.wrong_rewrites.grammar import data, evaluation, gadgets, models
 from benchmarks.wrong_rewrites.grammar.building import SHARED, Builder, assigned, read, read_first
 from benchmarks.wrong_rewrites.grammar.gadgets import Additions
@@ -23,6 +25,7 @@ def build(builder: Builder) -> None:
         builder.setup["device"] = 'torch.device("cuda" if torch.cuda.is_available() else "cpu")'
     form = models.build(builder, inputs, 1 if targets == "binary" else 3)
     builder.setup["model"] = models.made(builder)
+    _wrapped(builder)
     data.build(builder, inputs, targets)
     _optimizer(builder)
     loop = data.loop(builder, "train", inputs)
@@ -32,14 +35,87 @@ def build(builder: Builder) -> None:
     call = routed_forward(builder)
     forward = [*additions.moved, *models.unpacked(form, call), *additions.forward]
     loss = [*_loss(builder, targets), *additions.loss]
-    ending = _step(builder, additions)
-    body = _extracted(builder, loop, forward, loss, ending)
-    start = [*loop.before, *additions.start]
-    train = "\n".join([*start, "$model.train()", loop.header, indent("\n".join(body + loop.after)), *additions.end])
+    forward, loss, ending = _own_amp(builder, forward, loss, _step(builder, additions))
+    phases = pick("phases", "no", "set_grad_enabled", "plain", "no_grad")
+    if phases == "no":
+        body = "\n".join(_extracted(builder, loop, forward, loss, ending) + loop.after)
+        train = "\n".join([*loop.before, *additions.start, "$model.train()", loop.header, indent(body), *additions.end])
+    else:
+        train = "\n".join([*additions.start, _phases(phases, loop, forward, loss, ending), *additions.end])
     if pick("scheduler", "none", "epoch", "batch", "lambda") in ("epoch", "lambda"):
         train += "\n$scheduler.step()"
     evaluate = evaluation.build(builder, inputs, targets, form)
     _finish(builder, train, evaluate)
+
+
+def _wrapped(builder: Builder) -> None:
+    """What becomes of the network before it is trained."""
+    match builder.pick(
+        "model wrapped", "no", "data parallel", "half", "frozen", "shared weights", "data parallel early"
+    ):
+        case "data parallel":
+            builder.setup["model"] = f"nn.DataParallel({builder.setup['model']})"
+        case "data parallel early":
+            builder.setup["model"] = "nn.DataParallel(Net()).to($device)"
+        case "half":
+            builder.program.define("HALF", "HALF = False")
+            builder.setup["model ready"] = "if HALF:\n    $model.half()"
+        case "frozen":
+            builder.setup["model ready"] = (
+                "for parameter in list($model.parameters())[:1]:\n    parameter.requires_grad = False"
+            )
+        case "shared weights":
+            builder.setup["model ready"] = "$model.head.bias = nn.Parameter($model.head.bias.detach() * 0.5)"
+        case _:
+            pass
+
+
+def _phases(phases: str, loop: data.Loop, forward: list[str], loss: list[str], ending: list[str]) -> str:
+    """One loop for training and validation."""
+    computed = "\n".join([*forward, *loss])
+    if phases == "set_grad_enabled":
+        computed = f'with torch.set_grad_enabled(phase == "train"):\n{indent(computed)}'
+    elif phases == "no_grad":
+        computed = f"if phase == 'val':\n    with torch.no_grad():\n{indent(computed, 2)}\nelse:\n{indent(computed)}"
+    step = indent("\n".join(ending))
+    body = "\n".join([*loop.unpack, *loop.moves, computed, f'if phase == "train":\n{step}', *loop.after])
+    mode = 'if phase == "train":\n    $model.train()\nelse:\n    $model.eval()'
+    inside = "\n".join([mode, *loop.before, loop.header, indent(body)])
+    return f'for phase in ("train", "val"):\n{indent(inside)}'
+
+
+def _own_amp(
+    builder: Builder, forward: list[str], loss: list[str], ending: list[str]
+) -> tuple[list[str], list[str], list[str]]:
+    """Mixed precision that the program has already, in an old spelling or in today's."""
+    cuda = "enabled=torch.cuda.is_available()"
+    old, new = f"torch.cuda.amp.GradScaler({cuda})", f'torch.amp.GradScaler("cuda", {cuda})'
+    spellings = {
+        "old": (f"torch.cuda.amp.autocast({cuda})", old),
+        "old names": (f"autocast({cuda})", f"GradScaler({cuda})"),
+        "switch": (f"torch.cuda.amp.autocast({cuda})", f"{new} if NEW else {old}"),
+        "today": (f'torch.autocast("cuda", {cuda})', new),
+        "only autocast": (f"torch.cuda.amp.autocast({cuda})", ""),
+        "bfloat16": (f'torch.amp.autocast("cuda", dtype=torch.bfloat16, {cuda})', ""),
+    }
+    spelling = builder.pick("own amp", "no", *spellings)
+    if spelling == "no":
+        return forward, loss, ending
+    region, scaler = spellings[spelling]
+    if spelling == "old names":
+        for name in ("autocast", "GradScaler"):
+            builder.program.define(name, f"from torch.cuda.amp import {name}", "pinned")
+    if spelling == "switch":
+        builder.program.define("NEW", 'NEW = hasattr(torch.amp, "GradScaler")')
+    inside = "\n".join([*forward, *loss])
+    text = "\n".join(ending)
+    if scaler and "loss.backward()" in text:
+        builder.setup["scaler"] = scaler
+        text = text.replace("loss.backward()", "$scaler.scale(loss).backward()")
+        text = re.sub(
+            r"^( *)\$optimizer\.step\(\)$", r"\1$scaler.step($optimizer)\n\1$scaler.update()", text, flags=re.MULTILINE
+        )
+    return [f"with {region}:\n{indent(inside)}"], [], [text]
 
 
 def routed_forward(builder: Builder) -> str:
@@ -298,7 +374,7 @@ def _finish(builder: Builder, train: str, evaluate: str) -> None:
     if builder.vector_of("model move") == "cuda":
         at = next(index for index, each in enumerate(setup) if each.startswith("model = "))
         setup[at] += "\nif torch.cuda.is_available():\n    model.cuda()"
-    setup += [builder.setup[name] for name in ("teacher ready", "hook") if name in builder.setup]
+    setup += [builder.setup[name] for name in ("model ready", "teacher ready", "hook") if name in builder.setup]
     made = "\n".join(setup).replace("$", "")
     seed = "torch.manual_seed(0)"
     ending = "print(sum(float(parameter.detach().double().sum()) for parameter in model.parameters()))"
