@@ -34,11 +34,19 @@ Tensors:
 
 Training:
     gradients       what makes code training
+    graph_flow      where what carries a graph may go
+    graph_loss      whether an evaluation may lose its graph
+    graph_places    everywhere that an object may turn up
+    library_graphs  what libraries do with a graph
     effects         what a piece of code does to a training step
     training        steps: the backwards, optimizer steps and forwards that belong together
     slicing         which statements a loss depends on
     regions         where autocast regions lie
-    escapes         values that leave a region in low precision
+    low_precision_flow  where values in low precision go, and what cannot take them
+    tensor_operations   what operations on tensors do to their precision
+    floating        expressions that surely are one tensor with decimals
+    module_lists    the elements of containers of modules
+    binding         places where names surely have a value
     saturation      sigmoids in front of a binary cross-entropy
     scaling         where gradients are scaled and unscaled
     hazards         why a step must stay in float32
@@ -49,6 +57,8 @@ Models and evaluation:
     evaluation      passes that only evaluate
     judging         programs that only evaluate
     sampling        forwards amid training that are only looked at
+    rounding        what rounds otherwise without gradients
+    small_modules   modules that have nothing to fuse
     unit_tests      places that belong to tests and benchmarks
     repetition      places that run a single time
     duration        how many optimizer steps a run makes

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 from autoaccel.script import module_lists
 from autoaccel.script.flow import STAR, Definition, Path
-from autoaccel.script.tensor_operations import ALWAYS_PAIRS, FLOATING, KEEPING, LOSSES, NO_TENSOR, WHOLE, WITH_INDICES
+from autoaccel.script.tensor_operations import (
+    ALWAYS_PAIRS,
+    FLOATING,
+    KEEPING,
+    LOSSES,
+    NO_TENSOR,
+    STORING,
+    WHOLE,
+    WITH_INDICES,
+)
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -21,6 +30,8 @@ class Content(enum.Enum):
 
     FLOATING = "a tensor with decimals"
     WHOLE = "whole numbers, or no tensor"
+    NOTHING = "None"
+    OPTIONAL = "a tensor with decimals, or None"
     NUMBER = "a Python number"
     STRUCTURE = "several values"
     UNKNOWN = "anything"
@@ -60,12 +71,21 @@ def _join(contents: Iterable[Content]) -> Content:
     found = dict.fromkeys(each for each in contents if each is not Content.OPEN)
     if not found:
         return Content.OPEN
+    if len(found) > 1 and found.keys() <= {Content.FLOATING, Content.NOTHING, Content.OPTIONAL}:
+        return Content.OPTIONAL
+    if found.keys() == {Content.WHOLE, Content.NOTHING}:
+        return Content.WHOLE
     return next(iter(found)) if len(found) == 1 else Content.UNKNOWN
+
+
+def _present(found: Content) -> Content:
+    """Of what a method is called, or that is computed with: it is not None."""
+    return Content.FLOATING if found is Content.OPTIONAL else found
 
 
 def _mixed(contents: Iterable[Content]) -> Content:
     """Of operands: decimals win, numbers take over the type of tensors."""
-    found = set(contents) - {Content.OPEN}
+    found = {_present(each) for each in contents} - {Content.OPEN}
     for each in (Content.UNKNOWN, Content.STRUCTURE):
         if each in found:
             return Content.FLOATING if Content.FLOATING in found else Content.UNKNOWN
@@ -93,7 +113,9 @@ class _Reader:
 
     def _read(self, script: Script, node: ast.expr, path: Path) -> Content:
         match node:
-            case ast.Constant(value=bool() | None | str() | bytes()):
+            case ast.Constant(value=None):
+                return Content.NOTHING
+            case ast.Constant(value=bool() | str() | bytes()):
                 return Content.WHOLE
             case ast.Constant():
                 return Content.NUMBER
@@ -198,18 +220,27 @@ class _Reader:
                     return Content.UNKNOWN
                 found = self.read(script, value, (*definition.path, *path))
                 if path and isinstance(value, ast.List | ast.Call | ast.Dict | ast.ListComp):
-                    found = _join([found, *self._stored(script, definition, path[1:])])
+                    found = _join([found, *self._stored(script, definition, path[0], path[1:])])
                 return found
             case "for" if value is not None:
                 return self._element(script, value, (*definition.path, *path))
             case _:
                 return Content.UNKNOWN
 
-    def _stored(self, script: Script, definition: Definition, path: Path) -> Iterator[Content]:
+    def _stored(self, script: Script, definition: Definition, step: int | str, path: Path) -> Iterator[Content]:
         """What is put into a container that a name holds."""
         for each in _all_bindings(definition):
             for use in script.uses(each):
                 match script.parent(use):
+                    case ast.Subscript(ctx=ast.Load(), slice=index) as part if path:
+                        method = script.parent(part)
+                        call = script.parent(method) if isinstance(method, ast.Attribute) else None
+                        if isinstance(method, ast.Attribute) and isinstance(call, ast.Call) and call.func is method:
+                            if method.attr == "append" and len(call.args) == 1:
+                                if not isinstance(index, ast.Constant) or index.value == step or step == STAR:
+                                    yield self.read(script, call.args[0], path[1:])
+                            elif method.attr in STORING:
+                                yield Content.UNKNOWN
                     case ast.Attribute(attr="append" | "appendleft" | "add") as method:
                         call = script.parent(method)
                         if isinstance(call, ast.Call) and len(call.args) == 1:
@@ -270,7 +301,7 @@ class _Reader:
         if node.attr == "grad":
             return Content.FLOATING
         if node.attr in ("data", "T", "mT", "H", "mH", "real"):
-            return self.read(script, node.value, path)
+            return _present(self.read(script, node.value, path))
         if node.attr == "values":
             return self.read(script, node.value, (0, *path))
         bindings = [
@@ -313,23 +344,23 @@ class _Reader:
         if isinstance(function, ast.Name) and not script.definitions(function):
             return self._builtin(script, call, function.id, path)
         values = script.values(function)
-        callees = script.callees(call) or module_lists.forwards(script, call) or ()
+        callees = script.callees(call) or module_lists.forwards(script, call.func)
         if callees and not any(value.kind is Kind.UNKNOWN for value in values):
             return _join(self._returned(other, each, path) for other, each in callees)
         if values and all(value.kind is Kind.LOSS_FUNCTION for value in values):
             return Content.FLOATING
         if isinstance(function, ast.Attribute):
             return self._method(script, call, function, path)
-        return self._module(script, call, path)
+        return self._module(script, call.func, call.args, path)
 
-    def _module(self, script: Script, call: ast.Call, path: Path) -> Content:
+    def _module(self, script: Script, function: ast.expr, arguments: list[ast.expr], path: Path) -> Content:
         """A module of a library: torch's give decimals; of others only what a loss is computed from surely is."""
-        values = script.values(call.func)
+        values = module_lists.modules(script, function)
         names = [value.name or "" for value in values if value.kind is Kind.MODULE and value.cls is None]
         if not names or len(names) < len(values):
             return Content.UNKNOWN
-        if all(name in _PASSING for name in names) and len(call.args) == 1:
-            return self.read(script, call.args[0], path)
+        if all(name in _PASSING for name in names) and len(arguments) == 1:
+            return self.read(script, arguments[0], path)
         if all(name.startswith("torch.nn.") or (name.startswith("torchvision.models.") and not path) for name in names):
             pooled = any("MaxPool" in name for name in names)
             recurrent = any(name.endswith((".LSTM", ".GRU", ".RNN", ".LSTMCell", "Attention")) for name in names)
@@ -352,7 +383,12 @@ class _Reader:
             return Content.WHOLE if script.kind(call) in _NO_TENSORS else Content.UNKNOWN
         if qualified.startswith("torch.nn.") and last[:1].isupper():
             return Content.FLOATING if last == "Parameter" else Content.WHOLE
-        if qualified.startswith("torch.utils.checkpoint."):
+        if qualified == "torch.utils.checkpoint.checkpoint" and call.args:
+            entered = module_lists.forwards(script, call.args[0])
+            if entered:
+                return _join(self._returned(other, each, path) for other, each in entered)
+            return self._module(script, call.args[0], call.args[1:], path)
+        if qualified.startswith("torch.utils."):
             return Content.UNKNOWN
         return self._operation(script, call, last, call.args, path)
 
@@ -360,10 +396,10 @@ class _Reader:
         name = function.attr
         owners = script.values(function.value)
         if any(owner.kind is Kind.MODULE for owner in owners):
-            if name == "forward" or (
-                isinstance(script.parent(function), ast.Call) and script.kind(function) is Kind.MODULE
-            ):
-                return self._module(script, call, path)
+            if name == "forward":
+                return self._module(script, function.value, call.args, path)
+            if script.kind(function) is Kind.MODULE:
+                return self._module(script, function, call.args, path)
             return Content.UNKNOWN
         if name == "sample" or name == "rsample":
             return self._sampled(script, function.value)
@@ -412,7 +448,11 @@ class _Reader:
             typed += operands[1:2] if _names_type(script, operands[1:2]) else operands[2:3]
             typed += [each for each in operands[3:] if _names_type(script, [each])]
         if typed:
-            return _by_type(script, typed[-1]) if _names_type(script, typed) else self.read(script, operands[0], path)
+            return (
+                _by_type(script, typed[-1])
+                if _names_type(script, typed)
+                else _present(self.read(script, operands[0], path))
+            )
         if name in _FILLED:
             filled = name in ("zeros", "ones", "empty", "eye")
             return Content.FLOATING if filled else Content.UNKNOWN
@@ -444,7 +484,7 @@ class _Reader:
             inner = operands[0]
             if isinstance(inner, ast.Tuple | ast.List):
                 return Content.UNKNOWN
-            return self.read(script, inner, path if name in ("Variable", "values") else ())
+            return _present(self.read(script, inner, path if name in ("Variable", "values") else ()))
         return Content.UNKNOWN
 
 

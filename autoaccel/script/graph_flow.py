@@ -253,16 +253,16 @@ class GraphFlow:
             return True if any(each.arg == "dtype" for each in call.keywords) else None
         if name in ENDING_FUNCTIONS or (not held and self._is_recorded_nowhere(script, call)):
             return None
-        return name.startswith(("collections.", "itertools.", "copy."))
+        return name.startswith(("collections.", "itertools.", "copy.", "torch.utils.data."))
 
     def _builtin(self, script: Script, call: ast.Call, name: str, held: bool, entries: Entries) -> bool | None:
         if name in ENDING_BUILTINS:
             return None
         if name in ("map", "filter", "sorted", "max", "min"):
             arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-            functions = [found for each in arguments for found in _functions(script, each)]
+            functions = [found for each in arguments for found in functions_of(script, each)]
             for other, function in functions:
-                self._enter_all(script, call, other, function, entries)
+                self.enter_all(script, call, other, function, entries)
             if name == "map":  # its elements are what the function returns
                 ends = _called_name(script, call.args[0]) in {f"builtins.{each}" for each in ENDING_BUILTINS}
                 return None if ends or functions else True
@@ -331,7 +331,7 @@ class GraphFlow:
         for name in starred if not found or isinstance(argument, ast.Starred) else ():
             self._parameter(other, function, name, True, inner)
 
-    def _enter_all(self, script: Script, call: ast.Call, other: Script, function: ast.AST, entries: Entries) -> None:
+    def enter_all(self, script: Script, call: ast.Call, other: Script, function: ast.AST, entries: Entries) -> None:
         inner = entered(entries, (script, call, function))
         arguments: ast.arguments = function.args  # type: ignore[attr-defined]
         for each in (*arguments.posonlyargs, *arguments.args):
@@ -375,7 +375,7 @@ class GraphFlow:
                 self._bind(script, target, held, entries)
             case ast.AugAssign(target=target) if child is parent.value:
                 self._bind(script, target, held, entries)
-                if held and isinstance(target, ast.Name):
+                if isinstance(target, ast.Name):  # in place, whatever else has it
                     for each in script.definitions(target)[:1]:
                         for other in each.scope.definitions.get(target.id, ()):
                             self._fill_definition(script, other, target, entries)
@@ -479,6 +479,8 @@ class GraphFlow:
                             self._add(script, name, True, ())
                 for each in definitions:
                     self._fill_definition(script, each, owner, entries)
+            case ast.Attribute(attr="__dict__"):
+                raise _UNFOLLOWED
             case ast.Attribute():
                 if script.qualname(owner) is None or script.is_project_name(owner):
                     kinds = {value.kind for value in script.values(owner)}
@@ -583,7 +585,7 @@ class GraphFlow:
             self._add(other, call, held, ())
 
 
-def _functions(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:
+def functions_of(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:
     """The functions and lambdas that an expression stands for; none unless these are all."""
     values = script.values(expression)
     found: list[tuple[Script, ast.AST]] = [

@@ -7,13 +7,17 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.script.completeness import Incomplete
-from autoaccel.script.graph_flow import NEEDED, Entries, GraphFlow, State, entered
+from autoaccel.script.graph_flow import NEEDED, Entries, GraphFlow, State, entered, functions_of
+from autoaccel.script.graph_places import property_name
 from autoaccel.script.library_graphs import ENDING_FUNCTIONS, ENDING_METHODS
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
     from autoaccel.script.flow import Definition
     from autoaccel.script.script import Script
+
+_HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_module_forward_hook")
+_PLAIN_DECORATORS = frozenset("staticmethod classmethod property abstractmethod override overload".split())
 
 
 def reaches_backward(script: Script, *sources: ast.AST) -> bool:
@@ -33,10 +37,23 @@ def lost_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast
         for part in region:
             states.extend((script, each, False, ()) for each in _operations(script, part, part))
             states.extend(_kept(script, part, ()))
-        GraphFlow().run(states)
+        flow = GraphFlow()
+        _add_hooks(script, flow)
+        flow.run(states)
     except Incomplete as reason:
         return NEEDED if NEEDED in str(reason) else f"{NEEDED}: {reason}"
     return None
+
+
+def _add_hooks(script: Script, flow: GraphFlow) -> None:
+    """What the hooks of models get to see, which run with every forward pass."""
+    for other in script.project.related(script):
+        for call in other.tree_index.calls_named(*_HOOKS):
+            functions = [found for each in call.args[:1] for found in functions_of(other, each)]
+            if not functions:
+                raise Incomplete("a hook that is not in sight sees it")
+            for home, function in functions:
+                flow.enter_all(other, call, home, function, ())
 
 
 def _kept(script: Script, outer: ast.AST, entries: Entries, seen: set[ast.AST] | None = None) -> Iterator[State]:
@@ -48,11 +65,33 @@ def _kept(script: Script, outer: ast.AST, entries: Entries, seen: set[ast.AST] |
                 continue
             seen.add(function)
             inner = entered(entries, (script, call, function))
-            for part in other.within(function, ast.Call):
-                if other.kind(part.func) in (Kind.MODULE, Kind.LOSS_FUNCTION):
-                    yield other, part, False, inner
-            yield from ((other, part, False, inner) for part in _operations(other, function, None))
+            if any(_may_keep_results(other, each) for each in function.decorator_list):
+                raise Incomplete("a decorator may keep it")
+            yield from _computed(other, function, inner)
             yield from _kept(other, function, inner, seen)
+    for read in script.within(outer, ast.Attribute):
+        for home, getter in _properties(script, read):
+            if getter not in seen:
+                seen.add(getter)
+                yield from _computed(home, getter, ())
+                yield from _kept(home, getter, (), seen)
+
+
+def _computed(script: Script, function: ast.AST, entries: Entries) -> Iterator[State]:
+    """What records a graph in a function."""
+    for part in script.within(function, ast.Call):
+        if script.kind(part.func) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+            yield script, part, False, entries
+    yield from ((script, part, False, entries) for part in _operations(script, function, None))
+
+
+def _properties(script: Script, read: ast.Attribute) -> Iterator[tuple[Script, ast.AST]]:
+    """The properties that an attribute may be read from."""
+    for owner in script.values(read.value) if isinstance(read.ctx, ast.Load) else ():
+        for ref in script.project.lineage(owner.cls) if owner.cls is not None else ():
+            for part in ref.node.body:
+                if isinstance(part, ast.FunctionDef) and part.name == read.attr and property_name(part):
+                    yield ref.script, part
 
 
 def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Iterator[ast.expr]:
@@ -62,18 +101,41 @@ def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Itera
     for part in script.within(outer, ast.BinOp):
         if any(_may_have_graph(script, each, leaves, region) for each in (part.left, part.right)):
             yield part
+    for negated in script.within(outer, ast.UnaryOp):
+        if _may_have_graph(script, negated.operand, leaves, region):
+            yield negated
+    for added in script.within(outer, ast.AugAssign):
+        if _may_have_graph(script, added.value, leaves, region):
+            yield added.value
     for call in script.within(outer, ast.Call):
         name = script.qualname(call.func)
         arguments = [*call.args, *(each.value for each in call.keywords)]
         if script.callees(call):
             yield from (each for each in arguments if _may_have_graph(script, each, leaves, region, surely=True))
-        elif name is None and isinstance(call.func, ast.Attribute):
-            method = call.func.attr not in ENDING_METHODS
-            if method and _may_have_graph(script, call.func.value, leaves, region, surely=True):
+            continue
+        computes = script.kind(call.func) in (Kind.MODULE, Kind.LOSS_FUNCTION) or (
+            name is not None and _is_function(name)
+        )
+        if name is None and isinstance(call.func, ast.Attribute) and call.func.attr not in ENDING_METHODS:
+            if _may_have_graph(script, call.func.value, leaves, region, surely=True):
                 yield call
-        elif name is not None and _is_function(name):
-            if any(_may_have_graph(script, each, leaves, region) for each in arguments):
+        if any(_may_have_graph(script, each, leaves, region, surely=not computes) for each in arguments):
+            if computes or name is None:
                 yield call
+
+
+def _may_keep_results(script: Script, decorator: ast.expr) -> bool:
+    """Whether a decorator may hand out again what the function has returned before."""
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = _last_name(function)
+    if name in _PLAIN_DECORATORS or (script.qualname(function) or "").startswith("torch."):
+        return False
+    made = [value for value in script.values(function) if value.kind is Kind.FUNCTION and value.script is not None]
+    return not made or any(
+        isinstance(part, ast.Subscript | ast.Attribute) and isinstance(part.ctx, ast.Store)
+        for value in made
+        for part in (value.script.within(value.node, ast.AST) if value.script and value.node else ())
+    )
 
 
 def _is_function(name: str) -> bool:

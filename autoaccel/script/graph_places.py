@@ -69,7 +69,11 @@ def attribute_reads(
     Whether one that is `called` is of interest: `x.sum()` does not read what an object keeps as its `sum`."""
     for other in connected_files(script):
         for part in other.find(ast.Attribute):
-            if part.attr == name and isinstance(part.ctx, ast.Load) and (called or not _is_called(other, part)):
+            if (
+                part.attr in (name, "__dict__")
+                and isinstance(part.ctx, ast.Load)
+                and (called or not _is_called(other, part))
+            ):
                 if _may_be_same(other, part, classes):
                     yield other, part
         for call in other.tree_index.calls_named("getattr", "vars", "attrgetter"):
@@ -118,7 +122,7 @@ def _calls_by_name(
         for part in other.find(ast.Attribute):
             if part.attr != method.name or not isinstance(part.ctx, ast.Load):
                 continue
-            if not _may_be_same(other, part, classes) or _is_elsewhere(other, part, method):
+            if not _may_be_same(other, part, classes) or _is_elsewhere(other, part, method, classes):
                 continue
             call = other.parent(part)
             if not isinstance(call, ast.Call) or call.func is not part:
@@ -137,10 +141,17 @@ def _is_called(script: Script, name: ast.expr) -> bool:
     return isinstance(call, ast.Call) and call.func is name
 
 
-def _is_elsewhere(script: Script, method: ast.Attribute, function: ast.AST) -> bool:
-    """Whether a method that is called surely is another of the same name."""
-    values = script.values(method)
-    return all(value.kind is Kind.FUNCTION and value.node is not function for value in values) and bool(values)
+def _is_elsewhere(script: Script, read: ast.Attribute, method: ast.AST, classes: frozenset[ast.ClassDef]) -> bool:
+    """Whether a method that is read surely is another of the same name, and none that this one overrides."""
+    values = script.values(read)
+    return bool(values) and all(
+        value.kind is Kind.FUNCTION
+        and value.script is not None
+        and value.node is not None
+        and value.node is not method
+        and value.script.parent(value.node) not in classes
+        for value in values
+    )
 
 
 def possible_classes(script: Script, owner: ast.expr) -> frozenset[ast.ClassDef] | None:

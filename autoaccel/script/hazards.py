@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from autoaccel.script import autocast_operations
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, reads_gradient
 from autoaccel.script.tree import breadth_first, walk_scope
 from autoaccel.script.values import NOTHING, Kind
@@ -26,10 +27,7 @@ _SHARDED = re.compile(
     r"^torch\.distributed\.(fsdp\..*|_composable\..*|_tensor\..*|tensor\..*|rpc(\..*)?|optim\.DistributedOptimizer|pipelining\..*"
     r"|autograd(\..*)?)$|^horovod\.|^torch_xla\.|^fairscale\.|^torch\.distributed\.pipeline"
 )
-_LINEAR_ALGEBRA = re.compile(
-    r"^torch\.(linalg|fft)\.|^torch\.(det|logdet|slogdet|inverse|pinverse|svd|qr|cholesky\w*|symeig|eig|lu\w*|lstsq|solve"
-    r"|triangular_solve|matrix_exp|matrix_power|stft|istft|complex|view_as_complex|polar)$"
-)
+_REMOVED = frozenset(f"torch.{name}" for name in "symeig eig solve lstsq".split())  # refused it as long as they were
 _POLICY = re.compile(r"^(gym|gymnasium|procgen|dm_env|stable_baselines3|pettingzoo|minigrid|mujoco\w*)(\.|$)")
 _SPARSE = re.compile(
     r"^torch\.(sparse(\..*)?|sparse_\w+_tensor|spmm|smm|hspmm|sspaddmm)$|^torch_sparse(\..*)?$"
@@ -46,11 +44,22 @@ _COMPILED = frozenset({"torch.compile", "torch.jit.script", "torch.jit.trace", "
 _HOOKS = frozenset(
     {"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"}
 )
+# What raises in a region when its operands differ in precision: autocast has no rule for it, on the CPU or on CUDA.
+_ONE_PRECISION = frozenset().union(*autocast_operations.ALIKE.values())
+_WRITES = frozenset(
+    "scatter scatter_add scatter_reduce index_add index_copy index_put index_reduce masked_scatter".split()
+)
+INDEXED = frozenset(f"{name}{end}" for name in _ONE_PRECISION & _WRITES for end in ("", "_"))
 _NORMS = frozenset(
     "torch.batch_norm torch.instance_norm torch.nn.functional.batch_norm torch.nn.functional.instance_norm".split()
 )
-# Refuse operands of different precision where autocast has no rule for them (bfloat16 on CPUs has none for these).
-_ALIKE = frozenset("dot vdot inner mv addmv tensordot bilinear chain_matmul lerp lerp_ cross".split())
+_NORMALISING = re.compile(r"(native_)?(batch|group|instance|layer)_norm")  # of weights in float32, but for `_NORMS`
+_POSITIONS = frozenset("meshgrid cartesian_prod embedding_bag".split())  # seldom have a computed operand
+_GIVEN = frozenset(f"torch.{name}" for name in "arange linspace logspace tensor as_tensor zeros ones full".split())
+_ALIKE = frozenset(name for name in _ONE_PRECISION - INDEXED - {"put"} if not _NORMALISING.fullmatch(name)) | {
+    "chain_matmul",
+    "lerp_",
+}
 _HALF_LIMIT = 65504.0
 
 
@@ -262,14 +271,15 @@ def reached(script: Script, nodes: Iterable[ast.AST]) -> Reached:
 
 
 def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.FunctionDef]]:
-    """The functions that a call may enter now or, where it builds a module, later.
+    """The functions that a call may enter now or, where it builds a module or hands a function on, later.
 
     What is called on an object that is not known may be any method of this name in the project; where the callee
     itself is not known and may be stored under its name, it may be any model of the project.
     """
     owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else NOTHING
     callees = script.values(call.func)
-    for value in (*callees, *owners):
+    handed = (script.values(each) for each in call.args if isinstance(each, ast.Name | ast.Attribute))
+    for value in (*callees, *owners, *(value for values in handed for value in values)):
         if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
             yield value.script, value.node
         elif value.cls is not None and value.kind in (Kind.MODULE, Kind.LOSS_FUNCTION, Kind.CLASS):
@@ -283,8 +293,8 @@ def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.Funct
             for cls in other.find(ast.ClassDef):
                 ref = other.class_ref(cls)
                 if other.project.instance_kind(ref) in (Kind.MODULE, Kind.LOSS_FUNCTION):
-                    yield from _bodies(ref)
-    elif any(value.kind is Kind.UNKNOWN for value in owners):
+                    yield from (each for each in _bodies(ref) if each[1].name != "__init__")
+    elif any(value.kind is Kind.UNKNOWN for value in owners) and not name.startswith("__"):  # of `super()`
         for other in related:
             yield from ((other, each) for each in other.find(ast.FunctionDef) if each.name == name)
 
@@ -319,9 +329,9 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
     match node:
         case ast.Call():
             qualified = script.qualname(node.func)
+            if _refuses(script, node):
+                return f"{qualified or _name(node)} does not work in low precision"
             if qualified is not None:
-                if _LINEAR_ALGEBRA.match(qualified):
-                    return f"{qualified} does not work in low precision"
                 if _PRECISION.match(qualified):
                     return "the model uses mixed precision already"
                 if _SPARSE.match(qualified):
@@ -361,14 +371,89 @@ def _is_running_statistic(function: ast.expr) -> bool:
             return False
 
 
+def _refuses(script: Script, call: ast.Call) -> bool:
+    """`torch.quantile(x, 0.5)`, `x.inverse()`: no kernels for low precision, on the CPU or on CUDA, where autocast
+    does not cast it either."""
+    operands = [*call.args, *(keyword.value for keyword in call.keywords)]
+    qualified = script.qualname(call.func)
+    if qualified in _REMOVED:
+        return True
+    if qualified == _CTC or any(value.name == "torch.nn.CTCLoss" for value in script.values(call.func)):
+        tables, name, operands = autocast_operations.REFUSING, _CTC, operands[:1]  # the others are whole numbers
+    elif qualified is not None:
+        tables, name = autocast_operations.REFUSING, qualified
+    elif isinstance(call.func, ast.Attribute) and script.kind(call.func.value) in (None, Kind.TENSOR, Kind.PARAMETER):
+        if script.callees(call):
+            return False
+        tables, name = autocast_operations.REFUSING_METHODS, call.func.attr
+        operands.insert(0, call.func.value)
+    else:
+        return False
+    return any(
+        name in names and not all(_in_float32(script, operand, device) for operand in operands)
+        for device, names in tables.items()
+    )
+
+
+def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = 3) -> bool:
+    """Whether a value is surely no tensor in low precision in a region on a device: cast, or computed in float32."""
+    match expression:
+        case ast.Constant() | ast.Call(func=ast.Attribute(attr="float" | "double"), args=[]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=[dtype]) if script.qualname(dtype) in _FULL:
+            return True
+        case ast.Call():
+            qualified = script.qualname(expression.func)
+            if qualified is None and (script.callees(expression) or not isinstance(expression.func, ast.Attribute)):
+                return False
+            known = qualified is None or qualified.startswith("torch.")
+            return known and _name(expression) in autocast_operations.FLOAT32[device]
+        case ast.UnaryOp(operand=operand):
+            return _in_float32(script, operand, device, depth)
+        case ast.BinOp(left=left, op=op, right=right) if not isinstance(op, ast.MatMult):
+            return all(_in_float32(script, each, device, depth) for each in (left, right))
+        case ast.Name() if depth and (definitions := script.definitions(expression)):
+            return all(
+                each.how == "assign"
+                and not each.path
+                and each.value is not None
+                and _in_float32(script, each.value, device, depth - 1)
+                for each in definitions
+            )
+        case _:
+            return script.kind(expression) in (Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE)
+
+
+_CTC = "torch.nn.functional.ctc_loss"
+_FULL = frozenset({"torch.float", "torch.float32", "torch.double", "torch.float64"})
+
+
 def _alike(script: Script, call: ast.Call) -> bool:
     """`torch.dot(a, b)` and `a.dot(b)`; arrays have no such trouble."""
     if _name(call) not in _ALIKE:
+        return False
+    if _name(call) in _POSITIONS and all(_is_made(script, operand) for operand in call.args):
         return False
     qualified = script.qualname(call.func)
     if qualified is not None:
         return qualified.startswith("torch.")
     return isinstance(call.func, ast.Attribute) and script.kind(call.func.value) in (None, Kind.TENSOR)
+
+
+def _is_made(script: Script, expression: ast.expr) -> bool:
+    """Whether a tensor is surely counted or given, not computed: no region has changed its precision."""
+    match expression:
+        case ast.Call():
+            return script.qualname(expression.func) in _GIVEN
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return all(_is_made(script, each) for each in elements)
+        case ast.Name() if definitions := script.definitions(expression):
+            return all(
+                each.how == "assign" and not each.path and each.value is not None and _is_made(script, each.value)
+                for each in definitions
+            )
+        case _:
+            return script.kind(expression) in (Kind.NUMBER, Kind.PARAMETER)
 
 
 def _log_of_complement(script: Script, call: ast.Call) -> bool:

@@ -30,7 +30,7 @@ ENDING_FUNCTIONS = frozenset(
     f"torch.{name}"
     for name in f"""{_COMPARISONS} {_INDICES} is_tensor numel save tensor zeros_like ones_like empty_like full_like
     rand_like randn_like randint_like manual_seed from_numpy bernoulli zeros ones empty full rand randn randint arange
-    utils.data.DataLoader nn.Parameter distributed.barrier cuda.synchronize""".split()
+    nn.Parameter distributed.barrier cuda.synchronize""".split()
 ) | {"torchvision.utils.save_image", "torchvision.utils.make_grid", "torchvision.utils.draw_bounding_boxes"}
 
 ENDING_BUILTINS = frozenset(

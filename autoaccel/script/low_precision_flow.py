@@ -31,6 +31,7 @@ from autoaccel.script.tensor_operations import (
     LOW,
     METHODS,
     PRODUCTS,
+    SINGLE,
     STORING,
     WITH_INDICES,
     WRITING,
@@ -99,8 +100,9 @@ def find(
     while True:
         search = _Search(script, inside, code, lifted, place)
         search.run()
-        if search.problems or not search.lifts:
-            return Escapes(list(lifted)[given:], search.problems)
+        if not search.lifts:
+            found = sorted(search.problems, key=lambda each: (each[0].lineno, each[0].col_offset))  # type: ignore[attr-defined]
+            return Escapes(list(lifted)[given:], found)
         lifted.update(search.lifts)
 
 
@@ -148,12 +150,12 @@ class _Search:
         for script, function in self.functions:
             if function.name not in ("__init__", "__new__"):
                 self._sources(script, function)
-            if function.name in ("forward", "__call__") and not self._is_entered(script, function):
+            if not self._is_entered(script, function):
                 self._fed_by_others(script, function)
-        while self.pending and not self.problems:
+        while self.pending:
             self._follow(self.pending.pop())
         for low, beside, reason in self.deferred:
-            if beside not in self.nodes and not self.problems:
+            if beside not in self.nodes:
                 self._sink(low, reason)
 
     # -- where it starts
@@ -188,7 +190,7 @@ class _Search:
         """The project functions that a call enters, elements of containers of modules among them."""
         known = self.called.get(call)
         if known is None:
-            known = self.called[call] = script.callees(call) or module_lists.forwards(script, call) or ()
+            known = self.called[call] = script.callees(call) or module_lists.forwards(script, call.func)
         return known
 
     def _library(self, script: Script, call: ast.Call) -> str | None:
@@ -218,7 +220,7 @@ class _Search:
         if low in self.known or script.kind(node) in _NO_TENSORS:
             return
         path = () if part is None or part[0] != "at" else (part[1],)
-        if content(script, node, path) in (Content.WHOLE, Content.NUMBER):
+        if content(script, node, path) in (Content.WHOLE, Content.NUMBER, Content.NOTHING):
             return
         self.known[low] = None
         self.nodes.add(node)
@@ -336,6 +338,9 @@ class _Search:
             return
         if name in WRITING:
             self._written(low, low.node, call.args[-1] if call.args else None)
+        if name in SINGLE:
+            self._sink(low, f"{name} does not work in low precision")
+            return
         if name in ENDS:
             return
         if name in ("to", "type") and (types := _types(script, call)):
@@ -520,8 +525,9 @@ class _Search:
             case ast.Attribute(value=owner, attr=name):
                 self._attribute_set(low, owner, name)
                 return True
-            case ast.Subscript(value=inner):
-                return self._store(low._replace(part=None), inner, seen)
+            case ast.Subscript(value=inner, slice=index):
+                step = _step(index)
+                return self._store(low._replace(part=("at", step) if isinstance(step, str) else None), inner, seen)
             case ast.Call(func=ast.Attribute(value=inner, attr="setdefault" | "get")):
                 return self._store(low._replace(part=None), inner, seen)
             case _:
@@ -586,7 +592,10 @@ class _Search:
         if qualified == "torch.save" or (qualified.startswith("torch.utils.") and "checkpoint" not in qualified):
             self._sink(low, "it is saved in another precision")
         elif qualified.startswith(_TORCH):
-            if last in PRODUCTS and not low.auto:
+            algebra = qualified.startswith(("torch.linalg.", "torch.fft.")) and last not in ("norm", "vector_norm")
+            if last in SINGLE or algebra:
+                self._sink(low, f"{last} does not work in low precision")
+            elif last in PRODUCTS and not low.auto:
                 self._sink(low, "a matrix product outside of the region needs one precision for both sides")
             elif last in LOSSES:
                 if not low.auto:

@@ -12,53 +12,63 @@ if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
 _LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict"})
+_UNSEEN = Value(Kind.UNKNOWN)
 _LOOPS = frozenset("enumerate zip reversed list tuple iter".split())
 
 
-def forwards(script: Script, call: ast.Call) -> tuple[tuple[Script, ast.FunctionDef], ...] | None:
-    """The functions that a call of an element enters; None where its class is not certain."""
+def forwards(script: Script, function: ast.expr) -> tuple[tuple[Script, ast.FunctionDef], ...]:
+    """The functions that a call of a function, a module or an element of modules enters; none where that is not
+    certain."""
     found: dict[ast.FunctionDef, Script] = {}
-    for value in script.values(call.func):
-        elements = _elements(value)
-        if not elements:
-            return None
-        for each in elements:
-            if each.cls is None or each.kind is not Kind.MODULE:
-                return None
-            for ref in each.cls.script.project.lineage(each.cls):
-                named = [part for part in ref.node.body if isinstance(part, ast.FunctionDef) and part.name == "forward"]
-                if named:
-                    found[named[0]] = ref.script
-                    break
-    return tuple((home, function) for function, home in found.items()) if found else None
+    for value in script.values(function):
+        if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
+            found[value.node] = value.script
+    for each in modules(script, function):
+        if each.kind is Kind.FUNCTION and isinstance(each.node, ast.FunctionDef):
+            continue
+        if each.cls is None or each.kind is not Kind.MODULE:
+            return ()
+        for ref in each.cls.script.project.lineage(each.cls):
+            named = [part for part in ref.node.body if isinstance(part, ast.FunctionDef) and part.name == "forward"]
+            if named:
+                found[named[0]] = ref.script
+                break
+    return tuple((home, each) for each, home in found.items())
+
+
+def modules(script: Script, function: ast.expr) -> list[Value]:
+    """The constructors of what is called: of what a loop over a container, or a subscript of it, gives, those of all
+    elements."""
+    values = script.values(function)
+    if isinstance(function, ast.Name) and any(value.kind is Kind.UNKNOWN for value in values):
+        definitions = script.definitions(function)
+        if definitions and all(each.how == "for" and each.value is not None for each in definitions):
+            return [found for each in definitions if each.value for found in _of_loop(script, each.value)]
+    return [each for value in values for each in _elements(value)]
 
 
 def _elements(value: Value) -> list[Value]:
-    """The constructors of what a loop over a container, or a subscript of it, gives."""
     if value.kind is not Kind.MODULE or value.cls is not None or value.script is None:
-        return []
+        return [value]
     match value.node:
-        case ast.For(iter=container):
+        case ast.For(iter=container) | ast.comprehension(iter=container):
             return _of_loop(value.script, container)
         case ast.Subscript(value=container):
             return list(_contained(value.script, container, set()))
         case _:
-            return []
+            return [value]
 
 
 def _of_loop(script: Script, iterated: ast.expr) -> list[Value]:
     match iterated:
         case ast.Call(func=ast.Name(id=name), args=arguments) if name in _LOOPS and len(arguments) == 1:
             return _of_loop(script, arguments[0])
-        case ast.Call(func=ast.Attribute(value=inner, attr="values"), args=[]):
+        case ast.Call(func=ast.Attribute(value=inner, attr="values" | "items" | "children"), args=[]):
             return list(_contained(script, inner, set()))
         case ast.Call():
-            return []
+            return [_UNSEEN]
         case _:
-            return list(_contained(script, iterated, set()))
-
-
-_UNSEEN = Value(Kind.UNKNOWN)
+            return list(_contained(script, iterated, set())) or [_UNSEEN]
 
 
 def _contained(script: Script, container: ast.expr, seen: set[ast.expr]) -> Iterator[Value]:

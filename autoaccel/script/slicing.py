@@ -221,7 +221,7 @@ class Slice:
                     self.elsewhere.append(function)
                 continue
             passed = set(attributes)
-            for parameter in needed & parameters:
+            for parameter in sorted(needed & parameters):
                 argument = script.argument(call, function, parameter)
                 if argument is not None:
                     passed |= variables(script, argument)

@@ -81,3 +81,10 @@ ENDING_BUILTINS = frozenset(
     hash vars dir complex bytes divmod any all exit quit exec eval chr ord bin hex oct
     compile delattr super object""".split()
 )
+# Have no kernels for low precision, on the CPU or on CUDA, with autocast or without.
+SINGLE = frozenset(
+    """quantile nanquantile inverse pinverse det logdet slogdet svd qr cholesky cholesky_inverse cholesky_solve lstsq
+    geqrf eig symeig lu lu_factor matrix_power matrix_exp pca_lowrank svd_lowrank stft istft histogram histc polar
+    view_as_complex complex triangular_solve lobpcg Gamma Dirichlet Beta MultivariateNormal LowRankMultivariateNormal
+    StudentT Chi2 Wishart InverseGamma FisherSnedecor""".split()
+)

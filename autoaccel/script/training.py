@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from autoaccel.script import hazards
+from autoaccel.script import hazards, replicas
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, is_step
 from autoaccel.script.flow import Definition
 from autoaccel.script.gradients import calls_by_phase, is_backward
@@ -364,12 +364,15 @@ def _problems(found: TrainingStep) -> Iterator[Problem]:
         yield from _step_problems(script, step)
     for home in homes:
         yield from hazards.in_step(script, home)
-    seen: set[Script] = set()
+    seen: dict[Script, None] = {}
     for other in (script, *(caller for home in homes for caller in _caller_scripts(script, home))):
         if other not in seen:
-            seen.add(other)
+            seen[other] = None
             yield from ((node if other is script else place, reason) for node, reason in hazards.in_file(other, place))
     yield from hazards.in_relatives(script, place)
+    if (replica := replicas.replicated(seen)) is not None:
+        where = replica[1] if replica[0] is script else place
+        yield where, "DataParallel runs the model in threads that do not take over the precision of a region"
 
 
 def _caller_scripts(script: Script, home: Home) -> Iterator[Script]:

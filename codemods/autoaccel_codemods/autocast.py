@@ -11,8 +11,10 @@ beside training; in a program that only evaluates, the forward pass of a loop is
 
 Left alone:
 - closures (LBFGS), second derivatives, gradients that the script applies or reads by hand;
-- models in another precision, sharded or remote models, mixed precision of the script's own;
-- code that low precision breaks: linear algebra, writing by index, custom autograd functions, averages kept by hand;
+- models in another precision, sharded or remote models, mixed precision of the script's own; models under
+  `DataParallel`, whose threads do not take over the precision of a region;
+- code that low precision breaks: operations that have no kernels for it on the CPU or on CUDA, such as linear algebra,
+  writing by index, custom autograd functions, averages kept by hand;
 - steps whose forward or optimizer is not in sight, and a step that is made a single time.
 
 Before:

@@ -35,6 +35,7 @@ from autoaccel.rewriting.rule import Rule
 from autoaccel.script.duration import steps_of_run
 from autoaccel.script.models import TrainedModel, differentiated_twice, settled, trained_models, unfit
 from autoaccel.script.pure import pure_functions
+from autoaccel.script.replicas import replicated
 
 if TYPE_CHECKING:
     from autoaccel.script import Script
@@ -86,6 +87,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if name in compiled:
             continue
         reason = whole or model.problem or _differentiated(model, twice, unclear) or unfit(script, model)
+        if reason is None and replicated(script.project.related(script)) is not None:
+            reason = "DataParallel copies the model to every device at every step"
         if reason is not None:
             yield RULE.skip(model.made, f"`{name}`: {reason}")
         else:

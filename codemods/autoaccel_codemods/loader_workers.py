@@ -14,7 +14,8 @@ No workers, but pinned memory: samples that are only indexed in memory, which wo
 Left alone:
 - samples or collation on a device;
 - streams (`IterableDataset`) that do not divide themselves among workers: every worker would repeat all of it;
-- a dataset that is changed while it is read, or that keeps a random generator, an open file or gradients;
+- samples, their order or their collation that ask a model or that the loop changes: workers hold copies;
+- a dataset that is changed as it is read, or that keeps a random generator, an open file or gradients;
 - loaders of which only one batch is taken from each fresh iterator;
 - `DataLoader(**options)`, where the options may hold these settings.
 

@@ -65,6 +65,11 @@ net = nn.Linear(2, 2)
         pytest.param("a = []\nf = lambda v: a.append(v)\nf(call())\na[0].backward()\n", True, id="lambda that keeps"),
         pytest.param("def f(hook):\n    hook(call())\n", True, id="hook"),
         pytest.param("def f(loss):\n    print(loss(call()).item())\n", False, id="criterion that is handed over"),
+        pytest.param(
+            "from torch.utils import data as d\nfor v, in d.DataLoader(d.TensorDataset(call())):\n    v.backward()\n",
+            True,
+            id="data set",
+        ),
         pytest.param("raise Found(call())\n", True, id="raised"),
         pytest.param("call().mean().requires_grad_()\n", True, id="asked for gradients"),
         pytest.param("print(call().requires_grad)\n", True, id="asked whether it has a graph"),
