@@ -457,7 +457,7 @@ class _Search:
     def _imported(self, low: Low, name: str) -> None:
         """Files that import a name of a module read what it holds."""
         project = low.script.project
-        for other in project.neighbours(low.script):
+        for other in project.related(low.script):
             for each in other.flow.imports if other is not low.script else ():
                 if project.imported(other, each.target or "", each.level) == (low.script, name):
                     for use in other.uses(each):
