@@ -55,6 +55,8 @@ Training:
     binding         places where names surely have a value
     saturation      sigmoids in front of a binary cross-entropy
     scaling         where gradients are scaled and unscaled
+    rounds          from one step of an optimizer to its next
+    holdings        whose parameters an optimizer holds
     hazards         why a step must stay in float32
 
 Models and evaluation:

@@ -7,10 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from autoaccel.script import holdings
 from autoaccel.script.binding import always_runs, is_bound, is_empty, last_binding
 from autoaccel.script.effects import Effect, effects, gradient_reads, is_step
 from autoaccel.script.flow import Definition
+from autoaccel.script.gradients import calls_by_phase, is_backward
+from autoaccel.script.holdings import Source
+from autoaccel.script.rounds import Happens, Round, State
 from autoaccel.script.slicing import blocks
+from autoaccel.script.training import common_name
 from autoaccel.script.tree import walk_scope
 
 if TYPE_CHECKING:
@@ -54,9 +59,12 @@ def plan(script: Script, step: TrainingStep) -> Scaling:
     scaling = Scaling()
     for home in step.homes:
         steps = [each for each in step.steps if each.home is home]
-        scaling.updates += _updates(script, steps)
+        scaling.updates += _updates(script, steps, alone=all(_same(script, step.steps[0], each) for each in step.steps))
         _unscale(script, home, steps, step.homes, scaling)
     _create(script, step, scaling)
+    scaling.problems += _unseen_backwards(script, step)
+    for each in step.steps:
+        scaling.problems += _round(script, step, each, scaling.updates)
     return scaling
 
 
@@ -67,8 +75,11 @@ def _position(statement: ast.stmt) -> tuple[int, int]:
 # -- updates
 
 
-def _updates(script: Script, steps: list[OptimizerStep]) -> Iterator[ast.stmt]:
-    """The statements after which the scale is updated: once an iteration, after its last step."""
+def _updates(script: Script, steps: list[OptimizerStep], *, alone: bool) -> Iterator[ast.stmt]:
+    """The statements after which the scale is updated: once an iteration, after its last step.
+
+    An optimizer that is `alone` may step several times in an iteration, with an update after each.
+    """
     units = sorted({each.unit for each in steps}, key=_position)
     runs: list[list[ast.stmt]] = []
     by_block: dict[int, list[ast.stmt]] = {}
@@ -79,7 +90,7 @@ def _updates(script: Script, steps: list[OptimizerStep]) -> Iterator[ast.stmt]:
         for unit in mine[1:]:
             block = script.block(unit)
             between = block[block.index(run[-1]) + 1 : block.index(unit)]
-            if any(_leaves(statement) for statement in between):
+            if alone or any(_leaves(statement) for statement in between):
                 runs.append(run)
                 run = [unit]
             else:
@@ -136,7 +147,7 @@ def _leaves(statement: ast.stmt) -> bool:
 def _unscale(script: Script, home: Home, steps: list[OptimizerStep], homes: Sequence[Home], scaling: Scaling) -> None:
     """Unscale before the first read of gradients between backward and step; reads anywhere else are problems."""
     reads = _Reads(script, homes)
-    handled: set[ast.AST] = set()
+    handled: dict[ast.AST, list[OptimizerStep]] = {}
     for step in steps:
         block = script.block(step.unit)
         at = block.index(step.unit)
@@ -148,13 +159,18 @@ def _unscale(script: Script, home: Home, steps: list[OptimizerStep], homes: Sequ
             if reads.of(statement) and not any(statement is other.unit for other in steps):
                 uses.append(statement)
         for use in uses:
-            handled.update(reads.of(use))
+            for read in reads.of(use):
+                handled.setdefault(read, []).append(step)
         if uses:
             first = _innermost(reads, uses[-1]) if len(uses) == 1 else uses[-1]
             scaling.unscales.append(Unscale(first, step))
     for read in reads.of(home):
         if read not in handled and not _harmless(script, read, steps):
             scaling.problems.append((read, "gradients are read where they are still scaled"))
+            return
+        optimizers = [(script, each.receiver) for each in handled.get(read, steps)]
+        if not all(holdings.is_held(each, optimizers) for each in holdings.read_at(script, read)):
+            scaling.problems.append((read, "gradients are read that the optimizer may not hold: they stay scaled"))
             return
 
 
@@ -225,6 +241,89 @@ def _harmless(script: Script, read: ast.AST, steps: list[OptimizerStep]) -> bool
                 Effect.BACKWARD in effects(script, each) for each in after
             )
     return False
+
+
+# -- from one step to the next
+
+
+def _same(script: Script, first: OptimizerStep, second: OptimizerStep) -> bool:
+    """Whether two steps may be of one optimizer."""
+    return _is_optimizer(script, second.receiver, script, first)
+
+
+def _is_optimizer(script: Script, expression: ast.expr, home: Script, step: OptimizerStep) -> bool:
+    named = common_name(script, expression)
+    return named is not None and step.optimizer is not None and holdings.same(script, named, home, step.optimizer)
+
+
+def _round(script: Script, found: TrainingStep, step: OptimizerStep, updates: list[ast.stmt]) -> Iterator[Problem]:
+    """What must happen between two steps of an optimizer: an update, a backward that is seen, cleared gradients.
+
+    Gradients that no step clears are of the scale before, or of none.
+    """
+    ends = [each.unit for each in found.steps if _same(script, step, each)]
+    ways = holdings.held(script, step.receiver)
+    whole = [Source(script, None)] if not ways else [source for way in ways for source in way]
+
+    def clears(other: Script, node: ast.AST, state: State) -> State:
+        for cleared in holdings.cleared(other, node):
+            if cleared.owner is not None:
+                if _is_optimizer(cleared.script, cleared.owner, script, step):
+                    return State()
+                if not cleared.part:
+                    owner = cleared.owner
+                    state -= {i for i in state if holdings.covers(cleared.script, owner, whole[i])}
+        return state
+
+    def backward(other: Script, node: ast.AST, state: State) -> State:
+        return State() if isinstance(node, ast.Call) and is_backward(other, node) else state
+
+    def updated(_: Script, node: ast.AST, state: State) -> State:
+        return State() if any(node is each for each in updates) else state
+
+    starts = {step.unit: None}
+    everything = State(range(len(whole)))
+    for call in found.zero_grads:
+        if not clears(script, call, everything):
+            starts[script.statement(call)] = None
+    for start in starts:
+        if _misses(script, start, State({0}), backward, ends):
+            yield step.call, "no backward pass is seen for this optimizer step"
+    if _misses(script, step.unit, State({0}), updated, ends):
+        yield step.call, "an optimizer steps several times before the scale may be updated"
+    if _misses(script, step.unit, everything, clears, ends):
+        yield step.call, "it is not sure that all gradients of the optimizer are cleared between its steps"
+
+
+def _misses(script: Script, start: ast.stmt, state: State, happens: Happens, ends: Sequence[ast.AST]) -> bool:
+    """Whether one of the ends may be reached from behind a statement before all of something has happened."""
+    walk = Round(happens, ends)
+    if start not in ends or happens(script, start, state):
+        walk.after(script, start, state)
+    return walk.ended
+
+
+def _unseen_backwards(script: Script, found: TrainingStep) -> Iterator[Problem]:
+    """Functions that go backward for somebody else's step, where not everyone who calls them is known."""
+    place = found.steps[0].call
+    for other in dict.fromkeys((script, *script.project.related(script))):
+        homes = dict.fromkeys(other.function(call) for call in calls_by_phase(other) if is_backward(other, call))
+        for home in homes:
+            pending = [(other, home)] if home is not None else []
+            seen = {home}
+            for at, function in pending:
+                if Effect.STEP in effects(at, function):
+                    continue
+                callers = at.callers(function)
+                if callers.missing is not None or (not len(callers) and at is script):
+                    name = getattr(function, "name", "a lambda")
+                    yield place, f"`{name}` goes backward and may be called in ways that are not seen"
+                    return
+                for caller, call in callers:
+                    around = caller.function(call)
+                    if around is not None and around not in seen:
+                        seen.add(around)
+                        pending.append((caller, around))
 
 
 # -- the scaler

@@ -156,15 +156,26 @@ def _step(script: Script, call: ast.Call) -> OptimizerStep:
         return OptimizerStep(call, receiver, receiver, statement, statement, home)
     loop = binding.node
     assert isinstance(loop, ast.For | ast.comprehension)
-    container = _container(loop.target, loop.iter, binding.name)
+    common = container(loop.target, loop.iter, binding.name)
     if isinstance(receiver, ast.Subscript):
-        container = receiver.value
+        common = receiver.value
     each = loop.target, loop.iter
     if isinstance(loop, ast.comprehension):
-        return OptimizerStep(call, receiver, container, statement, statement, home, each)
+        return OptimizerStep(call, receiver, common, statement, statement, home, each)
     if script.loops(call)[:1] == [loop] and not Effect.BACKWARD & effects(script, loop):
-        return OptimizerStep(call, receiver, container, statement, loop, home, each)
-    return OptimizerStep(call, receiver, container, statement, statement, home)
+        return OptimizerStep(call, receiver, common, statement, loop, home, each)
+    return OptimizerStep(call, receiver, common, statement, statement, home)
+
+
+def common_name(script: Script, receiver: ast.expr) -> ast.expr | None:
+    """What to call an optimizer where no loop variable is bound: the container that a loop takes it from."""
+    binding = _loop_binding(script, receiver, _home(script, receiver))
+    if binding is None:
+        return receiver
+    assert isinstance(binding.node, ast.For | ast.comprehension)
+    if isinstance(receiver, ast.Subscript):
+        return receiver.value
+    return container(binding.node.target, binding.node.iter, binding.name)
 
 
 def _loop_binding(script: Script, receiver: ast.expr, home: Home) -> Definition | None:
@@ -177,11 +188,11 @@ def _loop_binding(script: Script, receiver: ast.expr, home: Home) -> Definition 
     return None
 
 
-def _container(target: ast.expr, iterated: ast.expr, name: str) -> ast.expr | None:
+def container(target: ast.expr, iterated: ast.expr, name: str) -> ast.expr | None:
     """Where a loop takes a variable from: `opts` in `for i, opt in enumerate(opts)`, `for m, opt in zip(ms, opts)`."""
     match target, iterated:
         case _, ast.Call(func=ast.Name(id="list" | "tuple" | "reversed"), args=[inner]):
-            return _container(target, inner, name)
+            return container(target, inner, name)
         case ast.Name(), ast.Call(func=ast.Attribute(value=mapping, attr="values"), args=[]):
             return mapping
         case ast.Tuple(elts=[_, ast.Name(id=found)]), ast.Call(
@@ -189,13 +200,13 @@ def _container(target: ast.expr, iterated: ast.expr, name: str) -> ast.expr | No
         ):
             return mapping if found == name else None
         case ast.Tuple(elts=[_, part]), ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]):
-            return _container(part, inner, name)
+            return container(part, inner, name)
         case ast.Tuple(elts=elements), ast.Call(func=ast.Name(id="zip"), args=arguments) if len(elements) == len(
             arguments
         ):
             for element, argument in zip(elements, arguments, strict=True):
                 if isinstance(element, ast.Name) and element.id == name:
-                    return _container(element, argument, name)
+                    return container(element, argument, name)
             return None
         case ast.Name(id=found), ast.Name() | ast.Attribute() | ast.Subscript() | ast.List() | ast.Tuple():
             return iterated if found == name else None

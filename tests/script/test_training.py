@@ -298,6 +298,7 @@ def test_unscale_once_before_the_first_read() -> None:
 def test_gradients_read_after_the_step_are_unscaled_already() -> None:
     found = script("""
         for x, y in loader:
+            optimizer.zero_grad()
             loss = criterion(model(x), y)
             loss.backward()
             optimizer.step()
