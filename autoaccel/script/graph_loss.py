@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.script.completeness import Incomplete
-from autoaccel.script.graph_flow import NEEDED, Entries, GraphFlow, State, entered, functions_of
+from autoaccel.script.graph_flow import NEEDED, Entries, GraphFlow, State, called_name, entered, functions_of
 from autoaccel.script.graph_places import property_name
-from autoaccel.script.library_graphs import ENDING_FUNCTIONS, ENDING_METHODS
+from autoaccel.script.library_graphs import ENDING_BUILTINS, ENDING_FUNCTIONS, ENDING_METHODS, SHOWING_METHODS
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
 _HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_module_forward_hook")
+_NO_MODELS = frozenset(
+    {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY, Kind.DEVICE, Kind.DTYPE, Kind.OPTIMIZER, Kind.SCALER}
+    | {Kind.TENSOR, Kind.BATCH, Kind.SCHEDULER, Kind.LOADER, Kind.DATASET, Kind.SEQUENCE, Kind.MAPPING, Kind.ITERATOR}
+)
+"""What has no methods that run a model."""
+_OF_NO_MODEL = ENDING_METHODS | SHOWING_METHODS | {"eval", "train", "to", "cuda", "cpu", "format", "join", "append"}
 _PLAIN_DECORATORS = frozenset("staticmethod classmethod property abstractmethod override overload".split())
 
 
@@ -61,7 +67,7 @@ def _kept(script: Script, outer: ast.AST, entries: Entries, seen: set[ast.AST] |
     seen = set() if seen is None else seen
     for call in script.within(outer, ast.Call):
         for other, function in script.callees(call):
-            if function in seen:
+            if function in seen or _collates(script, call):
                 continue
             seen.add(function)
             inner = entered(entries, (script, call, function))
@@ -119,9 +125,54 @@ def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Itera
         if name is None and isinstance(call.func, ast.Attribute) and call.func.attr not in ENDING_METHODS:
             if _may_have_graph(script, call.func.value, leaves, region, surely=True):
                 yield call
-        if any(_may_have_graph(script, each, leaves, region, surely=not computes) for each in arguments):
+                continue
+        strange = _is_strange(script, call) and _is_run(script, call, None if region is not None else outer)
+        if strange or (_runs_arguments(script, call) and any(_is_code(script, each) for each in arguments)):
+            yield call
+        elif any(_may_have_graph(script, each, leaves, region, surely=not computes) for each in arguments):
             if computes or name is None:
                 yield call
+
+
+def _is_strange(script: Script, call: ast.Call) -> bool:
+    """Whether nobody knows what a call runs, which may be a model: `partial(model)(x)`, `table[name](x)`, `f(x)`."""
+    function = call.func
+    if called_name(script, function) is not None:
+        return False
+    kinds = {value.kind for value in script.values(function)}
+    if kinds and Kind.UNKNOWN not in kinds:
+        return False
+    if not isinstance(function, ast.Attribute):
+        return True
+    owners = {value.kind for value in script.values(function.value)}
+    return function.attr not in _OF_NO_MODEL and (not owners or not owners <= _NO_MODELS)
+
+
+def _collates(script: Script, call: ast.Call) -> bool:
+    """Whether a call stands in a function that is handed to loaders alone: it runs where one is iterated."""
+    home = script.function(call)
+    if not isinstance(home, ast.FunctionDef) or isinstance(script.parent(home), ast.ClassDef):
+        return False
+    reads = [each for each in script.tree_index.mentions(home.name) if isinstance(each.ctx, ast.Load)]
+    parents = [script.parent(each) for each in reads]
+    return bool(parents) and all(isinstance(each, ast.keyword) and each.arg == "collate_fn" for each in parents)
+
+
+def _is_run(script: Script, call: ast.Call, callee: ast.AST | None) -> bool:
+    """Whether a call may run in the region: of functions that a callee makes, those that are called are seen there."""
+    home = script.function(call)
+    return not _collates(script, call) and (callee is None or home is callee or isinstance(home, ast.Lambda))
+
+
+def _runs_arguments(script: Script, call: ast.Call) -> bool:
+    """Whether a library or Python may run what it is handed: `map(model, inputs)`, `checkpoint(model, x)`."""
+    name = called_name(script, call.func)
+    return name is not None and name.removeprefix("builtins.") not in ENDING_BUILTINS and name not in ENDING_FUNCTIONS
+
+
+def _is_code(script: Script, argument: ast.expr) -> bool:
+    """Whether an argument is a model or a function."""
+    return isinstance(argument, ast.Lambda) or script.kind(argument) in (Kind.MODULE, Kind.FUNCTION)
 
 
 def _may_keep_results(script: Script, decorator: ast.expr) -> bool:

@@ -50,7 +50,7 @@ STARTS_CODE = ("torch.multiprocessing.", "torch.distributed.rpc.", "torch.optim.
 """Functions of torch that keep what they are given, or run other code with it."""
 
 _KEEP_NOTHING = frozenset(
-    """torch torchvision torchaudio numpy math os sys time json csv random statistics pprint warnings logging string
+    """torch torchvision torchaudio torchtext numpy math os sys time json csv random statistics pprint warnings logging string
     matplotlib PIL cv2 imageio seaborn plotly sklearn scipy pandas skimage wandb tensorboardX tensorboard tqdm einops
     copy itertools operator collections typing pickle joblib tabulate prettytable rich nltk sacrebleu rouge evaluate
     torchinfo autoaccel autoaccel_runtime datetime dataclasses""".split()
