@@ -28,6 +28,7 @@ from autoaccel.script.library_graphs import (
     ENDING_ATTRIBUTES,
     ENDING_BUILTINS,
     ENDING_FUNCTIONS,
+    ENDING_LIBRARIES,
     ENDING_METHODS,
     HOLDING_BUILTINS,
     MODE_ATTRIBUTES,
@@ -252,7 +253,9 @@ class GraphFlow:
             raise _UNFOLLOWED
         if name.startswith("numpy."):
             return True if any(each.arg == "dtype" for each in call.keywords) else None
-        if name in ENDING_FUNCTIONS or (not held and self._is_recorded_nowhere(script, call)):
+        if name in ENDING_FUNCTIONS or name.startswith(ENDING_LIBRARIES):
+            return None
+        if not held and self._is_recorded_nowhere(script, call):
             return None
         return name.startswith(("collections.", "itertools.", "copy.", "torch.utils.data."))
 

@@ -22,6 +22,8 @@ _NO_MODELS = frozenset(
     | {Kind.TENSOR, Kind.BATCH, Kind.SCHEDULER, Kind.LOADER, Kind.DATASET, Kind.SEQUENCE, Kind.MAPPING, Kind.ITERATOR}
 )
 """What has no methods that run a model."""
+_ADDING = ("builtins.sum", "builtins.max", "builtins.min", "builtins.abs", "builtins.pow")
+_MAY_HOLD = (None, Kind.SEQUENCE, Kind.MAPPING)
 _OF_NO_MODEL = ENDING_METHODS | SHOWING_METHODS | {"eval", "train", "to", "cuda", "cpu", "format", "join", "append"}
 _PLAIN_DECORATORS = frozenset("staticmethod classmethod property abstractmethod override overload".split())
 
@@ -122,6 +124,7 @@ def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Itera
         computes = script.kind(call.func) in (Kind.MODULE, Kind.LOSS_FUNCTION) or (
             name is not None and _is_function(name)
         )
+        computes = computes or called_name(script, call.func) in _ADDING
         if name is None and isinstance(call.func, ast.Attribute) and call.func.attr not in ENDING_METHODS:
             if _may_have_graph(script, call.func.value, leaves, region, surely=True):
                 yield call
@@ -203,11 +206,16 @@ def _may_have_graph(
             kind = script.kind(operand)
             if name in leaves or kind is Kind.PARAMETER:
                 return True
-            if region is None or (kind is not Kind.TENSOR and (surely or kind is not None)):
+            if region is None or (kind is not Kind.TENSOR and (surely or kind not in _MAY_HOLD)):
                 return False
             return any(_is_given(script, each, region) for each in script.definitions(operand))
         case ast.Attribute(attr=name):
             return script.qualname(operand) is None and (name in leaves or script.kind(operand) is Kind.PARAMETER)
+        case ast.Subscript(value=owner):
+            kind = script.kind(operand)
+            if kind not in (None, Kind.TENSOR, Kind.PARAMETER):
+                return False
+            return _may_have_graph(script, owner, leaves, region, surely=surely and kind is None)
         case _:
             return False
 
