@@ -274,6 +274,8 @@ class GraphFlow:
         if name == "setattr":
             match call.args:
                 case [owner, ast.Constant(value=str() as attribute), _]:
+                    if script.flow.qualified(owner) is not None:  # a name of another file
+                        raise _UNFOLLOWED
                     self._attribute_reads(script, possible_classes(script, owner), attribute, held)
                     return None
             raise _UNFOLLOWED
