@@ -21,7 +21,9 @@ _GRAD_ASKED = frozenset(
     torch.autograd.functional.jacobian torch.autograd.functional.hessian torch.autograd.functional.vjp
     torch.distributed.autograd.backward""".split()
 )
-_GRAD_METHODS = frozenset("requires_grad_ retain_grad register_full_backward_hook register_backward_hook".split())
+_GRAD_METHODS = frozenset(
+    "requires_grad_ retain_grad register_hook register_full_backward_hook register_backward_hook".split()
+)
 
 
 def backward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:

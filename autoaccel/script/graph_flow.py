@@ -28,6 +28,7 @@ from autoaccel.script.library_graphs import (
     ENDING_ATTRIBUTES,
     ENDING_BUILTINS,
     ENDING_FUNCTIONS,
+    ENDING_LIBRARIES,
     ENDING_METHODS,
     HOLDING_BUILTINS,
     MODE_ATTRIBUTES,
@@ -73,6 +74,7 @@ class GraphFlow:
         self._pending: list[State] = []
         self._seen: set[tuple[ast.AST, bool, tuple[ast.AST, ...]]] = set()
         self._filled: set[tuple[ast.AST, tuple[ast.AST, ...]]] = set()
+        self._modules: set[tuple[ast.AST, str]] = set()
         self._attributes: set[tuple[frozenset[ast.ClassDef] | None, str, bool]] = set()
 
     def run(self, states: Iterable[State]) -> None:
@@ -232,7 +234,7 @@ class GraphFlow:
             return True
         if kinds <= {Kind.MODULE, Kind.LOSS_FUNCTION} and kinds:
             return False
-        name = _called_name(script, call.func)
+        name = called_name(script, call.func)
         if name is not None:
             return self._library(script, call, name, held, entries)
         if isinstance(call.func, ast.Attribute):
@@ -251,7 +253,9 @@ class GraphFlow:
             raise _UNFOLLOWED
         if name.startswith("numpy."):
             return True if any(each.arg == "dtype" for each in call.keywords) else None
-        if name in ENDING_FUNCTIONS or (not held and self._is_recorded_nowhere(script, call)):
+        if name in ENDING_FUNCTIONS or name.startswith(ENDING_LIBRARIES):
+            return None
+        if not held and self._is_recorded_nowhere(script, call):
             return None
         return name.startswith(("collections.", "itertools.", "copy.", "torch.utils.data."))
 
@@ -264,12 +268,14 @@ class GraphFlow:
             for other, function in functions:
                 self.enter_all(script, call, other, function, entries)
             if name == "map":  # its elements are what the function returns
-                ends = _called_name(script, call.args[0]) in {f"builtins.{each}" for each in ENDING_BUILTINS}
+                ends = called_name(script, call.args[0]) in {f"builtins.{each}" for each in ENDING_BUILTINS}
                 return None if ends or functions else True
             return True
         if name == "setattr":
             match call.args:
                 case [owner, ast.Constant(value=str() as attribute), _]:
+                    if script.flow.qualified(owner) is not None:  # a name of another file
+                        raise _UNFOLLOWED
                     self._attribute_reads(script, possible_classes(script, owner), attribute, held)
                     return None
             raise _UNFOLLOWED
@@ -407,6 +413,8 @@ class GraphFlow:
             case ast.Starred(value=value):
                 self._bind(script, value, True, entries)
             case ast.Attribute():
+                if (found := self._module_name(script, target)) is not None:
+                    self._in_module(*found, held)
                 self._attribute_reads(script, possible_classes(script, target.value), target.attr, held)
             case ast.Subscript(value=value):
                 self._fill(script, value, entries)
@@ -430,25 +438,42 @@ class GraphFlow:
             self._imported(script, definition.name, held)
 
     def _imported(self, script: Script, name: str, held: bool) -> None:
-        """Where other files read a name of this one."""
-        for other in importing_files(script):
-            if other is script:
-                continue
-            bound = {name} | {
-                alias.asname
-                for statement in other.find(ast.ImportFrom)
-                for alias in statement.names
-                if alias.asname and alias.name == name
-            }
+        """Where other files read a name of this one, under whichever names they have imported it."""
+        others = [each for each in importing_files(script) if each is not script]
+        names, known = {name}, 0
+        imported = [alias for other in others for part in other.find(ast.ImportFrom) for alias in part.names]
+        while len(names) > known:
+            known = len(names)
+            names |= {alias.asname for alias in imported if alias.asname and alias.name in names}
+        for other in others:
             for each in other.find(ast.Name):
-                definitions = other.definitions(each)
-                if each.id in bound and isinstance(each.ctx, ast.Load):
+                if each.id in names and isinstance(each.ctx, ast.Load):
+                    definitions = other.definitions(each)
                     if not definitions or any(known.how == "import" for known in definitions):
                         self._add(other, each, held, ())
             for part in other.find(ast.Attribute):
-                if part.attr == name and isinstance(part.ctx, ast.Load) and isinstance(part.value, ast.Name):
-                    if any(known.how == "import" for known in other.definitions(part.value)):
+                if part.attr in names and isinstance(part.ctx, ast.Load):
+                    if other.is_project_name(part) or any(
+                        known.how == "import" for known in _definitions(other, part.value)
+                    ):
                         self._add(other, part, held, ())
+
+    def _module_name(self, script: Script, read: ast.expr) -> tuple[Script, str] | None:
+        """The file and the name there that `module.name` stands for, if it does."""
+        found = script.flow.qualified(read)
+        if found is None or not script.is_project_name(read):
+            return None
+        located = script.project.imported(script, ".".join((found.target, *found.rest)), found.level)
+        return (located[0], located[1]) if located is not None and located[1] is not None else None
+
+    def _in_module(self, script: Script, name: str, held: bool) -> None:
+        """Go on where a name of a file is read, which another file has set."""
+        for each in script.find(ast.Name):
+            if each.id == name and isinstance(each.ctx, ast.Load):
+                definitions = script.definitions(each)
+                if not definitions or any(known.scope is script.module_scope for known in definitions):
+                    self._add(script, each, held, ())
+        self._imported(script, name, held)
 
     # -- attributes
 
@@ -474,13 +499,13 @@ class GraphFlow:
             case ast.Name():
                 definitions = script.definitions(owner)
                 if not definitions:
-                    for name in script.find(ast.Name):
-                        if name.id == owner.id and isinstance(name.ctx, ast.Load) and not script.definitions(name):
-                            self._add(script, name, True, ())
+                    self._fill_starred(script, owner)
                 for each in definitions:
                     self._fill_definition(script, each, owner, entries)
             case ast.Attribute(attr="__dict__"):
                 raise _UNFOLLOWED
+            case ast.Attribute() if (found := self._module_name(script, owner)) is not None:
+                self._fill_module(*found, owner)
             case ast.Attribute():
                 if script.qualname(owner) is None or script.is_project_name(owner):
                     kinds = {value.kind for value in script.values(owner)}
@@ -501,7 +526,7 @@ class GraphFlow:
             case ast.Call():
                 self._fill_result(script, owner, entries)
 
-    def _fill_definition(self, script: Script, definition: Definition, owner: ast.Name, entries: Entries) -> None:
+    def _fill_definition(self, script: Script, definition: Definition, owner: ast.expr, entries: Entries) -> None:
         kinds = {value.kind for value in script.values(owner)}
         self._spread(script, definition, not kinds or not kinds <= _TENSORS, entries)
         match definition.how:
@@ -520,11 +545,32 @@ class GraphFlow:
                 found = script.project.imported(script, definition.target or "", definition.level)
                 if found is None or found[1] is None:
                     raise _UNFOLLOWED
-                other = found[0]
-                for each in other.module_scope.definitions.get(found[1], ()):
-                    self._fill_definition(other, each, owner, ())
+                self._fill_module(found[0], found[1], owner)
             case "except" | "match" | "del":
                 raise _UNFOLLOWED
+
+    def _fill_module(self, script: Script, name: str, owner: ast.expr) -> None:
+        """An object that a file knows by a name, and so does everybody who imports it."""
+        if (script.tree, name) in self._modules:
+            return
+        self._modules.add((script.tree, name))
+        definitions = script.module_scope.definitions.get(name, ())
+        if not definitions:
+            raise _UNFOLLOWED
+        for each in definitions:
+            self._fill_definition(script, each, owner, ())
+
+    def _fill_starred(self, script: Script, owner: ast.Name) -> None:
+        """An object whose name came by a star, or from nowhere."""
+        for name in script.find(ast.Name):
+            if name.id == owner.id and isinstance(name.ctx, ast.Load) and not script.definitions(name):
+                self._add(script, name, True, ())
+        for target, level in script.module_scope.stars:
+            found = script.project.imported(script, target, level)
+            if found is None or found[1] is not None:
+                continue
+            if owner.id in found[0].module_scope.definitions or found[0].module_scope.stars:
+                self._fill_module(found[0], owner.id, owner)
 
     def _fill_argument(self, script: Script, definition: Definition, entries: Entries) -> None:
         """An object that a caller has passed."""
@@ -556,7 +602,7 @@ class GraphFlow:
             for leave in other.in_scope(function, ast.Return):
                 if leave.value is not None:
                     self._fill(other, leave.value, inner)
-        name = _called_name(script, call.func)
+        name = None if script.is_project_name(call.func) else called_name(script, call.func)
         if callees or (name is not None and not name.startswith("builtins.")):
             return
         if name in ("builtins.getattr", "builtins.vars", "builtins.globals", "builtins.super", "builtins.locals"):
@@ -604,11 +650,15 @@ def _lambdas(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST
     return [(script, each) for each in made if each is not None] if len(made) == len(definitions) else []
 
 
-def _called_name(script: Script, function: ast.expr) -> str | None:
+def called_name(script: Script, function: ast.expr) -> str | None:
     """The qualified name of a library's or Python's own function."""
     if isinstance(function, ast.Name) and not script.definitions(function):
         return f"builtins.{function.id}" if hasattr(builtins, function.id) else None
     return script.qualname(function)
+
+
+def _definitions(script: Script, expression: ast.expr) -> Iterable[Definition]:
+    return script.definitions(expression) if isinstance(expression, ast.Name) else ()
 
 
 def _is_distribution(script: Script, expression: ast.expr) -> bool:

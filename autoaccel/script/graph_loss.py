@@ -7,16 +7,31 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.script.completeness import Incomplete
-from autoaccel.script.graph_flow import NEEDED, Entries, GraphFlow, State, entered, functions_of
-from autoaccel.script.graph_places import property_name
-from autoaccel.script.library_graphs import ENDING_FUNCTIONS, ENDING_METHODS
+from autoaccel.script.graph_flow import NEEDED, Entries, GraphFlow, State, called_name, entered, functions_of
+from autoaccel.script.graph_places import connected_files, property_name
+from autoaccel.script.library_graphs import ENDING_BUILTINS, ENDING_FUNCTIONS, ENDING_METHODS, SHOWING_METHODS
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
     from autoaccel.script.flow import Definition
     from autoaccel.script.script import Script
 
-_HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_module_forward_hook")
+Seen = dict[ast.AST, bool]
+"""The functions that were entered, and whether they compute anything that carries a graph."""
+
+_HOOKS = frozenset(
+    """register_forward_hook register_forward_pre_hook register_module_forward_hook register_module_forward_pre_hook
+    _forward_hooks _forward_pre_hooks _global_forward_hooks _global_forward_pre_hooks""".split()
+)
+_HOOK = Incomplete("a hook that is not in sight sees it")
+_NO_MODELS = frozenset(
+    {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY, Kind.DEVICE, Kind.DTYPE, Kind.OPTIMIZER, Kind.SCALER}
+    | {Kind.TENSOR, Kind.BATCH, Kind.SCHEDULER, Kind.LOADER, Kind.DATASET, Kind.SEQUENCE, Kind.MAPPING, Kind.ITERATOR}
+)
+"""What has no methods that run a model."""
+_ADDING = ("builtins.sum", "builtins.max", "builtins.min", "builtins.abs", "builtins.pow")
+_MAY_HOLD = (None, Kind.SEQUENCE, Kind.MAPPING)
+_OF_NO_MODEL = ENDING_METHODS | SHOWING_METHODS | {"eval", "train", "to", "cuda", "cpu", "format", "join", "append"}
 _PLAIN_DECORATORS = frozenset("staticmethod classmethod property abstractmethod override overload".split())
 
 
@@ -32,49 +47,93 @@ def reaches_backward(script: Script, *sources: ast.AST) -> bool:
 def lost_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> str | None:
     """Why a function, or statements, must record a graph, as a backward pass may need what is computed there: by these
     forward passes, by other operations, or in the functions that they call. None if nobody needs it."""
+    forwards = list(forwards)
     try:
         states: list[State] = [(script, each, False, ()) for each in forwards]
+        seen: Seen = {}
         for part in region:
             states.extend((script, each, False, ()) for each in _operations(script, part, part))
-            states.extend(_kept(script, part, ()))
+            states.extend(_kept(script, part, (), seen))
         flow = GraphFlow()
-        _add_hooks(script, flow)
+        for other in connected_files(script):
+            states.extend(_hooked(other, flow))
+            for call in forwards[:1]:
+                states.extend(_kept_by_models(other, (script, call), seen))
         flow.run(states)
     except Incomplete as reason:
         return NEEDED if NEEDED in str(reason) else f"{NEEDED}: {reason}"
     return None
 
 
-def _add_hooks(script: Script, flow: GraphFlow) -> None:
-    """What the hooks of models get to see, which run with every forward pass."""
-    for other in script.project.related(script):
-        for call in other.tree_index.calls_named(*_HOOKS):
-            functions = [found for each in call.args[:1] for found in functions_of(other, each)]
-            if not functions:
-                raise Incomplete("a hook that is not in sight sees it")
-            for home, function in functions:
-                flow.enter_all(other, call, home, function, ())
+def _hooked(script: Script, flow: GraphFlow) -> Iterator[State]:
+    """What the hooks of models get to see and compute, which run with every forward pass."""
+    for alias in (alias for part in script.find(ast.ImportFrom) for alias in part.names):
+        if alias.name in _HOOKS and alias.asname is not None:
+            raise _HOOK
+    for each in script.find(ast.Constant):
+        if each.value in _HOOKS:
+            raise _HOOK
+    for mention in script.tree_index.mentions(*_HOOKS):
+        call = script.parent(mention)
+        if not isinstance(call, ast.Call) or call.func is not mention:
+            raise _HOOK
+        functions = [found for each in call.args[:1] for found in functions_of(script, each)]
+        if not functions:
+            raise _HOOK
+        for home, function in functions:
+            flow.enter_all(script, call, home, function, ())
+            entry = script, call, function
+            yield from _all_computed(home, function, (entry,), {})
 
 
-def _kept(script: Script, outer: ast.AST, entries: Entries, seen: set[ast.AST] | None = None) -> Iterator[State]:
+def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[State]:
+    """What the models of a file compute in a forward pass, which may run them as parts of others, and may keep."""
+    for stored in script.tree_index.stored("forward"):
+        statement = script.parent(stored)
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        functions = [] if value is None else functions_of(script, value)
+        if not functions:
+            raise Incomplete("a model's forward is replaced")
+        for home, function in functions:
+            yield from _run_by(home, function, forward, seen)
+    for cls in script.find(ast.ClassDef):
+        if script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+            for part in cls.body:
+                if isinstance(part, ast.FunctionDef) and part.name == "forward":
+                    yield from _run_by(script, part, forward, seen)
+
+
+def _run_by(script: Script, function: ast.AST, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[State]:
+    if function not in seen:
+        yield from _all_computed(script, function, ((*forward, function),), seen)
+
+
+def _kept(script: Script, outer: ast.AST, entries: Entries, seen: Seen) -> Iterator[State]:
     """What the functions that are called within `outer` compute, which they may keep or return."""
-    seen = set() if seen is None else seen
     for call in script.within(outer, ast.Call):
         for other, function in script.callees(call):
-            if function in seen:
+            if _collates(script, call):
                 continue
-            seen.add(function)
+            if function in seen:
+                if seen[function]:  # it returns to here, too
+                    yield script, call, False, entries
+                continue
             inner = entered(entries, (script, call, function))
             if any(_may_keep_results(other, each) for each in function.decorator_list):
                 raise Incomplete("a decorator may keep it")
-            yield from _computed(other, function, inner)
-            yield from _kept(other, function, inner, seen)
+            yield from _all_computed(other, function, inner, seen)
     for read in script.within(outer, ast.Attribute):
         for home, getter in _properties(script, read):
             if getter not in seen:
-                seen.add(getter)
-                yield from _computed(home, getter, ())
-                yield from _kept(home, getter, (), seen)
+                yield from _all_computed(home, getter, (), seen)
+
+
+def _all_computed(script: Script, function: ast.AST, entries: Entries, seen: Seen) -> Iterator[State]:
+    """What records a graph in a function and in those that it calls."""
+    seen[function] = True  # for those that call themselves
+    states = [*_computed(script, function, entries), *_kept(script, function, entries, seen)]
+    seen[function] = bool(states)
+    yield from states
 
 
 def _computed(script: Script, function: ast.AST, entries: Entries) -> Iterator[State]:
@@ -116,12 +175,58 @@ def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Itera
         computes = script.kind(call.func) in (Kind.MODULE, Kind.LOSS_FUNCTION) or (
             name is not None and _is_function(name)
         )
+        computes = computes or called_name(script, call.func) in _ADDING
         if name is None and isinstance(call.func, ast.Attribute) and call.func.attr not in ENDING_METHODS:
             if _may_have_graph(script, call.func.value, leaves, region, surely=True):
                 yield call
-        if any(_may_have_graph(script, each, leaves, region, surely=not computes) for each in arguments):
+                continue
+        strange = _is_strange(script, call) and _is_run(script, call, None if region is not None else outer)
+        if strange or (_runs_arguments(script, call) and any(_is_code(script, each) for each in arguments)):
+            yield call
+        elif any(_may_have_graph(script, each, leaves, region, surely=not computes) for each in arguments):
             if computes or name is None:
                 yield call
+
+
+def _is_strange(script: Script, call: ast.Call) -> bool:
+    """Whether nobody knows what a call runs, which may be a model: `partial(model)(x)`, `table[name](x)`, `f(x)`."""
+    function = call.func
+    if called_name(script, function) is not None:
+        return False
+    kinds = {value.kind for value in script.values(function)}
+    if kinds and Kind.UNKNOWN not in kinds:
+        return False
+    if not isinstance(function, ast.Attribute):
+        return True
+    owners = {value.kind for value in script.values(function.value)}
+    return function.attr not in _OF_NO_MODEL and (not owners or not owners <= _NO_MODELS)
+
+
+def _collates(script: Script, call: ast.Call) -> bool:
+    """Whether a call stands in a function that is handed to loaders alone: it runs where one is iterated."""
+    home = script.function(call)
+    if not isinstance(home, ast.FunctionDef) or isinstance(script.parent(home), ast.ClassDef):
+        return False
+    reads = [each for each in script.tree_index.mentions(home.name) if isinstance(each.ctx, ast.Load)]
+    parents = [script.parent(each) for each in reads]
+    return bool(parents) and all(isinstance(each, ast.keyword) and each.arg == "collate_fn" for each in parents)
+
+
+def _is_run(script: Script, call: ast.Call, callee: ast.AST | None) -> bool:
+    """Whether a call may run in the region: of functions that a callee makes, those that are called are seen there."""
+    home = script.function(call)
+    return not _collates(script, call) and (callee is None or home is callee or isinstance(home, ast.Lambda))
+
+
+def _runs_arguments(script: Script, call: ast.Call) -> bool:
+    """Whether a library or Python may run what it is handed: `map(model, inputs)`, `checkpoint(model, x)`."""
+    name = called_name(script, call.func)
+    return name is not None and name.removeprefix("builtins.") not in ENDING_BUILTINS and name not in ENDING_FUNCTIONS
+
+
+def _is_code(script: Script, argument: ast.expr) -> bool:
+    """Whether an argument is a model or a function."""
+    return isinstance(argument, ast.Lambda) or script.kind(argument) in (Kind.MODULE, Kind.FUNCTION)
 
 
 def _may_keep_results(script: Script, decorator: ast.expr) -> bool:
@@ -152,11 +257,16 @@ def _may_have_graph(
             kind = script.kind(operand)
             if name in leaves or kind is Kind.PARAMETER:
                 return True
-            if region is None or (kind is not Kind.TENSOR and (surely or kind is not None)):
+            if region is None or (kind is not Kind.TENSOR and (surely or kind not in _MAY_HOLD)):
                 return False
             return any(_is_given(script, each, region) for each in script.definitions(operand))
         case ast.Attribute(attr=name):
             return script.qualname(operand) is None and (name in leaves or script.kind(operand) is Kind.PARAMETER)
+        case ast.Subscript(value=owner):
+            kind = script.kind(operand)
+            if kind not in (None, Kind.TENSOR, Kind.PARAMETER):
+                return False
+            return _may_have_graph(script, owner, leaves, region, surely=surely and kind is None)
         case _:
             return False
 

@@ -33,6 +33,9 @@ ENDING_FUNCTIONS = frozenset(
     nn.Parameter distributed.barrier cuda.synchronize""".split()
 ) | {"torchvision.utils.save_image", "torchvision.utils.make_grid", "torchvision.utils.draw_bounding_boxes"}
 
+ENDING_LIBRARIES = ("torchtext.vocab.", "torchtext.data.", "torchtext.datasets.", "nltk.")
+"""Libraries about text, in which nothing carries a graph."""
+
 ENDING_BUILTINS = frozenset(
     """print float int len str repr format isinstance issubclass type id bool hasattr hash callable complex range
     ascii bytes open delattr""".split()
@@ -53,7 +56,7 @@ _KEEP_NOTHING = frozenset(
     """torch torchvision torchaudio numpy math os sys time json csv random statistics pprint warnings logging string
     matplotlib PIL cv2 imageio seaborn plotly sklearn scipy pandas skimage wandb tensorboardX tensorboard tqdm einops
     copy itertools operator collections typing pickle joblib tabulate prettytable rich nltk sacrebleu rouge evaluate
-    torchinfo autoaccel autoaccel_runtime datetime dataclasses""".split()
+    torchinfo autoaccel autoaccel_runtime datetime dataclasses torchtext""".split()
 )
 
 

@@ -134,11 +134,74 @@ def test_reaches_backward(text: str, expected: bool) -> None:
             True,
             id="in a function",
         ),
+        pytest.param(
+            "def f(x, h):\n    print(net(x).sum().item())\n    return h()(x)\nf(1).backward()\n",
+            True,
+            id="strange call",
+        ),
+        pytest.param(
+            "def f(x, h):\n    print(net(x).sum().item())\n    return h()(x).item()\nf(1).backward()\n",
+            False,
+            id="strange call read as a number",
+        ),
+        pytest.param(
+            "def f(x):\n    print(net(x).sum().item())\n    return sum(map(net, [x]))\nf(1).backward()\n",
+            True,
+            id="mapped model",
+        ),
+        pytest.param(
+            "def f(x, w):\n    print(net(x).sum().item())\n    return w[0] * 2\nf(1, v).backward()\n",
+            True,
+            id="element of what is given",
+        ),
+        pytest.param(
+            "def f(x, w):\n    print(net(x).sum().item())\n    return torch.stack(w).sum()\nf(1, [v]).backward()\n",
+            True,
+            id="elements added",
+        ),
+        pytest.param(
+            "def f(x, w):\n    print(net(x).sum().item())\n    return len(w)\nf(1, [v]).backward()\n",
+            False,
+            id="elements counted",
+        ),
+        pytest.param(
+            "net.forward = made()\ndef f(x):\n    print(net(x).sum().item())\n    return 1\nnet(1).backward()\n",
+            True,
+            id="replaced forward",
+        ),
+        pytest.param(
+            "add = net.register_forward_hook\nadd(made())\ndef f(x):\n    print(net(x).sum().item())\n    return 1\n"
+            "f(1)\n",
+            True,
+            id="hook by an alias",
+        ),
     ],
 )
 def test_lost_graph(text: str, expected: bool) -> None:
     script = load(HEAD + text)
     [function] = [each for each in script.find(ast.FunctionDef) if each.name == "f"]
+    forwards = [each for each in script.within(function, ast.Call) if script.source(each) == "net(x)"]
+    assert (lost_graph(script, [function], forwards) is not None) is expected
+
+
+@pytest.mark.parametrize(
+    ("keeps", "reads", "expected"),
+    [
+        ("from store import kept", "kept[0]", True),
+        ("from store import kept as mine", "store.kept[0]", True),
+        ("from store import *", "store.latest()", True),
+        ("import store\nkept = store.kept", "store.latest()", True),
+        ("kept = []", "store.latest()", False),
+    ],
+)
+def test_containers_of_other_files(tmp_path: Path, keeps: str, reads: str, expected: bool) -> None:
+    (tmp_path / "store.py").write_text("kept = []\ndef latest():\n    return kept[0]\n")
+    name = "mine" if keeps.endswith("mine") else "kept"
+    text = f"{HEAD}{keeps}\nimport store\ndef f(x):\n    {name}.append(net(x))\nf(1)\n{reads}.backward()\n"
+    path = tmp_path / "main.py"
+    path.write_text(text)
+    script = load(text, path, Project([*tmp_path.glob("*.py")]))
+    [function] = script.find(ast.FunctionDef)
     forwards = [each for each in script.within(function, ast.Call) if script.source(each) == "net(x)"]
     assert (lost_graph(script, [function], forwards) is not None) is expected
 
