@@ -278,7 +278,9 @@ def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.Funct
     """
     owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else NOTHING
     callees = script.values(call.func)
-    handed = (script.values(each) for each in call.args if isinstance(each, ast.Name | ast.Attribute))
+    arguments = (*call.args, *(keyword.value for keyword in call.keywords))
+    handed = (script.values(each) for each in arguments if isinstance(each, ast.Name | ast.Attribute))
+    yield from script.callees(call)  # of callable objects, too
     for value in (*callees, *owners, *(value for values in handed for value in values)):
         if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
             yield value.script, value.node

@@ -142,9 +142,9 @@ class _Search:
             self._sources(self.home, each)
         entered = [(self.home, each) for each in self.inside]
         entered += self.functions
-        for script, code in entered:  # the calls of elements of containers, which no caller tells of
+        for script, code in entered:  # the calls that no caller tells of: under another name, of elements of containers
             for call in breadth_first(code):
-                if isinstance(call, ast.Call) and not script.callees(call):
+                if isinstance(call, ast.Call):
                     for _, function in self._callees(script, call):
                         self.sites.setdefault(function, {})[script, call] = None
         for script, function in self.functions:
@@ -172,7 +172,8 @@ class _Search:
         """Whether autocast itself makes a result low: products, modules of libraries, and calls of what is not seen."""
         qualified = self._library(script, call)
         if qualified is not None:
-            return qualified.startswith(_TORCH) and qualified.rsplit(".", 1)[-1] in LOW
+            known = qualified.startswith(_TORCH) and qualified.rsplit(".", 1)[-1] in LOW
+            return known or _hands_on(script, call)
         values = script.values(call.func)
         if not self._callees(script, call) or any(value.kind is Kind.UNKNOWN for value in values):
             modules = [value for value in values if value.kind is Kind.MODULE]
@@ -183,7 +184,7 @@ class _Search:
                     return call.func.attr in LOW
                 return Effect.FORWARD in call_effects(script, call)
             if isinstance(call.func, ast.Name) and call.func.id in BUILTINS and not script.definitions(call.func):
-                return False
+                return call.func.id not in ENDING_BUILTINS and _hands_on(script, call)
             return all(value.kind is Kind.UNKNOWN for value in values)
         return False
 
@@ -436,7 +437,7 @@ class _Search:
     def _uses(self, low: Low, definition: Definition) -> None:
         script = low.script
         for use in script.uses(definition):
-            self._mark(script, use, low.part, low, auto=self._at(script, use, low), free=low.free)
+            self._mark(script, use, low.part, low, auto=self._at(script, use, low), free=low.free or _leaves(low, use))
         for added in script.flow.additions(definition):
             for each in script.definitions(added):
                 if each is not definition:
@@ -448,7 +449,7 @@ class _Search:
         """`total += …` of what is low already."""
         script = low.script
         for use in script.uses(definition):
-            self._mark(script, use, None, low, auto=self._at(script, use, low), free=low.free)
+            self._mark(script, use, None, low, auto=self._at(script, use, low), free=low.free or _leaves(low, use))
 
     def _imported(self, low: Low, name: str) -> None:
         """Files that import a name of a module read what it holds."""
@@ -680,6 +681,7 @@ class _Search:
                         self._mark(other, use, part, low, auto=auto, free=False)
         if call not in self.fed:
             self.fed[call] = None
+            self.sites.setdefault(function, {})[script, call] = None
             for (returning, _), result in list(self.returning.items()):
                 if returning is function:
                     self._to_site(result, script, call)
@@ -754,6 +756,20 @@ class _Search:
         else:
             file = "another file" if low.script.path is None else low.script.path.name
             self.problems.append((self.place, f"{reason} ({file}, line {low.node.lineno})"))
+
+
+def _leaves(low: Low, use: ast.expr) -> bool:
+    """Whether a function reads what another one, or the module, has bound: it does so whoever calls it."""
+    return low.script.function(use) is not low.script.function(low.node)
+
+
+def _hands_on(script: Script, call: ast.Call) -> bool:
+    """Whether code that is not seen is handed something to call: `map(model, batches)`, `checkpoint(block, x)`."""
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(
+        isinstance(each, ast.Lambda) or any(value.kind in (Kind.FUNCTION, Kind.MODULE) for value in script.values(each))
+        for each in arguments
+    )
 
 
 def _step(index: ast.expr) -> int | str | None:
