@@ -24,7 +24,7 @@ _COMPUTED = re.compile(
 )
 _NO_WORD = bytes(each if chr(each).isalnum() or each in b"_." or each > 127 else 32 for each in range(256))
 _DEFINED = (re.compile(rb"def[ \t]+(\w+)"), re.compile(rb"class[ \t]+(\w+)"))
-_LATE_ATTRIBUTE = re.compile(rb"\.(?:\s|\\\n)+([A-Za-z_\x80-\xff][\w\x80-\xff]*)")
+_LATE_ATTRIBUTE = re.compile(rb"(?<!\.)\.(?:\s|\\\n)+([A-Za-z_\x80-\xff][\w\x80-\xff]*)")
 _QUOTED = re.compile(rb"[\"']([A-Za-z_]\w*)[\"']")
 _BY_NAME = (b"getattr", b"setattr", b"methodcaller", b"attrgetter")
 _NAME = re.compile(r"[^\W\d][\w.]*")

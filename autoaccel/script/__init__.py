@@ -47,7 +47,7 @@ Training:
     slicing         which statements a loss depends on
     regions         where autocast regions lie
     low_precision_flow  where values in low precision go, and what cannot take them
-    autocast_operations what autocast does with each operation, generated from torch
+    autocast_operations  what autocast does with each operation, generated from torch
     replicas        models that DataParallel copies to every device
     tensor_operations   what operations on tensors do to their precision
     floating        expressions that surely are one tensor with decimals

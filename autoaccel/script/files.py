@@ -120,6 +120,14 @@ class Files:
             self._read[path] = text
         return self._read[path]
 
+    def size(self, path: Path) -> int:
+        """About how long a text is."""
+        text = self.texts.get(path)
+        try:
+            return path.stat().st_size if text is None else len(text)
+        except OSError:
+            return 0
+
     def parse(self, text: str, path: Path | None) -> Parsed:
         """The tree of a text. Raises `SyntaxError` and whatever else the parser raises."""
         if path is None:

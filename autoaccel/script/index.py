@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from autoaccel.script.modules import Modules
 
 _STANDARD = frozenset(sys.stdlib_module_names)
-_FEW = 500  # files of which all words are noted, also those that no function or class is called by
 _KEPT = 64  # answers about what can be reached from a file
+_TOO_MANY = frozenset({-1})
 _LOOSE = -1  # where an import leads if nobody knows
 
 
@@ -63,24 +64,24 @@ class Index:
         self._near: dict[str, tuple[int, ...]] = {}  # by folder: its files that are none of the project
         self._reached: dict[tuple[int, bool], frozenset[int]] = {}
         self._computing: dict[int, frozenset[int]] = {}
-        self._sought: dict[str, tuple[int, ...]] = {}
+        self._computable: dict[int, frozenset[int]] = {}
+        self._sought: dict[tuple[int, str], bool] = {}
         self._project = frozenset(self._number(path) for path in sorted({str(path) for path in paths}))
         self._post([self._enter(number, self._read(Path(path))).words for number, path in enumerate([*self._paths])])
 
     # -- what is known of each file
 
     def _post(self, texts: Sequence[str]) -> None:
-        """Note who mentions the names that are defined somewhere: those that are asked about."""
+        """Note who mentions which attributes, and the names that are defined or imported somewhere."""
         wanted = {word[1:] for text in texts for word in text.split() if word[0] == ":"}
-        wanted.update(alias for names in self._names for _, alias, _ in names)
-        wanted.update([f".{word}" for word in wanted])
+        wanted.update(each for names in self._names for name, alias, _ in names for each in (name, alias))
         for number, text in enumerate(texts):
-            words = set(text.split())
-            for word in words if len(texts) <= _FEW else words & wanted:
-                known = self._postings.get(word)
-                if known is None:
-                    known = self._postings[sys.intern(word)] = array("I")
-                known.append(number)
+            for word in text.split():
+                if word[0] == "." or word in wanted:
+                    known = self._postings.get(word)
+                    if known is None:
+                        known = self._postings[word] = array("I")
+                    known.append(number)
 
     def _number(self, path: str) -> int:
         number = self._numbers.setdefault(path, len(self._paths))
@@ -162,7 +163,7 @@ class Index:
         index._imports[number] = set()
         index._loose = {name: [each for each in known if each != number] for name, known in self._loose.items()}
         index._computed = {each: known for each, known in self._computed.items() if each != number}
-        index._reached, index._computing, index._sought = {}, {}, {}
+        index._reached, index._computing, index._computable, index._sought = {}, {}, {}, {}
         index._take_up(number, summary)
         return index
 
@@ -206,22 +207,21 @@ class Index:
         seen = {*pending}
         while pending:
             source, word = pending.pop()
-            mentioning = frozenset(self._mentioning(word, source, attribute=False))
             for each in self._importing(source, among):
                 for imported, alias, whence in self._names[each]:
                     if whence in (source, _LOOSE) and imported in (word, "*"):
                         known = (each, alias or word)
-                        if each in mentioning:
+                        if self._mentions(each, word):
                             found.add(each)
                         if known not in seen:
                             seen.add(known)
                             pending.append(known)
-                if each in mentioning and each in self._computed:
+                if each in self._computed and self._mentions(each, word):
                     found.add(each)
         return found | self._by_attribute({word for _, word in seen}, number, shared=False)
 
     def _by_attribute(self, names: set[str], number: int, *, shared: bool) -> set[int]:
-        mentioning = {each for name in names for each in self._mentioning(name, number, attribute=True)}
+        mentioning = set().union(*map(self._with_attribute, names)) - {number}
         return mentioning & self._reach(number, shared=shared) if mentioning else mentioning
 
     def related(self, path: Path, most: int) -> Found:
@@ -229,7 +229,7 @@ class Index:
         these import. None of them where there are more than `most`."""
         number = self._number(str(path))
         try:
-            found = self._reach(number, shared=True, most=most)
+            found = self._reach(number, shared=True, most=most + 1)  # itself among them
         except _TooManyError as error:
             return Found((), str(error))
         return Found(self._ordered(found - {number}), self._missing(str(path)))
@@ -276,15 +276,24 @@ class Index:
         """The files that import one over any number of imports, itself among them; with `shared` what these import as
         well. Raises `_TooManyError`."""
         known = self._reached.get((number, shared))
+        if known == _TOO_MANY:
+            raise _TooManyError(_MANY)
         if known is None:
             among = self._project.union(self._neighbours(self._paths[number]))
-            found = self._closure({number}, lambda each: self._importing(each, among), most)
-            if shared:
-                found = self._closure(found, self._imported, most)
-            known = frozenset(found)
+            try:
+                found = self._closure({number}, lambda each: self._importing(each, among), most)
+                if shared:
+                    found = self._closure(found, self._imported, most)
+                known = frozenset(found)
+            except _TooManyError:
+                if most is not None:
+                    raise
+                known = _TOO_MANY
             while len(self._reached) >= _KEPT:
                 self._reached.pop(next(iter(self._reached)))
             self._reached[number, shared] = known
+            if known == _TOO_MANY:
+                raise _TooManyError(_MANY)
         elif most is not None and len(known) > most:
             raise _TooManyError(_MANY)
         return known
@@ -305,9 +314,11 @@ class Index:
             self._take_up(number)
         if number not in self._computed:
             return self._imports[number]
-        return self._imports[number].union(
-            each for each in self._project if self._may_compute(number, self._paths[each])
-        )
+        known = self._computable.get(number)
+        if known is None:
+            known = frozenset(each for each in self._project if self._may_compute(number, self._paths[each]))
+            self._computable[number] = known
+        return self._imports[number] | known
 
     def _may_compute(self, number: int, path: str) -> bool:
         """Whether a file that imports by computed names may come upon another."""
@@ -318,23 +329,29 @@ class Index:
             for start, roots in self._computed[number]
         )
 
-    def _mentioning(self, name: str, number: int, *, attribute: bool) -> Iterable[int]:
-        """The files that mention a name, as an attribute if this is asked, besides the one with this number."""
-        word = f".{name}" if attribute else name
-        wanted = (word,) if attribute else (name, f".{name}")
-        early: Iterable[int]
-        if name in self._postings or len(self._project) <= _FEW:
-            early = dict.fromkeys(each for word in wanted for each in self._postings.get(word, ()))
-        else:  # nothing of that name is defined
-            if word not in self._sought:
-                self._sought[word] = tuple(
-                    each
-                    for each in sorted(self._project)
-                    if not set(wanted).isdisjoint(self._read(Path(self._paths[each])).words.split())
-                )
-            early = self._sought[word]
-        later = (each for each, words in self._words.items() if not words.isdisjoint(wanted))
-        return [each for each in (*(each for each in early if each not in self._words), *later) if each != number]
+    def _with_attribute(self, name: str) -> set[int]:
+        """The files that mention an attribute."""
+        word = f".{name}"
+        found = set(self._postings.get(word, ()))
+        found.difference_update(self._words)
+        found.update(each for each, words in self._words.items() if word in words)
+        return found
+
+    def _mentions(self, number: int, name: str) -> bool:
+        """Whether a file mentions a name, or an attribute of that name."""
+        words = self._words.get(number)
+        if words is not None:
+            return name in words or f".{name}" in words
+        if name in self._postings:
+            return any(
+                (at := bisect_left(known, number)) < len(known) and known[at] == number
+                for known in (self._postings.get(word, ()) for word in (name, f".{name}"))
+            )
+        known = self._sought.get((number, name))
+        if known is None:  # no name that is defined or imported anywhere
+            known = name in self._read(Path(self._paths[number])).words.split()
+            self._sought[number, name] = known
+        return known
 
     def _missing(self, path: str) -> str | None:
         """Why there may be more who import a file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from autoaccel.script import datasets
 from autoaccel.script.loader_calls import LoaderCall, loader_calls, repeats
 from autoaccel.script.loader_inputs import ALL, IN_WORKERS, LoaderInputs
-from autoaccel.script.tree import Function
+from autoaccel.script.running import CONSTRUCTORS, Place, extents_of, in_body, runs_after, runs_within
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from autoaccel.script.script import Script
     from autoaccel.script.values import ClassRef
 
-Place = tuple["Script", ast.AST]
 _ORDER = frozenset(ALL) - frozenset(IN_WORKERS)
 _CONTAINER = frozenset(
     """append appendleft extend extendleft insert remove pop popleft clear update setdefault add discard popitem
@@ -47,7 +46,6 @@ _MUTATORS = frozenset(
     bisect.insort bisect.insort_left bisect.insort_right builtins.setattr builtins.delattr""".split()
 )
 _SOURCES = re.compile(r"(sampler|data_?set|collate(_fn)?|curriculum|replay|buffer)$", re.IGNORECASE)
-_CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__"})
 
 
 @dataclass(eq=False)
@@ -99,7 +97,7 @@ class LoaderState:
         if isinstance(draw, ast.Call):
             return home.function(node) not in code and repeats(home, node, script, draw)
         if self._is_local_binding(home, node):
-            return any(home is where and _in_body(home, node, loop) for where, loop in _extents(script, draw))
+            return any(home is where and in_body(home, node, loop) for where, loop in extents_of(script, draw))
         return runs_within(home, node, script, draw, code)
 
     def _is_local_binding(self, home: Script, node: ast.AST) -> bool:
@@ -267,7 +265,7 @@ def _makes_anew(home: Script, target: ast.AST) -> bool:
     owner = getattr(target, "value", None)
     return (
         isinstance(function, ast.FunctionDef)
-        and function.name in _CONSTRUCTORS
+        and function.name in CONSTRUCTORS
         and isinstance(owner, ast.Name)
         and bool(function.args.args)
         and owner.id == function.args.args[0].arg
@@ -304,154 +302,3 @@ def _is_attribute(cls: ClassRef, name: str) -> bool:
         for each in project.lineage(cls)
         for binding, _ in project.class_info(each).attributes.get(name, ())
     )
-
-
-def runs_within(
-    home: Script, node: ast.AST, script: Script, outer: ast.AST, makes_batches: Collection[ast.AST] = ()
-) -> bool:
-    """Whether `node` may run inside the body of `outer`, directly or through calls, however many.
-
-    A function that is handed over may be called whenever it pleases others, but for code that `makes_batches`, and for
-    functions that hold `outer` themselves.
-    """
-    extents = _extents(script, outer)
-    around = set(_functions_around(script, outer))
-    pending: list[Place] = [(home, node)]
-    seen: set[Function] = set()
-    while pending:
-        home, node = pending.pop()
-        if any(home is where and node is not loop and _in_body(home, node, loop) for where, loop in extents):
-            return True
-        function = home.function(node)
-        if function is None or function in seen:
-            continue
-        seen.add(function)
-        callers = home.callers(function)
-        if function not in makes_batches:
-            if callers.missing is not None:
-                return True
-            mentions = list(_mentions(home, function))
-            if mentions and function not in around:
-                return True
-            pending.extend(mentions)
-        if any(home.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
-            readers = [_reader(other, call) for other, call in callers]
-            if any(reader is None or reader in extents for reader in readers):
-                return True
-        pending.extend(callers)
-        pending.extend(_called_by_name(home, function))
-    return False
-
-
-def runs_after(home: Script, node: ast.AST, script: Script, call: ast.Call) -> bool:
-    """Whether a place may run after a loader was made: between two passes, when its workers hold a copy already."""
-    pending: list[Place] = [(home, node)]
-    seen: set[Function] = set()
-    while pending:
-        home, node = pending.pop()
-        function = home.function(node)
-        if home is script and function is script.function(call):
-            if node.lineno >= call.lineno or repeats(home, node, script, call):  # type: ignore[attr-defined]
-                return True
-            continue
-        if function is None:  # another file, which is imported first, or imports this one
-            if repeats(home, node, script, call) or home is not script:
-                return True
-            continue
-        if function not in seen:
-            seen.add(function)
-            callers = home.callers(function)
-            if callers.missing is not None:
-                return True
-            pending.extend((*callers, *_called_by_name(home, function)))
-    return False
-
-
-def _reader(script: Script, call: ast.Call) -> Place | None:
-    """The loop whose header calls a generator, which runs whenever the loop asks for more."""
-    for loop in script.ancestors(call):
-        if isinstance(loop, ast.For | ast.comprehension):
-            return (script, loop) if script.inside(call, loop.iter) else None
-    return None
-
-
-def _functions_around(script: Script, node: ast.AST) -> Iterator[Function]:
-    """The functions in which a place runs: its own, those that call it, and so on."""
-    pending: list[Place] = [(script, node)]
-    seen: set[Function] = set()
-    while pending:
-        home, node = pending.pop()
-        function = home.function(node)
-        if function is not None and function not in seen:
-            seen.add(function)
-            yield function
-            pending.extend(home.callers(function))
-            pending.extend(_mentions(home, function))
-
-
-def _extents(script: Script, outer: ast.AST) -> list[Place]:
-    """A loop, and the loops that draw from it where it is part of a generator."""
-    found: list[Place] = [(script, outer)]
-    for home, loop in found:
-        function = home.function(loop)
-        yields = any(home.in_scope(loop, kind) for kind in (ast.Yield, ast.YieldFrom))
-        for other, call in home.callers(function) if function is not None and yields else ():
-            loops = (each for each in other.ancestors(call) if isinstance(each, ast.For | ast.comprehension))
-            around = next(loops, None)
-            place = (other, around or other.function(call) or other.tree)
-            if place not in found:
-                found.append(place)
-    return found
-
-
-def _in_body(script: Script, node: ast.AST, outer: ast.AST) -> bool:
-    match outer:
-        case ast.For() | ast.AsyncFor():
-            return any(script.inside(node, each) for each in (outer.target, *outer.body))
-        case ast.comprehension():
-            whole = script.parent(outer)
-            return whole is not None and script.inside(node, whole) and not script.inside(node, outer.iter)
-        case _:
-            return script.inside(node, outer)
-
-
-def _called_by_name(home: Script, function: Function) -> Iterator[Place]:
-    """Calls that may enter a function, to go by its name: what they call is not known, or is what it overrides."""
-    name = getattr(function, "name", None)
-    if name is None or name in _CONSTRUCTORS:
-        return
-    cls = home.parent(function)
-    method = isinstance(cls, ast.ClassDef)
-    bases = (
-        {each.node for each in home.project.lineage(home.class_ref(cls))} if isinstance(cls, ast.ClassDef) else set()
-    )
-    for other in home.around:
-        for call in other.tree_index.calls_named(name):
-            callees = other.callees(call)
-            unknown = not callees and any(value.kind is Kind.UNKNOWN for value in other.values(call.func))
-            overridden = any(where.parent(callee) in bases for where, callee in callees if callee is not function)
-            if overridden or (unknown and isinstance(call.func, ast.Attribute) is method):
-                yield other, call
-
-
-def _is_property(function: Function) -> bool:
-    """Whether a method runs where an attribute is read or assigned to."""
-    decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
-    return any(
-        (each.id if isinstance(each, ast.Name) else getattr(each, "attr", ""))
-        in ("property", "cached_property", "setter", "deleter")
-        for each in decorators
-    )
-
-
-def _mentions(home: Script, function: Function) -> Iterator[Place]:
-    """Where a function is mentioned without being called: whoever it is handed to may call it."""
-    name = getattr(function, "name", None)
-    if name is None or _is_property(function):
-        return
-    for other in home.around:
-        for mention in other.tree_index.mentions(name):
-            parent = other.parent(mention)
-            called = isinstance(parent, ast.Call) and parent.func is mention
-            if not called and any(value.node is function for value in other.values(mention)):
-                yield other, mention

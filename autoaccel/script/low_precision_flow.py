@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from autoaccel.script import hazards, module_lists
-from autoaccel.script.completeness import Incomplete
 from autoaccel.script.effects import Effect, call_effects, is_sensitive
 from autoaccel.script.external import BUILTINS
 from autoaccel.script.floating import Content, content, is_pair
@@ -142,16 +141,21 @@ class _Search:
             self._sources(self.home, each)
         entered = [(self.home, each) for each in self.inside]
         entered += self.functions
+        handed: set[ast.AST | None] = set()
         for script, code in entered:  # the calls that no caller tells of: under another name, of elements of containers
             for call in breadth_first(code):
+                for each in call.args if isinstance(call, ast.Call) and getattr(code, "name", "") != "__init__" else ():
+                    if isinstance(each, ast.Name | ast.Attribute):
+                        handed.update(value.node for value in script.values(each) if value.kind is Kind.FUNCTION)
                 if isinstance(call, ast.Call):
                     for _, function in self._callees(script, call):
                         self.sites.setdefault(function, {})[script, call] = None
         for script, function in self.functions:
             if function.name in ("__init__", "__new__"):
-                continue  # it runs where the model is made
+                continue  # made before the region is entered
             self._sources(script, function)
-            if not self._is_entered(script, function):
+            fed = function.name in ("forward", "__call__") or function in handed
+            if fed and not self._is_entered(script, function):
                 self._fed_by_others(script, function)
         while self.pending:
             self._follow(self.pending.pop())
@@ -454,10 +458,7 @@ class _Search:
     def _imported(self, low: Low, name: str) -> None:
         """Files that import a name of a module read what it holds."""
         project = low.script.project
-        homes, missing = project.calling(low.script, name, method=False)
-        if missing is not None:
-            raise Incomplete(missing)
-        for other in homes:
+        for other in project.related(low.script):
             for each in other.flow.imports if other is not low.script else ():
                 if project.imported(other, each.target or "", each.level) == (low.script, name):
                     for use in other.uses(each):
@@ -466,7 +467,7 @@ class _Search:
     def _attribute_set(self, low: Low, owner: ast.expr, name: str) -> None:
         """An attribute holds it: all reads of that name, of the same class where both are known."""
         classes = [value.cls for value in low.script.values(owner)]
-        for other in low.script.project.mentioning(low.script, name):
+        for other in low.script.project.related(low.script):
             for part in other.find(ast.Attribute):
                 if part.attr != name or not isinstance(part.ctx, ast.Load) or other.qualname(part) is not None:
                     continue

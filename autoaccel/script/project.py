@@ -247,7 +247,12 @@ class Project:
         return known
 
     def _parsed(self, paths: Iterable[Path]) -> list[Script]:
-        """The scripts at these paths. Raises `Incomplete` for what cannot be parsed."""
+        """The scripts at these paths. Raises `Incomplete` for what cannot be parsed, and where there is so much of it
+        that nothing would be left for what these import."""
+        paths = [*paths]
+        size = sum(self.disk.size(path) for path in paths if path not in self._scripts)
+        if self._loaded + size > self.bounds.loaded // 2:
+            raise Incomplete("more code has to do with it than is looked at")
         found = []
         for path in paths:
             script = self.script(path)

@@ -45,7 +45,8 @@ from autoaccel.script.loader_calls import (
     loader_calls,
     repeats,
 )
-from autoaccel.script.loader_changes import loader_state, runs_within
+from autoaccel.script.loader_changes import loader_state
+from autoaccel.script.running import runs_within
 from autoaccel.script.values import Kind, Value
 
 RULE = Rule(

@@ -8,8 +8,8 @@ import pytest
 
 from autoaccel.script import load
 from autoaccel.script.loader_calls import in_daemon, iterations, loader_calls, repeats
-from autoaccel.script.loader_changes import runs_within
 from autoaccel.script.mappings import mapping_items, mapping_keys
+from autoaccel.script.running import runs_within
 
 IMPORTS = "from torch.utils.data import DataLoader\n"
 

@@ -243,6 +243,8 @@ def arrays(builder: Builder, to: Additions, key: str) -> None:
         "double",
         "returned buffer",
         "kept array",
+        "mixed rows",
+        "whole rows",
     )
     name = f"array_{key}"
     match what:
@@ -311,6 +313,11 @@ def arrays(builder: Builder, to: Additions, key: str) -> None:
             to.forward.append(f"{name} = torch.tensor([np.float32(index) for index in range(3)])")
         case "double":
             to.forward.append(f"{name} = torch.tensor(np.full((1, 3), 1 / 3)).float()")
+        case "mixed rows":
+            rows = "[np.full(3, 1 / 3), np.full(3, 1 / 3, dtype=np.float32)]"
+            to.forward.append(f"{name} = torch.tensor({rows}).mean(0).float()")
+        case "whole rows":
+            to.forward.append(f"{name} = torch.tensor([np.arange(3), np.ones(3)]).double().mean(0).float()")
         case "kept array":
             to.start.append(f"source_{key} = np.ones((1, 3), dtype=np.float32)")
             to.forward += [

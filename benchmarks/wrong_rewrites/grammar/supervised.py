@@ -50,9 +50,17 @@ def build(builder: Builder) -> None:
 
 def _wrapped(builder: Builder) -> None:
     """What becomes of the network before it is trained."""
-    match builder.pick(
-        "model wrapped", "no", "data parallel", "half", "frozen", "shared weights", "data parallel early"
-    ):
+    wrapped = builder.pick(
+        "model wrapped",
+        "no",
+        "data parallel",
+        "half",
+        "frozen",
+        "new weights",
+        "data parallel early",
+        "new weights late",
+    )
+    match wrapped:
         case "data parallel":
             builder.setup["model"] = f"nn.DataParallel({builder.setup['model']})"
         case "data parallel early":
@@ -64,8 +72,9 @@ def _wrapped(builder: Builder) -> None:
             builder.setup["model ready"] = (
                 "for parameter in list($model.parameters())[:1]:\n    parameter.requires_grad = False"
             )
-        case "shared weights":
-            builder.setup["model ready"] = "$model.head.bias = nn.Parameter($model.head.bias.detach() * 0.5)"
+        case "new weights" | "new weights late":
+            when = "model late" if "late" in wrapped else "model ready"
+            builder.setup[when] = "$model.head.bias = nn.Parameter($model.head.bias.detach() * 0.5)"
         case _:
             pass
 
@@ -138,7 +147,7 @@ def routed_forward(builder: Builder) -> str:
 
 def _optimizer(builder: Builder) -> None:
     pick = builder.pick
-    kind = pick("optimizer", "SGD", "momentum", "Adam", "AdamW", "groups", "branches", "sum")
+    kind = pick("optimizer", "SGD", "momentum", "Adam", "AdamW", "groups", "branches", "sum", "head only")
     parameters = "$model.parameters()"
     if builder.vector_of("dataset") == "embedding" and "PARAMETERS" in builder.program.definitions:
         parameters = "[*$model.parameters(), *PARAMETERS]"
@@ -151,6 +160,7 @@ def _optimizer(builder: Builder) -> None:
         "AdamW": f"optim.AdamW({parameters}, lr=0.01)",
         "groups": 'optim.SGD([{"params": [p for n, p in $model.named_parameters() if "head" in n]}, {"params": [p for n, p in $model.named_parameters() if "head" not in n], "lr": 0.01}], lr=0.1)',
         "branches": f"optim.SGD({parameters}, lr=0.1) if len(list($model.parameters())) > 4 else optim.Adam({parameters}, lr=0.01)",
+        "head only": "optim.SGD(list($model.parameters())[-2:], lr=0.1)",
         "sum": f"optim.SGD(list({parameters}), lr=0.1)",
     }
     builder.setup["optimizer"] = made[kind]
@@ -371,10 +381,12 @@ def _finish(builder: Builder, train: str, evaluate: str) -> None:
     """Setup, epochs, the end."""
     program = builder.program
     setup = [f"{name} = {builder.setup[name]}" for name in SHARED if name in builder.setup]
+    at = next(index for index, each in enumerate(setup) if each.startswith("model = "))
     if builder.vector_of("model move") == "cuda":
-        at = next(index for index, each in enumerate(setup) if each.startswith("model = "))
         setup[at] += "\nif torch.cuda.is_available():\n    model.cuda()"
-    setup += [builder.setup[name] for name in ("model ready", "teacher ready", "hook") if name in builder.setup]
+    if "model ready" in builder.setup:
+        setup[at] += "\n" + builder.setup["model ready"]
+    setup += [builder.setup[name] for name in ("model late", "teacher ready", "hook") if name in builder.setup]
     made = "\n".join(setup).replace("$", "")
     seed = "torch.manual_seed(0)"
     ending = "print(sum(float(parameter.detach().double().sum()) for parameter in model.parameters()))"
