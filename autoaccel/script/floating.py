@@ -134,6 +134,10 @@ class _Reader:
                 return self.read(script, value, (step, *path))
             case ast.Call():
                 return self._call(script, node, path)
+            case ast.BinOp(left=left, right=right) if any(
+                value.cls is not None for each in (left, right) for value in script.values(each)
+            ):
+                return Content.UNKNOWN  # objects have operators of their own
             case ast.BinOp(op=ast.Div(), left=left, right=right):
                 operands = {self.read(script, left, ()), self.read(script, right, ())}
                 if operands & {Content.FLOATING, Content.WHOLE}:

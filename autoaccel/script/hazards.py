@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from autoaccel.script import autocast_operations
+from autoaccel.script import autocast_operations, protocols
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, reads_gradient
 from autoaccel.script.tree import breadth_first, walk_scope
 from autoaccel.script.values import NOTHING, Kind
@@ -257,10 +257,17 @@ def _false(node: ast.expr) -> bool:
 
 
 def reached(script: Script, nodes: Iterable[ast.AST]) -> Reached:
-    """Some code, the project functions that it calls, and the methods of the models that it runs or builds."""
+    """Some code, the project functions that it calls, the methods of the models that it runs or builds, and hooks."""
     found: Reached = [(script, node) for node in nodes]
-    seen: set[ast.AST] = set()
+    hooks = tuple(protocols.hooks(script))
+    found += hooks
+    seen: set[ast.AST] = {hook for _, hook in hooks}
     for at, node in found:  # grows while it is walked
+        for part in breadth_first(node):
+            for other, function in protocols.entered(at, part):
+                if function not in seen:
+                    seen.add(function)
+                    found.append((other, function))
         calls = at.within(node, ast.Call) if isinstance(node, ast.FunctionDef) else at.in_scope(node, ast.Call)
         for call in at.tree_index.by_depth(calls) if isinstance(node, ast.FunctionDef) else calls:
             for other, function in _entered(at, call):
@@ -331,6 +338,8 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
     match node:
         case ast.Call():
             qualified = script.qualname(node.func)
+            if any(isinstance(hook, ast.Call) for _, hook in protocols.hooked(script, node)):
+                return "a hook that is not followed is handed low precision"
             if _refuses(script, node):
                 return f"{qualified or _name(node)} does not work in low precision"
             if qualified is not None:
