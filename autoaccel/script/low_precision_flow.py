@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from autoaccel.script import hazards, module_lists, protocols
 from autoaccel.script.effects import Effect, call_effects, is_sensitive
 from autoaccel.script.external import BUILTINS
-from autoaccel.script.floating import Content, content, is_pair
+from autoaccel.script.floating import Content, content, is_pair, is_set_elsewhere
 from autoaccel.script.flow import Definition
 from autoaccel.script.hazards import written_by_index
 from autoaccel.script.tensor_operations import (
@@ -233,7 +233,7 @@ class _Search:
         low = Low(script, node, part, auto, free)
         if cause is not None and cause.node is not node:
             self.causes.setdefault((node, part), {})[cause] = None
-        if low in self.known or script.kind(node) in _NO_TENSORS:
+        if low in self.known or (script.kind(node) in _NO_TENSORS and not _holds_more(script, node)):
             return
         path = () if part is None or part[0] != "at" else (part[1],)
         if content(script, node, path) in (Content.WHOLE, Content.NUMBER, Content.NOTHING):
@@ -830,6 +830,14 @@ class _Search:
 def _names_another(key: ast.expr, name: str) -> bool:
     """Whether `getattr(…, key)` surely asks for another attribute."""
     return isinstance(key, ast.Constant) and key.value != name
+
+
+def _holds_more(script: Script, node: ast.expr) -> bool:
+    """Whether an attribute may hold something else than its kind says: a counter that tensors are added to."""
+    if not isinstance(node, ast.Attribute):
+        return False
+    begins = script.kind(node) in (Kind.NUMBER, Kind.NONE) and is_set_elsewhere(script, node.attr)
+    return begins or bool(protocols.properties(script, node))
 
 
 def _leaves(low: Low, use: ast.expr) -> bool:

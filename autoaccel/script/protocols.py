@@ -54,6 +54,17 @@ def is_property(function: ast.FunctionDef) -> bool:
     return any("property" in ast.unparse(each) for each in function.decorator_list)
 
 
+def properties(script: Script, read: ast.expr) -> list[tuple[Script, ast.FunctionDef]]:
+    """The properties that a read of an attribute runs; their results are no functions."""
+    if not isinstance(read, ast.Attribute):
+        return []
+    return [
+        (value.script, value.node)
+        for value in script.values(read)
+        if value.script is not None and isinstance(value.node, ast.FunctionDef) and is_property(value.node)
+    ]
+
+
 def is_protocol(function: ast.FunctionDef) -> bool:
     """Whether Python itself calls a method: `__getitem__`, `__add__`."""
     return function.name.startswith("__") and function.name.endswith("__") and function.name not in _CALLED
