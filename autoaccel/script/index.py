@@ -9,8 +9,9 @@ import os
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,7 @@ class Index:
         self._reached: dict[tuple[int, bool], frozenset[int]] = {}
         self._computing: dict[int, frozenset[int]] = {}
         self._computable: dict[int, frozenset[int]] = {}
+        self._importing_here: dict[int, frozenset[int]] = {}
         self._sought: dict[tuple[int, str], bool] = {}
         self._project = frozenset(self._number(path) for path in sorted({str(path) for path in paths}))
         self._post([self._enter(number, self._read(Path(path))).words for number, path in enumerate([*self._paths])])
@@ -163,7 +165,8 @@ class Index:
         index._imports[number] = set()
         index._loose = {name: [each for each in known if each != number] for name, known in self._loose.items()}
         index._computed = {each: known for each, known in self._computed.items() if each != number}
-        index._reached, index._computing, index._computable, index._sought = {}, {}, {}, {}
+        index._reached, index._computing, index._computable, index._sought, index._importing_here = {}, {}, {}, {}, {}
+        vars(index).pop("_circles", None)
         index._take_up(number, summary)
         return index
 
@@ -257,7 +260,15 @@ class Index:
             found.extend(known)
         return tuple(found)
 
-    def _importing(self, number: int, among: frozenset[int]) -> set[int]:
+    def _importing(self, number: int, among: frozenset[int]) -> Set[int]:
+        if among is not self._project:
+            return self._find_importing(number, among)
+        known = self._importing_here.get(number)
+        if known is None:
+            known = self._importing_here[number] = frozenset(self._find_importing(number, among))
+        return known
+
+    def _find_importing(self, number: int, among: frozenset[int]) -> set[int]:
         path = self._paths[number]
         parts = _dotted(path)
         found = set(self._importers[number])
@@ -275,11 +286,14 @@ class Index:
     def _reach(self, number: int, *, shared: bool, most: int | None = None) -> frozenset[int]:
         """The files that import one over any number of imports, itself among them; with `shared` what these import as
         well. Raises `_TooManyError`."""
+        near = self._neighbours(self._paths[number])
+        among = self._project.union(near) if near else self._project
+        if not near and number in self._project:
+            number = self._circles[number]
         known = self._reached.get((number, shared))
         if known == _TOO_MANY:
             raise _TooManyError(_MANY)
         if known is None:
-            among = self._project.union(self._neighbours(self._paths[number]))
             try:
                 found = self._closure({number}, lambda each: self._importing(each, among), most)
                 if shared:
@@ -297,6 +311,36 @@ class Index:
         elif most is not None and len(known) > most:
             raise _TooManyError(_MANY)
         return known
+
+    @cached_property
+    def _circles(self) -> dict[int, int]:
+        """By file of the project: the first found of those that import one another in a circle. What reaches one of
+        them reaches all (Kosaraju and Sharir)."""
+        finished: list[int] = []
+        seen: set[int] = set()
+        imports: dict[int, list[int]] = {}
+        for number in sorted(self._project):
+            for each in self._importing(number, self._project):
+                imports.setdefault(each, []).append(number)
+        for first in sorted(self._project):
+            pending = [(first, False)]
+            while pending:
+                number, done = pending.pop()
+                if done:
+                    finished.append(number)
+                elif number not in seen:
+                    seen.add(number)
+                    pending.append((number, True))
+                    pending.extend((each, False) for each in imports.get(number, ()) if each not in seen)
+        circles: dict[int, int] = {}
+        for first in reversed(finished):
+            waiting = [first]
+            while waiting:
+                number = waiting.pop()
+                if number not in circles:
+                    circles[number] = first
+                    waiting.extend(each for each in self._importing(number, self._project) if each not in circles)
+        return circles
 
     def _closure(self, found: set[int], follow: Callable[[int], Iterable[int]], most: int | None) -> set[int]:
         found, pending, outside = set(found), sorted(found), 0

@@ -74,7 +74,17 @@ class Inference:
         return expression in self.queries.known
 
     def _ask(self, key: Hashable, compute: Callable[[], Values]) -> Values:
-        return self.queries.ask(key, lambda: shallow(compute(), self.script.project.bounds.nesting), NOTHING, ANY)
+        known = self.queries.known.get(key)
+        if known is not None:
+            return known  # type: ignore[no-any-return]
+        return self.queries.ask(key, partial(self._computed, compute), NOTHING, ANY)
+
+    def _computed(self, compute: Callable[[], Values]) -> Values:
+        found = compute()
+        for value in found:
+            if value.items or value.path:
+                return shallow(found, self.script.project.bounds.nesting)
+        return found
 
     def possible(self, expression: ast.expr) -> Values:
         """`values`, asked from within an evaluation: empty while a value goes round in a circle."""

@@ -83,7 +83,15 @@ class Queries:
 
     def _from_outside(self, key: Hashable, compute: Callable[[], Answer], anything: Answer) -> Answer:
         """Answer a question that no other asked; what lies too deep is asked first."""
-        waiting: list[tuple[Any, ...]] = [(key, compute, anything)]
+        try:
+            return self._evaluate(key, compute, anything)
+        except _TooDeepError as deep:
+            return self._from_below(deep, key, compute, anything)
+
+    def _from_below(
+        self, first: _TooDeepError, key: Hashable, compute: Callable[[], Answer], anything: Answer
+    ) -> Answer:
+        waiting: list[tuple[Any, ...]] = [(key, compute, anything), first.question]
         while True:
             try:
                 if waiting[-1][0] not in self.known:

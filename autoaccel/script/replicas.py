@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _REPLICATES = re.compile(
     r"(^|\.)(?!\w*(Distributed|Sharded))\w*DataParallel$|^torch\.nn\.parallel\.(\w+\.)?(data_parallel|parallel_apply)$"
 )
+_MENTIONED = re.compile("DataParallel|data_parallel|parallel_apply")
 _ASKING = frozenset({"isinstance", "issubclass"})
 
 
@@ -31,7 +32,7 @@ def replicated(scripts: Iterable[Script]) -> tuple[Script, ast.AST] | None:
     for script in whole:
         if (place := _place(script, script.tree)) is not None:
             return script, place
-    if not any(map(_imports_project, whole)):
+    if not any(_MENTIONED.search(text) for script in whole for text in script.project.related_texts(script)):
         return None
     seen: set[ast.AST] = set()
     for script in whole:
@@ -44,14 +45,10 @@ def replicated(scripts: Iterable[Script]) -> tuple[Script, ast.AST] | None:
     return None
 
 
-def _imports_project(script: Script) -> bool:
-    if any(alias.name == "*" for statement in script.find(ast.ImportFrom) for alias in statement.names):
-        return True
-    return any(script.project.imported(script, each.target or "", each.level) for each in script.flow.imports)
-
-
 def _place(script: Script, node: ast.AST) -> ast.AST | None:
     """The first mention of what replicates, other than in a question or a type."""
+    if not _MENTIONED.search(script.text):
+        return None
     mentions: list[ast.Name | ast.Attribute] = [*script.within(node, ast.Attribute), *script.within(node, ast.Name)]
     for part in mentions:
         if isinstance(part.ctx, ast.Load) and _replicates(script.qualname(part)) and not _asks(script, part):
