@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.script import autocast_operations, protocols
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, reads_gradient
+from autoaccel.script.tensor_operations import SINGLE
 from autoaccel.script.tree import breadth_first, walk_scope
 from autoaccel.script.values import NOTHING, Kind
 
@@ -325,7 +326,7 @@ def in_code(code: Reached, home: Script, place: ast.AST) -> Iterator[Problem]:
             continue
         for part in breadth_first(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
             reason = _unsafe(script, part)
-            if reason is None:
+            if reason is None or (script is home and not isinstance(node, ast.FunctionDef) and _is_cast(script, part)):
                 continue
             if script is home:
                 yield part, reason
@@ -404,6 +405,11 @@ def _refuses(script: Script, call: ast.Call) -> bool:
         name in names and not all(_in_float32(script, operand, device) for operand in operands)
         for device, names in tables.items()
     )
+
+
+def _is_cast(script: Script, part: ast.AST) -> bool:
+    """Whether a call in the region itself is given float32 where it would refuse what it is given."""
+    return isinstance(part, ast.Call) and _name(part) in SINGLE and _refuses(script, part)
 
 
 def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = 3) -> bool:
