@@ -7,7 +7,7 @@ import enum
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.script import module_lists
+from autoaccel.script import module_lists, protocols
 from autoaccel.script.flow import STAR, Definition, Path
 from autoaccel.script.tensor_operations import (
     ALWAYS_PAIRS,
@@ -134,6 +134,10 @@ class _Reader:
                 return self.read(script, value, (step, *path))
             case ast.Call():
                 return self._call(script, node, path)
+            case ast.BinOp(left=left, right=right) if any(
+                value.cls is not None for each in (left, right) for value in script.values(each)
+            ):
+                return Content.UNKNOWN  # objects have operators of their own
             case ast.BinOp(op=ast.Div(), left=left, right=right):
                 operands = {self.read(script, left, ()), self.read(script, right, ())}
                 if operands & {Content.FLOATING, Content.WHOLE}:
@@ -292,6 +296,8 @@ class _Reader:
         if script.qualname(node) is not None and not script.is_project_name(node):
             return Content.WHOLE if script.kind(node) in _NO_TENSORS else Content.UNKNOWN
         kind = script.kind(node)
+        if properties := protocols.properties(script, node):
+            return _join(self._returned(other, each, path) for other, each in properties)
         if kind is Kind.PARAMETER:
             return Content.FLOATING
         if kind in _NO_TENSORS:
@@ -313,6 +319,8 @@ class _Reader:
         ]
         if bindings:
             found = _join(self._binding(cls.script, each, path) for cls, each in bindings)
+            if found in (Content.NOTHING, Content.NUMBER, Content.WHOLE) and is_set_elsewhere(script, node.attr):
+                found = Content.UNKNOWN
             if found is Content.UNKNOWN and not path and _takes_gradients(script, node):
                 return Content.FLOATING
             return found
@@ -509,6 +517,18 @@ def _all_bindings(definition: Definition) -> tuple[Definition, ...]:
 
 def _is_key(key: ast.expr | None, step: int | str) -> bool:
     return isinstance(key, ast.Constant) and key.value == step
+
+
+def is_set_elsewhere(script: Script, name: str) -> bool:
+    """Whether an attribute may hold something else than what methods assign to it: others set it, or it is added to."""
+    for other in script.project.mentioning(script, name):
+        for each in other.tree_index.stored(name):
+            own = isinstance(each.value, ast.Name) and each.value.id == "self"
+            if not own or isinstance(other.parent(each), ast.AugAssign):
+                return True
+        if other.tree_index.calls_named("setattr"):
+            return True
+    return False
 
 
 def _names_type(script: Script, nodes: list[ast.expr]) -> bool:

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from autoaccel.script import autocast_operations
+from autoaccel.script import autocast_operations, protocols
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, reads_gradient
+from autoaccel.script.tensor_operations import SINGLE
 from autoaccel.script.tree import breadth_first, walk_scope
 from autoaccel.script.values import NOTHING, Kind
 
@@ -257,10 +258,17 @@ def _false(node: ast.expr) -> bool:
 
 
 def reached(script: Script, nodes: Iterable[ast.AST]) -> Reached:
-    """Some code, the project functions that it calls, and the methods of the models that it runs or builds."""
+    """Some code, the project functions that it calls, the methods of the models that it runs or builds, and hooks."""
     found: Reached = [(script, node) for node in nodes]
-    seen: set[ast.AST] = set()
+    hooks = tuple(protocols.hooks(script))
+    found += hooks
+    seen: set[ast.AST] = {hook for _, hook in hooks}
     for at, node in found:  # grows while it is walked
+        for part in breadth_first(node):
+            for other, function in protocols.entered(at, part):
+                if function not in seen:
+                    seen.add(function)
+                    found.append((other, function))
         calls = at.within(node, ast.Call) if isinstance(node, ast.FunctionDef) else at.in_scope(node, ast.Call)
         for call in at.tree_index.by_depth(calls) if isinstance(node, ast.FunctionDef) else calls:
             for other, function in _entered(at, call):
@@ -278,7 +286,9 @@ def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.Funct
     """
     owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else NOTHING
     callees = script.values(call.func)
-    handed = (script.values(each) for each in call.args if isinstance(each, ast.Name | ast.Attribute))
+    arguments = (*call.args, *(keyword.value for keyword in call.keywords))
+    handed = (script.values(each) for each in arguments if isinstance(each, ast.Name | ast.Attribute))
+    yield from script.callees(call)  # of callable objects, too
     for value in (*callees, *owners, *(value for values in handed for value in values)):
         if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
             yield value.script, value.node
@@ -316,7 +326,7 @@ def in_code(code: Reached, home: Script, place: ast.AST) -> Iterator[Problem]:
             continue
         for part in breadth_first(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
             reason = _unsafe(script, part)
-            if reason is None:
+            if reason is None or (script is home and not isinstance(node, ast.FunctionDef) and _is_cast(script, part)):
                 continue
             if script is home:
                 yield part, reason
@@ -329,6 +339,8 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
     match node:
         case ast.Call():
             qualified = script.qualname(node.func)
+            if any(isinstance(hook, ast.Call) for _, hook in protocols.hooked(script, node)):
+                return "a hook that is not followed is handed low precision"
             if _refuses(script, node):
                 return f"{qualified or _name(node)} does not work in low precision"
             if qualified is not None:
@@ -393,6 +405,11 @@ def _refuses(script: Script, call: ast.Call) -> bool:
         name in names and not all(_in_float32(script, operand, device) for operand in operands)
         for device, names in tables.items()
     )
+
+
+def _is_cast(script: Script, part: ast.AST) -> bool:
+    """Whether a call in the region itself is given float32 where it would refuse what it is given."""
+    return isinstance(part, ast.Call) and _name(part) in SINGLE and _refuses(script, part)
 
 
 def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = 3) -> bool:

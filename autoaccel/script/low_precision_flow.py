@@ -15,13 +15,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from autoaccel.script import hazards, module_lists
+from autoaccel.script import hazards, module_lists, protocols
 from autoaccel.script.effects import Effect, call_effects, is_sensitive
 from autoaccel.script.external import BUILTINS
-from autoaccel.script.floating import Content, content, is_pair
+from autoaccel.script.floating import Content, content, is_pair, is_set_elsewhere
 from autoaccel.script.flow import Definition
 from autoaccel.script.hazards import written_by_index
 from autoaccel.script.tensor_operations import (
+    ALIKE,
     ENDING_BUILTINS,
     ENDS,
     INFORMATION,
@@ -122,7 +123,9 @@ class _Search:
         self.region: set[ast.AST] = {part for each in inside for part in breadth_first(each)}
         self.homes: set[ast.AST] = {script.function(each) or script.tree for each in inside}
         self.functions = [(other, node) for other, node in code if isinstance(node, ast.FunctionDef)]
-        self.reached: set[ast.AST] = {part for _, node in self.functions for part in breadth_first(node)}
+        self.lambdas = [(other, node) for other, node in code if isinstance(node, ast.Lambda)]  # hooks
+        entered = (*self.functions, *self.lambdas)
+        self.reached: set[ast.AST] = {part for _, node in entered for part in breadth_first(node)}
         self.inside = inside
         self.known: dict[Low, None] = {}
         self.nodes: set[ast.expr] = set()
@@ -141,15 +144,20 @@ class _Search:
             self._sources(self.home, each)
         entered = [(self.home, each) for each in self.inside]
         entered += self.functions
-        handed: set[ast.AST | None] = set()
-        for script, code in entered:  # the calls of elements of containers, which no caller tells of
+        handed: set[ast.AST | None] = {hook for _, hook in protocols.hooks(self.home)}
+        for script, code in entered:  # the calls that no caller tells of: under another name, of elements of containers
             for call in breadth_first(code):
-                for each in call.args if isinstance(call, ast.Call) and getattr(code, "name", "") != "__init__" else ():
+                if not isinstance(call, ast.Call):
+                    continue
+                arguments = (*call.args, *(keyword.value for keyword in call.keywords))
+                for each in arguments if getattr(code, "name", "") != "__init__" else ():
                     if isinstance(each, ast.Name | ast.Attribute):
                         handed.update(value.node for value in script.values(each) if value.kind is Kind.FUNCTION)
-                if isinstance(call, ast.Call) and not script.callees(call):
-                    for _, function in self._callees(script, call):
-                        self.sites.setdefault(function, {})[script, call] = None
+                for _, function in self._callees(script, call):
+                    self.sites.setdefault(function, {})[script, call] = None
+        for script, hook in self.lambdas:
+            self._sources(script, hook)
+            self._fed_by_others(script, hook)
         for script, function in self.functions:
             if function.name in ("__init__", "__new__"):
                 continue  # made before the region is entered
@@ -176,7 +184,8 @@ class _Search:
         """Whether autocast itself makes a result low: products, modules of libraries, and calls of what is not seen."""
         qualified = self._library(script, call)
         if qualified is not None:
-            return qualified.startswith(_TORCH) and qualified.rsplit(".", 1)[-1] in LOW
+            known = qualified.startswith(_TORCH) and qualified.rsplit(".", 1)[-1] in LOW
+            return known or _hands_on(script, call)
         values = script.values(call.func)
         if not self._callees(script, call) or any(value.kind is Kind.UNKNOWN for value in values):
             modules = [value for value in values if value.kind is Kind.MODULE]
@@ -185,9 +194,10 @@ class _Search:
             if isinstance(call.func, ast.Attribute):
                 if call.func.attr in METHODS | STORING | _ITERATED:
                     return call.func.attr in LOW
-                return Effect.FORWARD in call_effects(script, call)
+                unknown = bool(values) and all(value.kind is Kind.UNKNOWN for value in script.values(call.func.value))
+                return unknown or Effect.FORWARD in call_effects(script, call)
             if isinstance(call.func, ast.Name) and call.func.id in BUILTINS and not script.definitions(call.func):
-                return False
+                return call.func.id not in ENDING_BUILTINS and _hands_on(script, call)
             return all(value.kind is Kind.UNKNOWN for value in values)
         return False
 
@@ -206,13 +216,14 @@ class _Search:
         sites = (*(call for _, call in script.callers(function)), *(call for _, call in self.sites.get(function, ())))
         return any(call in self.region or call in self.reached for call in sites)
 
-    def _fed_by_others(self, script: Script, function: ast.FunctionDef) -> None:
-        """The layers of a container are handed what the others make."""
+    def _fed_by_others(self, script: Script, function: ast.FunctionDef | ast.Lambda, cause: Low | None = None) -> None:
+        """The layers of a container are handed what the others make, and hooks what modules make."""
         scope = script.flow.scopes.get(function)
         for definition in (each for named in scope.definitions.values() for each in named) if scope is not None else ():
             if definition.how == "param" and definition.name != "self":
                 for use in script.uses(definition):
-                    self._mark(script, use, None, None, auto=True, free=True)
+                    auto = True if cause is None else self._at(script, use, cause)
+                    self._mark(script, use, None, cause, auto=auto, free=True)
 
     # -- marking
 
@@ -222,7 +233,7 @@ class _Search:
         low = Low(script, node, part, auto, free)
         if cause is not None and cause.node is not node:
             self.causes.setdefault((node, part), {})[cause] = None
-        if low in self.known or script.kind(node) in _NO_TENSORS:
+        if low in self.known or (script.kind(node) in _NO_TENSORS and not _holds_more(script, node)):
             return
         path = () if part is None or part[0] != "at" else (part[1],)
         if content(script, node, path) in (Content.WHOLE, Content.NUMBER, Content.NOTHING):
@@ -309,6 +320,8 @@ class _Search:
                 for target in targets:
                     self._bind(low, target)
             case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
+                if isinstance(parent, ast.AugAssign) and script.kind(target) is Kind.ARRAY:
+                    self._sink(low, "NumPy, which has no bfloat16, computes with it")
                 if isinstance(parent, ast.AugAssign) and isinstance(parent.op, ast.MatMult) and not low.auto:
                     self._sink(low, "a matrix product outside of the region needs one precision for both sides")
                 self._bind(low, target)
@@ -316,6 +329,11 @@ class _Search:
                 self._returned(low)
             case ast.Lambda():
                 self._pass(low, parent)
+            case ast.arguments():  # a default: each call may use it
+                self._fed_by_others(script, script.parent(parent), low)  # type: ignore[arg-type]
+            case ast.Compare(left=left, comparators=others):
+                if any(script.kind(each) is Kind.ARRAY for each in (left, *others)):
+                    self._sink(low, "NumPy, which has no bfloat16, computes with it")
             case ast.Yield() | ast.YieldFrom() | ast.MatchValue() | ast.Match():
                 self._sink(low, "it is handed to code that is not followed")
             case ast.withitem(optional_vars=ast.expr() as target):
@@ -328,6 +346,9 @@ class _Search:
         if not isinstance(parent.ctx, ast.Load) or parent.attr in INFORMATION:
             return
         call = script.parent(parent)
+        if parent.attr in ("numpy", "__array__"):
+            self._sink(low, "it hands values to NumPy, which has no bfloat16")
+            return
         if not (isinstance(call, ast.Call) and call.func is parent):
             if parent.attr == "dtype":  # what is made or cast after it is low as well
                 self._typed(low, parent)
@@ -335,9 +356,6 @@ class _Search:
                 self._pass(low, parent)
             return
         name = parent.attr
-        if name == "numpy" or name == "__array__":
-            self._sink(low, "it hands values to NumPy, which has no bfloat16")
-            return
         if self._callees(script, call) or script.kind(parent) is Kind.MODULE:
             self._pass(low, call)
             return
@@ -346,6 +364,8 @@ class _Search:
         if name in SINGLE:
             self._sink(low, f"{name} does not work in low precision")
             return
+        if name in ALIKE and not low.auto:
+            self._sink(low, f"{name} needs one precision for its operands")
         if name in ENDS:
             return
         if name in ("to", "type") and (types := _types(script, call)):
@@ -440,7 +460,7 @@ class _Search:
     def _uses(self, low: Low, definition: Definition) -> None:
         script = low.script
         for use in script.uses(definition):
-            self._mark(script, use, low.part, low, auto=self._at(script, use, low), free=low.free)
+            self._mark(script, use, low.part, low, auto=self._at(script, use, low), free=low.free or _leaves(low, use))
         for added in script.flow.additions(definition):
             for each in script.definitions(added):
                 if each is not definition:
@@ -452,7 +472,7 @@ class _Search:
         """`total += …` of what is low already."""
         script = low.script
         for use in script.uses(definition):
-            self._mark(script, use, None, low, auto=self._at(script, use, low), free=low.free)
+            self._mark(script, use, None, low, auto=self._at(script, use, low), free=low.free or _leaves(low, use))
 
     def _imported(self, low: Low, name: str) -> None:
         """Files that import a name of a module read what it holds."""
@@ -464,23 +484,43 @@ class _Search:
                         self._mark(other, use, low.part, low, auto=use in self.reached, free=True)
 
     def _attribute_set(self, low: Low, owner: ast.expr, name: str) -> None:
+        self._attribute_holds(low, [value.cls for value in low.script.values(owner)], name)
+
+    def _attribute_holds(self, low: Low, classes: list[ClassRef | None], name: str) -> None:
         """An attribute holds it: all reads of that name, of the same class where both are known."""
-        classes = [value.cls for value in low.script.values(owner)]
         for other in low.script.project.related(low.script):
             for part in other.find(ast.Attribute):
-                if part.attr != name or not isinstance(part.ctx, ast.Load) or other.qualname(part) is not None:
+                if part.attr != name or not isinstance(part.ctx, ast.Load):
                     continue
-                owners = [value.cls for value in other.values(part.value)]
-                if all(
-                    one is not None and (name in KEEPING if each is None else not _related(one, each))
-                    for each in owners
-                    for one in classes
-                ):
-                    continue  # of another class; `x.data` of what is no known class is a tensor's
-                auto = part in self.region or part in self.reached
-                self._mark(other, part, low.part, low, auto=auto, free=True)
-                if part in self.reached and part not in self.region and self._called_outside(other, part):
-                    self._mark(other, part, low.part, low, auto=False, free=True)
+                if other.qualname(part) is not None and not other.is_project_name(part):
+                    continue
+                self._read(low, other, part, part.value, classes, low.part, known=name in KEEPING)
+            for call in other.tree_index.calls_named("getattr", "vars"):
+                if call.args and not (len(call.args) > 1 and _names_another(call.args[1], name)):
+                    self._read(low, other, call, call.args[0], classes, None, known=True)
+
+    def _read(
+        self,
+        low: Low,
+        other: Script,
+        read: ast.expr,
+        owner: ast.expr,
+        classes: list[ClassRef | None],
+        part: Part,
+        *,
+        known: bool,
+    ) -> None:
+        """An attribute is read of `owner`, perhaps of one of the classes; `known`: surely of one that is known."""
+        owners = [value.cls for value in other.values(owner)]
+        if all(
+            one is not None and (known if each is None else not _related(one, each))
+            for each in owners
+            for one in classes
+        ):
+            return  # of another class; `x.data` of what is no known class is a tensor's
+        self._mark(other, read, part, low, auto=read in self.region or read in self.reached, free=True)
+        if read in self.reached and read not in self.region and self._called_outside(other, read):
+            self._mark(other, read, part, low, auto=False, free=True)
 
     def _called_outside(self, script: Script, node: ast.AST) -> bool:
         function = script.function(node)
@@ -524,6 +564,8 @@ class _Search:
                             self._imported(low, each.name)
                         found &= self._owner_of(low, each, seen)
                 return found
+            case ast.Attribute(attr="__dict__"):
+                return False
             case ast.Attribute(value=owner, attr=name):
                 self._attribute_set(low, owner, name)
                 return True
@@ -591,7 +633,9 @@ class _Search:
 
     def _given_library(self, low: Low, call: ast.Call, qualified: str) -> None:
         last = qualified.rsplit(".", 1)[-1]
-        if qualified == "torch.save" or (qualified.startswith("torch.utils.") and "checkpoint" not in qualified):
+        if last in ("numpy", "__array__"):
+            self._sink(low, "it hands values to NumPy, which has no bfloat16")
+        elif qualified == "torch.save" or (qualified.startswith("torch.utils.") and "checkpoint" not in qualified):
             self._sink(low, "it is saved in another precision")
         elif qualified.startswith(_TORCH):
             algebra = qualified.startswith(("torch.linalg.", "torch.fft.")) and last not in ("norm", "vector_norm")
@@ -599,6 +643,8 @@ class _Search:
                 self._sink(low, f"{last} does not work in low precision")
             elif last in PRODUCTS and not low.auto:
                 self._sink(low, "a matrix product outside of the region needs one precision for both sides")
+            elif last in ALIKE and not low.auto:
+                self._sink(low, f"{last} needs one precision for its operands")
             elif last in LOSSES:
                 if not low.auto:
                     self._sink(low, "a loss is computed outside of the region, from values in another precision")
@@ -616,6 +662,10 @@ class _Search:
     def _given_builtin(self, low: Low, call: ast.Call, name: str) -> None:
         if name in ENDING_BUILTINS:
             return
+        arguments = (*call.args, *(keyword.value for keyword in call.keywords))
+        if any(each is not low.node and self._is_unseen(low, each) for each in arguments):
+            self._sink(low, "it is handed to code that is not followed")
+            return
         match name:
             case "zip":
                 positions = [index for index, each in enumerate(call.args) if each is low.node]
@@ -632,9 +682,21 @@ class _Search:
             case _:
                 self._pass(low, call)
 
+    def _is_unseen(self, low: Low, function: ast.expr) -> bool:
+        """Whether something that a builtin calls with its values (`map`, `sorted(key=…)`) may need float32."""
+        script = low.script
+        if isinstance(function, ast.Lambda):
+            return any(isinstance(part, ast.Call) for part in breadth_first(function.body))
+        if script.kind(function) is Kind.MODULE:
+            return not low.auto
+        return any(isinstance(value.node, ast.FunctionDef) for value in script.values(function))
+
     def _given_method(self, low: Low, call: ast.Call, function: ast.Attribute) -> None:
         script, auto = low.script, low.auto
         name, receiver = function.attr, function.value
+        if name == "__setitem__" and call.args:
+            self._put(low, receiver, call.args[0])
+            return
         if name in STORING and (name not in ("add", "put", "push", "update") or _is_container(script, receiver)):
             key = call.args[0] if name == "setdefault" and call.args else None
             step = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
@@ -678,9 +740,10 @@ class _Search:
                 if definition.how == "param":
                     for use in other.uses(definition):
                         auto = low.auto if not self._is_home(other, function) else use in self.region
-                        self._mark(other, use, part, low, auto=auto, free=False)
+                        self._mark(other, use, part, low, auto=auto, free=other.function(use) is not function)
         if call not in self.fed:
             self.fed[call] = None
+            self.sites.setdefault(function, {})[script, call] = None
             for (returning, _), result in list(self.returning.items()):
                 if returning is function:
                     self._to_site(result, script, call)
@@ -698,6 +761,13 @@ class _Search:
             if self._cut(low, found, set(), outside=True):  # callers get float32, as before
                 self.lifts.update(found)
                 return
+        if protocols.is_property(function):
+            cls = script.enclosing_class(function)
+            self._attribute_holds(low, [None if cls is None else script.class_ref(cls)], function.name)
+            return
+        if protocols.is_protocol(function):
+            self._sink(low, "it is returned to code that is not seen")
+            return
         callers = script.callers(function)
         if callers.missing is not None and low.free and not low.auto:
             self._sink(low, "it is returned to code that is not seen")
@@ -755,6 +825,33 @@ class _Search:
         else:
             file = "another file" if low.script.path is None else low.script.path.name
             self.problems.append((self.place, f"{reason} ({file}, line {low.node.lineno})"))
+
+
+def _names_another(key: ast.expr, name: str) -> bool:
+    """Whether `getattr(…, key)` surely asks for another attribute."""
+    return isinstance(key, ast.Constant) and key.value != name
+
+
+def _holds_more(script: Script, node: ast.expr) -> bool:
+    """Whether an attribute may hold something else than its kind says: a counter that tensors are added to."""
+    if not isinstance(node, ast.Attribute):
+        return False
+    begins = script.kind(node) in (Kind.NUMBER, Kind.NONE) and is_set_elsewhere(script, node.attr)
+    return begins or bool(protocols.properties(script, node))
+
+
+def _leaves(low: Low, use: ast.expr) -> bool:
+    """Whether a function reads what another one, or the module, has bound: it does so whoever calls it."""
+    return low.script.function(use) is not low.script.function(low.node)
+
+
+def _hands_on(script: Script, call: ast.Call) -> bool:
+    """Whether code that is not seen is handed something to call: `map(model, batches)`, `checkpoint(block, x)`."""
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(
+        isinstance(each, ast.Lambda) or any(value.kind in (Kind.FUNCTION, Kind.MODULE) for value in script.values(each))
+        for each in arguments
+    )
 
 
 def _step(index: ast.expr) -> int | str | None:

@@ -59,6 +59,8 @@ PRODUCTS = frozenset(
     conv3d conv_transpose1d conv_transpose2d conv_transpose3d grid_sample bilinear chain_matmul multi_dot
     scaled_dot_product_attention layer_norm group_norm batch_norm instance_norm multi_head_attention_forward""".split()
 )
+# Refuse operands of different precision everywhere; they are no products.
+ALIKE = frozenset("allclose isclose assert_close cross heaviside put_".split())
 # In low precision wherever autocast is on.
 LOW = frozenset(
     """matmul mm bmm einsum addmm baddbmm mv addmv linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d
