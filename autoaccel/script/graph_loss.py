@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from autoaccel.script.completeness import Incomplete
 from autoaccel.script.graph_flow import NEEDED, Entries, GraphFlow, State, called_name, entered, functions_of
 from autoaccel.script.graph_places import connected_files, property_name
-from autoaccel.script.library_graphs import ENDING_BUILTINS, ENDING_FUNCTIONS, ENDING_METHODS, SHOWING_METHODS
+from autoaccel.script.library_graphs import (
+    ENDING_BUILTINS,
+    ENDING_FUNCTIONS,
+    ENDING_METHODS,
+    HOLDING_BUILTINS,
+    SHOWING_METHODS,
+)
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -30,6 +36,10 @@ _NO_MODELS = frozenset(
 )
 """What has no methods that run a model."""
 _ADDING = ("builtins.sum", "builtins.max", "builtins.min", "builtins.abs", "builtins.pow")
+_RUNNERS = frozenset(
+    """builtins.map functools.reduce torch.utils.checkpoint.checkpoint torch.utils.checkpoint.checkpoint_sequential
+    torch.func.functional_call torch.nn.parallel.data_parallel""".split()
+)
 _MAY_HOLD = (None, Kind.SEQUENCE, Kind.MAPPING)
 _OF_NO_MODEL = ENDING_METHODS | SHOWING_METHODS | {"eval", "train", "to", "cuda", "cpu", "format", "join", "append"}
 _PLAIN_DECORATORS = frozenset("staticmethod classmethod property abstractmethod override overload".split())
@@ -181,7 +191,11 @@ def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Itera
                 yield call
                 continue
         strange = _is_strange(script, call) and _is_run(script, call, None if region is not None else outer)
-        if strange or (_runs_arguments(script, call) and any(_is_code(script, each) for each in arguments)):
+        if (
+            strange
+            or _runs_first(script, call)
+            or (_runs_arguments(script, call) and any(_is_code(script, each) for each in arguments))
+        ):
             yield call
         elif any(_may_have_graph(script, each, leaves, region, surely=not computes) for each in arguments):
             if computes or name is None:
@@ -224,6 +238,11 @@ def _runs_arguments(script: Script, call: ast.Call) -> bool:
     return name is not None and name.removeprefix("builtins.") not in ENDING_BUILTINS and name not in ENDING_FUNCTIONS
 
 
+def _runs_first(script: Script, call: ast.Call) -> bool:
+    """Whether a library or Python runs the first argument, whatever it is."""
+    return called_name(script, call.func) in _RUNNERS
+
+
 def _is_code(script: Script, argument: ast.expr) -> bool:
     """Whether an argument is a model or a function."""
     return isinstance(argument, ast.Lambda) or script.kind(argument) in (Kind.MODULE, Kind.FUNCTION)
@@ -259,7 +278,8 @@ def _may_have_graph(
                 return True
             if region is None or (kind is not Kind.TENSOR and (surely or kind not in _MAY_HOLD)):
                 return False
-            return any(_is_given(script, each, region) for each in script.definitions(operand))
+            seen: set[Definition] = set()
+            return any(_is_given(script, each, region, seen) for each in script.definitions(operand))
         case ast.Attribute(attr=name):
             return script.qualname(operand) is None and (name in leaves or script.kind(operand) is Kind.PARAMETER)
         case ast.Subscript(value=owner):
@@ -271,11 +291,41 @@ def _may_have_graph(
             return False
 
 
-def _is_given(script: Script, definition: Definition, region: ast.AST) -> bool:
-    """Whether a binding is a parameter of the region's function, or made before its statements."""
+def _is_given(script: Script, definition: Definition, region: ast.AST, seen: set[Definition]) -> bool:
+    """Whether a binding is a parameter of the region's function, or made before its statements; or of a part of one."""
+    if definition in seen:
+        return False
+    seen.add(definition)
     if isinstance(region, ast.FunctionDef | ast.AsyncFunctionDef):
-        return definition.how == "param" and definition.scope.node is region
-    return definition.how in ("param", "assign", "aug") and not script.inside(definition.node, region)
+        if definition.how == "param" and definition.scope.node is region:
+            return True
+    elif definition.how in ("param", "assign", "aug") and not script.inside(definition.node, region):
+        return True
+    return any(
+        _is_given(script, each, region, seen)
+        for name in _parts_of(script, definition.value)
+        for each in script.definitions(name)
+    )
+
+
+def _parts_of(script: Script, value: ast.expr | None) -> Iterator[ast.Name]:
+    """The names whose value, or a part of it, an expression hands on."""
+    match value:
+        case ast.Name():
+            if script.kind(value) not in (Kind.LOADER, Kind.DATASET):
+                yield value
+        case ast.Subscript(value=owner) | ast.Starred(value=owner) | ast.Attribute(value=owner):
+            yield from _parts_of(script, owner)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.BoolOp(values=parts):
+            for each in parts:
+                yield from _parts_of(script, each)
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from _parts_of(script, body)
+            yield from _parts_of(script, orelse)
+        case ast.Call(args=arguments):
+            if (called_name(script, value.func) or "").removeprefix("builtins.") in HOLDING_BUILTINS:
+                for each in arguments:
+                    yield from _parts_of(script, each)
 
 
 def _leaf_names(script: Script) -> frozenset[str]:
