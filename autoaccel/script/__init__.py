@@ -22,6 +22,7 @@ Data:
     loader_calls    `DataLoader(…)`: arguments, who iterates it and how often
     loader_inputs   what the batches of a loader are made from
     loader_changes  where a program changes that, and when
+    running         when code runs: within the body of a loop, or after a call
     mappings        keys and values behind `**kwargs`
     datasets        what a dataset does when a worker indexes it
     in_memory       loops on the CPU over samples that lie in memory
