@@ -358,6 +358,8 @@ def unfit(script: Script, model: TrainedModel) -> str | None:
             if value.name.startswith("torch.nn.Lazy"):
                 return "its parameters are made at the first call"
         if value.cls is None:
+            if value.name is None and not isinstance(value.node, ast.Call):  # told by its use alone
+                return "what it is made of cannot be seen"
             continue
         for ref in _model_classes(value.cls):
             reason = _class_reason(ref.script, ref.node)
