@@ -22,6 +22,7 @@ import traceback
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from multiprocessing import queues
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ SCALED = Condition("scaled", (PREFETCH, SCALER))
 # What only a GPU would do: forwards and losses in bfloat16.
 LOW = Condition("bfloat16", (PREFETCH,), {"AUTOACCEL_AMP_DTYPE": "bfloat16"})
 # Processes: slow, for a sample of the programs.
-AHEAD = Condition("ahead", (PREFETCH, WORKERS), {}, 60.0)
+AHEAD = Condition("ahead", (PREFETCH, WORKERS), {}, 30.0)
 CAPTURED = Condition("captured", (COMPILE,), {}, 120.0)
 TRACED = Condition("traced", (COMPILE,), {"AUTOACCEL_COMPILE_MODE": "aot_eager"}, 120.0)
 
@@ -193,6 +194,8 @@ class _Observer:
                 each(optimizer)
 
         vars(torch.autograd)["backward"] = told
+        # A sample that cannot be sent would be waited for until the timeout.
+        queues.Queue._on_queue_feeder_error = staticmethod(lambda *_: os._exit(1))  # type: ignore[attr-defined]
         register_optimizer_step_pre_hook(stepping)
         signal.signal(signal.SIGALRM, self._late)
 
