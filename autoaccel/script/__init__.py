@@ -15,6 +15,7 @@ The base, each standing on those before it:
     modules         the files that imports lead to
     index           who imports whom, and who mentions what by name
     project         which of them a script belongs with, call sites, classes
+    library_names   names of libraries that are replaced, asked for as classes, looked up
     script          `Script`, the door to all of it; `load`
 
 Data:
