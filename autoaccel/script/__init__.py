@@ -28,6 +28,7 @@ Data:
     datasets        what a dataset does when a worker indexes it
     in_memory       loops on the CPU over samples that lie in memory
     batches         where moves of batch data go, whether the host changes it meanwhile
+    host_writes     whether memory may be written to under another name
     batch_reads     which parts of a batch the host reads
 
 Tensors:

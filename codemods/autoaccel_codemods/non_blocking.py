@@ -6,7 +6,8 @@ order.
 
 Only batches of a data loader are moved this way. Left alone:
 - copies back to the CPU, where values would be read before they arrive;
-- a batch whose tensor on the host is changed after the copy has begun;
+- a batch whose tensor on the host is, or may be, changed after the copy has begun: by a function that is handed it,
+  through an array that shares its memory, by who keeps it;
 - objects with a `to()` of their own, which may not know the argument;
 - tensors that were computed on the host, which are not pinned.
 
