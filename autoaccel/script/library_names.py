@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
 from autoaccel.script.names import canonical
@@ -87,6 +88,43 @@ def _may_be_module(script: Script, base: ast.expr) -> bool:
             return Kind.UNKNOWN in {value.kind for value in script.values(base)}
         case _:
             return False
+
+
+def patched(script: Script, names: Collection[str]) -> str | None:
+    """Why one of these functions or methods may not be the library's own, as far as texts tell: `torch.zeros = zeros`,
+    `torch.Tensor.cuda = …`, `mock.patch("torch.zeros")`. Cheaper than `replaced`. Raises `Incomplete`."""
+    for name in names:
+        owner, _, last = name.rpartition(".")
+        for text in script.project.texts_with_word(script, last):
+            if last in text and _patching(owner, last).search(_under_own_names(text, owner)):
+                return f"`{name}` is replaced by something else"
+    return None
+
+
+def intercepted(script: Script) -> str | None:
+    """Why calls of torch may be seen by others than torch. Raises `Incomplete`."""
+    for word in ("TorchFunctionMode", "TorchDispatchMode"):
+        if any(word in text for text in script.project.texts_with_word(script, word)):
+            return f"a `{word}` may count or change the calls of torch"
+    return None
+
+
+@cache
+def _patching(owner: str, last: str) -> re.Pattern[str]:
+    module = f"(?:{re.escape(owner)}|{re.escape(owner.rpartition('.')[2])})"
+    return re.compile(
+        rf"(?<![\w.]){module}\s*\.\s*{last}\s*(?::[^=\n]*)?=(?!=)|setattr\(\s*{module}\s*,\s*(?:['\"]{last}['\"]|[^'\"\s])"
+        rf"|patch\.object\(\s*{module}\s*,\s*['\"]{last}['\"]|patch\(\s*['\"]{re.escape(owner)}\.{last}['\"]"
+        rf"|setattr\(\s*['\"]{re.escape(owner)}\.{last}['\"]"
+    )
+
+
+def _under_own_names(text: str, owner: str) -> str:
+    """A text in which `import torch as th` has given way to `torch`."""
+    root = owner.partition(".")[0]
+    for alias in dict.fromkeys(re.findall(rf"\bimport[ \t]+{root}[ \t]+as[ \t]+(\w+)", text)):
+        text = re.sub(rf"(?<![\w.]){alias}\b", root, text)
+    return text
 
 
 def class_asked(

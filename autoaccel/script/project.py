@@ -232,11 +232,21 @@ class Project:
 
     def paths_with_word(self, script: Script, word: str) -> tuple[Path, ...]:
         """The paths of `with_word`, without the script's. Raises `Incomplete`."""
+        paths = self._mentioning(script, word)
+        if len(paths) > self.bounds.related:
+            raise Incomplete(f"more files mention `{word}` than are looked at")
+        return paths
+
+    def texts_with_word(self, script: Script, word: str) -> Iterator[str]:
+        """The texts of `with_word`, of which none is parsed, so that there may be any number. Raises `Incomplete`."""
+        yield script.text
+        for path in self._mentioning(script, word):
+            yield self._text(path) or ""
+
+    def _mentioning(self, script: Script, word: str) -> tuple[Path, ...]:
         found = Found() if script.path is None else self._ask("mentioning", script.path, word)
         if found.missing is not None:
             raise Incomplete(found.missing)
-        if len(found.paths) > self.bounds.related:
-            raise Incomplete(f"more files mention `{word}` than are looked at")
         return found.paths
 
     def related_texts(self, script: Script) -> Iterator[str]:

@@ -27,6 +27,7 @@ from autoaccel.rewriting.finding import AddArguments, Code, Finding, Skipped, Ti
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script
 from autoaccel.script.batches import changed_after, device_of, own_to_method
+from autoaccel.script.library_names import patched
 from autoaccel.script.loaders import Transfer
 
 RULE = Rule(
@@ -47,7 +48,12 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     for call, served in transfers.items():
         if any(_settled(script, transfer) for transfer in served):
             continue
-        problems = (own_to_method(script, transfer) or changed_after(script, transfer) for transfer in served)
+        problems = (
+            own_to_method(script, transfer)
+            or changed_after(script, transfer)
+            or patched(script, (f"torch.Tensor.{transfer.method}",))
+            for transfer in served
+        )
         if problem := next(filter(None, problems), None):
             yield RULE.skip(call, problem)
         else:

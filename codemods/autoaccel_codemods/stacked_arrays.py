@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from autoaccel.rewriting.finding import AddImport, Code, Edit, Finding, Replace, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script.arrays import array_elements, may_be_empty, only_last_axis_empty
+from autoaccel.script.library_names import patched
 from autoaccel.script.moves import move
 from autoaccel.script.tensor_types import tensor_type
 
@@ -62,6 +63,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             continue
         if not typed and may_be_empty(script, data):
             yield RULE.skip(call, "of an empty list torch and NumPy make different types")
+            continue
+        if (problem := patched(script, (name or "torch.Tensor", "torch.as_tensor"))) is not None:
+            yield RULE.skip(call, problem)
             continue
         message = f"`{script.source(call.func)}` reads a list of arrays element by element"
         exact = all(only_last_axis_empty(script, each) for each in elements)

@@ -9,7 +9,7 @@ import pytest
 from autoaccel.script import Project, load
 from autoaccel.script.bounds import Bounds
 from autoaccel.script.completeness import Incomplete
-from autoaccel.script.library_names import class_asked, looked_up, object_asked, replaced
+from autoaccel.script.library_names import class_asked, looked_up, object_asked, patched, replaced
 
 OLD = "torch.cuda.amp.GradScaler"
 NAMES = (OLD, "torch.amp.GradScaler")
@@ -108,3 +108,28 @@ def test_past_a_bound_nothing_is_known(tmp_path: Path) -> None:
     script = load("import torch\n", tmp_path / "net.py", Project(texts, bounds=Bounds(related=0)))
     with pytest.raises(Incomplete):
         class_asked(script, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import torch\ntorch.zeros = zeros", True),
+        ("import torch as th\nth.zeros = zeros", True),
+        ("setattr(torch, name, zeros)  # zeros", True),
+        ("setattr(torch, 'zeros', f)", True),
+        ("mock.patch.object(torch, 'zeros')", True),
+        ("mock.patch('torch.zeros')", True),
+        ("monkeypatch.setattr('torch.zeros', f)", True),
+        ("self.zeros = torch.zeros(3)", False),
+        ("x = torch.zeros == f", False),
+        ("setattr(torch, 'ones', zeros)", False),
+        ("zeros = torch.zeros(3)", False),
+        ("self.torch.zeros = 3", False),
+    ],
+)
+def test_patched(tmp_path: Path, text: str, found: bool) -> None:
+    path = tmp_path / "main.py"
+    path.write_text("import compat\n")
+    (tmp_path / "compat.py").write_text(text)
+    script = load("import compat\n", path, Project([path]))
+    assert (patched(script, ("torch.zeros",)) is not None) is found
