@@ -238,11 +238,20 @@ def looked_up(script: Script, local: str, *, public: bool) -> str | None:
     for other in homes:
         if other is not script and any(_reads(other, node) for node in other.tree_index.mentions(local)):
             return "other files use it from here"
-    if script.path is not None:
-        for other in script.project.importing(script):
-            if _looks_into(script, other, local):
+    pending, seen = [script], {script}
+    for module in pending:
+        for other in script.project.importing(module):
+            if _looks_into(module, other, local):
                 return f"`{_file(other)}` may look its name up"
+            if other not in seen and _takes_all(module, other):
+                seen.add(other)
+                pending.append(other)
     return None
+
+
+def _takes_all(script: Script, other: Script) -> bool:
+    """`from module import *`"""
+    return any(_is_module(script, other, target, level) for target, level in other.module_scope.stars)
 
 
 def _reads(other: Script, node: ast.Name | ast.Attribute) -> bool:

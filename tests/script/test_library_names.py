@@ -89,10 +89,13 @@ def test_object_asked(text: str, found: bool) -> None:
         ("import net\nnet.Net()", False),
         ("import net\ngetattr(args, name)", False),
         ("import net, torch\ntorch.autocast('cuda')", False),
+        ("import star\nvars(star)", True),
+        ("import star\nstar.Net()", False),
     ],
 )
 def test_looked_up_by_others(tmp_path: Path, importing: str, found: bool) -> None:
     texts = {tmp_path / "net.py": "from torch.cuda.amp import autocast\n", tmp_path / "main.py": importing}
+    texts[tmp_path / "star.py"] = "from net import *\n"
     for path, text in texts.items():
         path.write_text(text)
     path = tmp_path / "net.py"
