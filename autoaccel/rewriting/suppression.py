@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from autoaccel.rewriting.finding import Comment, Finding, Skipped
+from autoaccel.rewriting.finding import AddDecorator, Comment, Finding, Skipped, WrapStatements
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import touched
 
@@ -170,6 +170,12 @@ def mentions(said: Finding | Skipped, known: Sequence[Suppression], places: Plac
     found: dict[Mention, None] = {}
     for low, high in _lines_of(said, places):
         found.update((mention, None) for mention in relevant if mention[0].covers(low, high))
+    for low, high in _governed(said) if isinstance(said, Finding) else ():
+        found.update(
+            ((each, selector), None)
+            for each, selector in relevant
+            if selector is not None and selector.word.upper() != "ALL" and each.covers(low, high)
+        )
     return list(found)
 
 
@@ -258,6 +264,15 @@ def _lines_of(said: Finding | Skipped, places: Places) -> Iterator[tuple[int, in
             yield places.first_line(statement), _code_end(statement, places)
             if node is not statement and isinstance(node, ast.expr) and node.end_lineno is not None:
                 yield node.lineno, node.end_lineno
+
+
+def _governed(finding: Finding) -> Iterator[tuple[int, int]]:
+    """The lines that run otherwise because of what stands around them; a comment there that names the rule means it."""
+    for edit in finding.edits:
+        if isinstance(edit, AddDecorator):
+            yield edit.function.lineno, edit.function.end_lineno or edit.function.lineno
+        elif isinstance(edit, WrapStatements):
+            yield edit.first.lineno, edit.last.end_lineno or edit.last.lineno
 
 
 def _code_end(statement: ast.stmt, places: Places) -> int:

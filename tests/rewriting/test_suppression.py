@@ -9,7 +9,7 @@ import pytest
 
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.engine import Result
-from autoaccel.rewriting.finding import Code, Finding, Replace, Skipped, Tier
+from autoaccel.rewriting.finding import AddDecorator, Code, Finding, Replace, Skipped, Tier, WrapStatements
 from autoaccel.rewriting.linting import applied, lint
 from autoaccel.rewriting.rule import Rule
 from autoaccel.rewriting.suppression import suppressing, suppressions
@@ -104,6 +104,26 @@ def test_a_finding_that_would_edit_a_protected_statement_is_silenced() -> None:
     edits = [Replace(under.expr(source), Code("h")) for source in ("f(a)", "g(b)")]
     finding = toy().finding(under.expr("f(a)"), "toy", *edits)
     assert suppressing(finding, suppressions(under.places), under.places) is not None
+
+
+@pytest.mark.parametrize(
+    ("comment", "silent"),
+    [
+        ("# autoaccel: ignore[AA201]", True),
+        ("# noqa: AA201", True),
+        ("# autoaccel: ignore[AA101]", False),
+        ("# autoaccel: ignore", False),  # it means the finding that is on its line
+    ],
+)
+def test_a_comment_within_what_a_finding_governs(comment: str, silent: bool) -> None:
+    under = Subject(f"def f():\n    x = 1\n    for y in x:\n        z = g(y)  {comment}\n    return z\n")
+    function = under.stmt("def f")
+    assert isinstance(function, ast.FunctionDef)
+    around = WrapStatements(function.body[0], function.body[1], Code("with no_grad()"))
+    before = WrapStatements(function.body[0], function.body[0], Code("with no_grad()"))
+    for edit, meant in ((AddDecorator(function, Code("no_grad()")), silent), (around, silent), (before, False)):
+        finding = toy("AA201").finding(function, "toy", edit)
+        assert (suppressing(finding, suppressions(under.places), under.places) is not None) is meant
 
 
 # -- comments that silence nothing
