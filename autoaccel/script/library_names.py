@@ -203,13 +203,37 @@ def object_asked(script: Script, variables: Collection[str]) -> str | None:
                 match parent:
                     case ast.Attribute(attr="__class__"):
                         return f"its class is asked for in {_line(script, other, node)}"
-                    case ast.Call(func=ast.Name(id="type"), args=[_]):
+                    case ast.Call(func=ast.Name(id="type"), args=[_]) if not _is_of_name(other, parent):
                         return f"its class is asked for in {_line(script, other, node)}"
                     case ast.Dict() if node in parent.values:
                         return f"it may be saved as an object in {_line(script, other, node)}"
                     case ast.Call() if parent.func is not node and _leaves(other, parent):
                         return f"it is handed to `{other.source(parent.func)}` in {_line(script, other, node)}"
+            for call in other.tree_index.calls_named("type"):
+                if _tells_apart(other, call):
+                    return f"its class may be asked for in {_line(script, other, call)}"
     return None
+
+
+def _is_of_name(script: Script, call: ast.Call) -> bool:
+    """`type(x).__name__`, which is the same for both classes."""
+    parent = script.parent(call)
+    return isinstance(parent, ast.Attribute) and parent.attr == "__name__"
+
+
+def _tells_apart(script: Script, call: ast.Call) -> bool:
+    """`type(x)(…)`, `table[type(x)]`, `type(x).__module__` of what may be such an object."""
+    if len(call.args) != 1 or not {each.kind for each in script.values(call.args[0])} & {Kind.SCALER, Kind.UNKNOWN}:
+        return False
+    match script.parent(call):
+        case ast.Call(func=function):
+            return function is call
+        case ast.Attribute():
+            return not _is_of_name(script, call)
+        case ast.Subscript() | ast.Dict() | ast.DictComp():
+            return True
+        case _:
+            return False
 
 
 def _leaves(script: Script, call: ast.Call) -> bool:
@@ -228,8 +252,9 @@ def looked_up(script: Script, local: str, *, public: bool) -> str | None:
             return f"`{name.id}` may look its name up"
     if _FRAMES.search(script.text):
         return "its name may be looked up while the program runs"
-    if any(isinstance(each.value, str) and each.value == local for each in script.find(ast.Constant)):
-        return "its name is given as a text"
+    for text in script.find(ast.Constant):
+        if isinstance(text.value, str) and text.value == local and not names_a_type(script, text):
+            return "its name is given as a text"
     if not public:
         return None
     homes, missing = script.project.calling(script, local, method=False)

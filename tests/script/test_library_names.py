@@ -62,6 +62,10 @@ def test_class_asked(text: str, found: bool) -> None:
     [
         ("type(scaler)", True),
         ("self.scaler.__class__", True),
+        ("def clone(x): return type(x)()\nclone(scaler)", True),
+        ("def find(x): return table[type(x)]\nfind(scaler)", True),
+        ("def name(x): return type(x).__name__\nname(scaler)", False),
+        ("def same(x): return type(x) is int\nsame(scaler)", False),
         ("torch.save(scaler, 'x')", True),
         ("import pickle\npickle.dump(scaler, f)", True),
         ("state = {'scaler': scaler}", True),
