@@ -86,7 +86,7 @@ class Inference:
             if value.items or value.path:
                 found = shallow(merged(found), self.script.project.bounds.nesting, self.queries.cut)
                 # Equal sets are one: elements of elements would else be compared along every way to them.
-                return self.queries.sets.setdefault(found, found)
+                return self.queries.sets.setdefault(found, found)  # type: ignore[no-any-return]
         return found
 
     def possible(self, expression: ast.expr) -> Values:

@@ -89,6 +89,11 @@ class Values(frozenset["Value"]):
             return self._nesting
         except AttributeError:
             inner = [1 + max(each.nesting for _, each in value.items) for value in self.unordered() if value.items]
+            parts = [len(value.path) for value in self.unordered() if value.kind is Kind.BATCH]
+            self._nesting: int = max([0, *inner, *parts])
+            return self._nesting
+        except AttributeError:
+            inner = [1 + max(each.nesting for _, each in value.items) for value in self.unordered() if value.items]
             self._nesting: int = max(
                 [0, *inner, *(len(value.path) for value in self.unordered() if value.kind is Kind.BATCH)]
             )
