@@ -92,12 +92,6 @@ class Values(frozenset["Value"]):
             parts = [len(value.path) for value in self.unordered() if value.kind is Kind.BATCH]
             self._nesting: int = max([0, *inner, *parts])
             return self._nesting
-        except AttributeError:
-            inner = [1 + max(each.nesting for _, each in value.items) for value in self.unordered() if value.items]
-            self._nesting: int = max(
-                [0, *inner, *(len(value.path) for value in self.unordered() if value.kind is Kind.BATCH)]
-            )
-            return self._nesting
 
     @property
     def digest(self) -> bytes:
