@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import enum
-import hashlib
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -99,6 +98,8 @@ class Values(frozenset["Value"]):
         try:
             return self._digest
         except AttributeError:
+            import hashlib  # few sets are elements of others
+
             places = repr([_place(value) for value in self])
             self._digest: bytes = hashlib.blake2b(places.encode(errors="replace"), digest_size=16).digest()
             return self._digest
