@@ -20,7 +20,9 @@ _IMPORT = re.compile(
 _MARKS = re.compile(rb"[;:]")
 _IMPORTERS = (b"import_module", b"__import__", b"run_module", b"run_path", b"spec_from_file_location")
 _COMPUTED = re.compile(
-    rb"\b(?:" + b"|".join(_IMPORTERS) + rb")\s*\(\s*(?:[rf]?[\"']([\w.]*)([\"']\s*[,)])?)?([^()\n]*)"
+    rb"\b(?:" + b"|".join(_IMPORTERS) + rb")\s*\(\s*(?:"
+    rb"(?:r?[\"']([\w.]*)(?=[^\"'\n]*[\"']\s*(?:[,)%+]|\.format\b))|r?fr?[\"']([\w.]*)(?=\{))"
+    rb"([\"']\s*[,)])?)?([^()\n]*)"
 )
 _NO_WORD = bytes(each if chr(each).isalnum() or each in b"_." or each > 127 else 32 for each in range(256))
 _DEFINED = (re.compile(rb"def[ \t]+(\w+)"), re.compile(rb"class[ \t]+(\w+)"))
@@ -49,8 +51,8 @@ def summary(data: bytes) -> Summary:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     data = data.removeprefix(b"\xef\xbb\xbf")
     imports = dict.fromkeys(_imports(data))
-    for name, end, rest in _COMPUTED.findall(data) if any(each in data for each in _IMPORTERS) else ():
-        start = _text(name)
+    for plain, formatted, end, rest in _COMPUTED.findall(data) if any(each in data for each in _IMPORTERS) else ():
+        start = _text(plain or formatted)
         if end:
             imports[start.strip(".")] = None
         elif start.startswith(".") and (b"__name__" in rest or b"__package__" in rest):

@@ -33,6 +33,8 @@ from autoaccel.summaries import summary
         pytest.param("__import__('a')\n", ("a",), id="__import__"),
         pytest.param("m = import_module(f'models.{name}')\n", ("?models.",), id="begins with"),
         pytest.param("m = import_module('models.' + name)\n", ("?models.",), id="begins with, added"),
+        pytest.param("m = import_module('_'.join(names))\n", ("?",), id="computed by a method"),
+        pytest.param("m = import_module('models.%s' % name)\n", ("?models.",), id="begins with, formatted"),
         pytest.param("m = import_module(name)\n", ("?",), id="computed"),
         pytest.param("m = import_module('.' + name, __package__)\n", ("?.",), id="computed in the package"),
         pytest.param("m = import_module('.' + name, 'other')\n", ("?",), id="computed in another package"),

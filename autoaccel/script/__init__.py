@@ -15,6 +15,7 @@ The base, each standing on those before it:
     modules         the files that imports lead to
     index           who imports whom, and who mentions what by name
     project         which of them a script belongs with, call sites, classes
+    library_names   names of libraries that are replaced, asked for as classes, looked up
     script          `Script`, the door to all of it; `load`
 
 Data:
@@ -27,6 +28,7 @@ Data:
     datasets        what a dataset does when a worker indexes it
     in_memory       loops on the CPU over samples that lie in memory
     batches         where moves of batch data go, whether the host changes it meanwhile
+    host_writes     whether memory may be written to under another name
     batch_reads     which parts of a batch the host reads
 
 Tensors:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.script.integers import integral
 from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
@@ -260,3 +261,129 @@ def _all_arrays(script: Script, expression: ast.expr, depth: int) -> bool:
     return bool(values) and all(
         value.kind is Kind.ARRAY and _surely_array(script, value, depth + 1) for value in values
     )
+
+
+def may_be_empty(script: Script, expression: ast.expr) -> bool:
+    """Whether a list of arrays may have no element at all: torch makes float32 of it, NumPy float64."""
+    for value in script.values(expression):
+        home, node = value.script or script, value.node
+        match node:
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                full = _has_elements(home, node)
+            case ast.ListComp(elt=element, generators=[ast.comprehension(iter=source, ifs=[])]):
+                full, elements = _has_elements(home, source), [element]
+            case _:
+                return True
+        if not full or _shrinks(home, node):
+            return True
+        if any(home.kind(each) is Kind.SEQUENCE and may_be_empty(home, each) for each in elements):
+            return True
+    return False
+
+
+def _shrinks(script: Script, node: ast.expr) -> bool:
+    target = script.tree_index.bound_name(node)
+    for use in (use for each in script.definitions(target) for use in script.uses(each)) if target is not None else ():
+        parent = script.parent(use)
+        if isinstance(parent, ast.Attribute) and parent.attr in ("pop", "clear", "remove"):
+            return True
+    return False
+
+
+def _has_elements(script: Script, source: ast.expr) -> bool:
+    match source:
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return any(not isinstance(each, ast.Starred) for each in elements)
+        case ast.Call(func=ast.Name(id="range") as function, args=[ast.Constant(value=int() as count)]):
+            return count > 0 and not script.definitions(function)
+        case _:
+            return False
+
+
+def only_last_axis_empty(script: Script, value: Value) -> bool:
+    """Whether an array surely has elements along all axes but its last. Of arrays without elements torch keeps the
+    axes up to the first empty one, NumPy all of them."""
+    home = value.script or script
+    return isinstance(value.node, ast.expr) and (_is_flat(home, value.node) or _is_filled(home, value.node))
+
+
+def _is_filled(script: Script, expression: ast.expr) -> bool:
+    """`np.zeros((3, n))`"""
+    match expression:
+        case ast.Call(func=function):
+            shape = _shape(expression, script.qualname(function) or "")
+            return shape is not None and all(
+                isinstance(each, ast.Constant) and isinstance(each.value, int) and each.value > 0 for each in shape[:-1]
+            )
+        case _:
+            return False
+
+
+def _shape(call: ast.Call, name: str) -> list[ast.expr] | None:
+    """The sizes that a constructor is given, one by one."""
+    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
+        return None
+    if name in ("numpy.random.rand", "numpy.random.randn"):
+        return call.args
+    if name in ("numpy.zeros", "numpy.ones", "numpy.empty", "numpy.full"):
+        given = call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "shape"), None)
+    elif name in ("numpy.random.normal", "numpy.random.uniform", "numpy.random.randint"):
+        numbers = all(isinstance(each, ast.Constant) for each in call.args[:2])
+        size = next((each.value for each in call.keywords if each.arg == "size"), None)
+        given = (call.args[2] if len(call.args) > 2 else size) if numbers else None
+    else:
+        return None
+    return given.elts if isinstance(given, ast.Tuple | ast.List) else None
+
+
+def _is_flat(script: Script, expression: ast.expr, depth: int = 0) -> bool:
+    """Whether an array surely has at most one axis."""
+    if depth > 8:
+        return False
+    match expression:
+        case ast.Call(func=function) if (name := script.qualname(function)) is not None:
+            return _is_flat_result(script, expression, name)
+        case ast.Call(func=ast.Attribute(value=base, attr=method)):
+            if method in _REDUCTIONS:
+                return not expression.args and not expression.keywords
+            return method in ("flatten", "ravel") or (
+                method in ("astype", "copy") and _is_flat_value(script, base, depth)
+            )
+        case ast.Subscript(value=base, slice=index):
+            matrix = isinstance(base, ast.Call) and script.qualname(base.func) in ("numpy.eye", "numpy.identity")
+            single = not isinstance(index, ast.Slice | ast.Tuple) and script.kind(index) is Kind.NUMBER
+            return (matrix and single) or (
+                (single or isinstance(index, ast.Slice)) and _is_flat_value(script, base, depth)
+            )
+        case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
+            return all(
+                script.kind(each) is Kind.NUMBER or _is_flat_value(script, each, depth) for each in (left, right)
+            )
+        case ast.UnaryOp(operand=operand):
+            return _is_flat_value(script, operand, depth)
+        case _:
+            return False
+
+
+def _is_flat_value(script: Script, expression: ast.expr, depth: int) -> bool:
+    values = script.values(expression)
+    return bool(values) and all(
+        value.kind is Kind.ARRAY
+        and isinstance(value.node, ast.expr)
+        and _is_flat(value.script or script, value.node, depth + 1)
+        for value in values
+    )
+
+
+def _is_flat_result(script: Script, call: ast.Call, name: str) -> bool:
+    match name, call.args:
+        case "numpy.array" | "numpy.asarray", [ast.ListComp(elt=element), *_]:
+            return script.kind(element) is Kind.NUMBER
+        case "numpy.array" | "numpy.asarray", [ast.List(elts=elements), *_]:
+            return all(script.kind(each) is Kind.NUMBER for each in elements)
+        case "numpy.arange" | "numpy.bincount" | "numpy.unique", _:
+            return not call.keywords
+        case "numpy.zeros" | "numpy.ones" | "numpy.empty" | "numpy.full" | "numpy.random.permutation", [size, *_]:
+            return integral(script, size)
+    shape = _shape(call, name)
+    return shape is not None and len(shape) == 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.rewriting.finding import AddImport, InsertAfter
 from autoaccel.script.flow import Path
+from autoaccel.script.host_writes import may_be_written
 from autoaccel.script.loader_calls import loader_calls
 from autoaccel.script.loaders import Transfer
 from autoaccel.script.tensor_types import chosen_type, tensor_type
@@ -173,7 +174,41 @@ def changed_after(script: Script, transfer: Transfer) -> str | None:
             continue
         if any(_same_part(value, transfer) for value in script.values(owner)):
             return "the host tensor is changed after its copy has begun"
+    for home, outer, after in _while_copied(script, transfer):
+        for node in _mentions(home, outer):
+            if isinstance(node.ctx, ast.Load) and not home.inside(node, transfer.call):
+                if any(_holds(value, transfer) for value in home.values(node)) and may_be_written(home, node, after):
+                    return "the host tensor may be changed after its copy has begun"
     return None
+
+
+def _while_copied(script: Script, transfer: Transfer) -> Iterator[tuple[Script, ast.AST, tuple[int, int]]]:
+    """The code that has the host tensor, and from where on it runs while that is being copied: that of the function
+    which moves it, and of the loop that handed it to this."""
+    function = script.function(transfer.call)
+    yield script, function or script.tree, position(transfer.call)
+    home, site = transfer.site_script, transfer.site
+    if not isinstance(site, ast.For) or (home is script and home.function(site) is function):
+        return
+    ends = [
+        (call.end_lineno or 0, call.end_col_offset or 0)
+        for call in home.within(site, ast.Call)
+        if any(callee is function for _, callee in home.callees(call))
+    ]
+    yield home, site, min(ends, default=position(site))
+
+
+def _mentions(script: Script, outer: ast.AST) -> Iterator[ast.Name | ast.Attribute | ast.Subscript]:
+    yield from script.within(outer, ast.Name)
+    yield from script.within(outer, ast.Attribute)
+    yield from script.within(outer, ast.Subscript)
+
+
+def _holds(value: Value, transfer: Transfer) -> bool:
+    """Whether a value is the part that is moved, a view of it, or a container that has it."""
+    if value.kind is not Kind.BATCH or value.node is not transfer.site or value.name == "copy":
+        return False
+    return value.path[: len(transfer.path)] == transfer.path or transfer.path[: len(value.path)] == value.path
 
 
 def changes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:

@@ -157,6 +157,8 @@ class Files:
                 return self.index.importers(path)
             case "related":
                 return self.index.related(path, self.bounds.related)
+            case "mentioning":
+                return self.index.mentioning(path, name)
             case _:
                 return self.index.callers(path, name, method=question != "callers")
 

@@ -237,6 +237,16 @@ class Index:
             return Found((), str(error))
         return Found(self._ordered(found - {number}), self._missing(str(path)))
 
+    def mentioning(self, path: Path, word: str) -> Found:
+        """The other files that may share objects with a file and mention a word: as a name, an attribute, in a text."""
+        number = self._number(str(path))
+        try:
+            reached = self._reach(number, shared=True)
+            found = {each for each in reached if self._mentions(each, word)} | (reached & self._with_attribute(word))
+        except _TooManyError as error:
+            return Found((), str(error))
+        return Found(self._ordered(found - {number}), self._missing(str(path)))
+
     # -- answers
 
     def _ordered(self, numbers: Iterable[int]) -> tuple[Path, ...]:

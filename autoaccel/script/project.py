@@ -196,6 +196,15 @@ class Project:
         """All files whose import lines lead to a module, or to nothing that is known."""
         return self._ask("importers", path).paths
 
+    def importing(self, script: Script) -> tuple[Script, ...]:
+        """The scripts of `importers`. Raises `Incomplete`."""
+        found = Found() if script.path is None else self._ask("importers", script.path)
+        if found.missing is not None:
+            raise Incomplete(found.missing)
+        if len(found.paths) > self.bounds.related:
+            raise Incomplete("more files import it than are looked at")
+        return tuple(self._parsed(found.paths))
+
     def importers_mentioning(self, path: Path, word: str) -> tuple[Path, ...]:
         """All files that import a module, over any number of imports, and mention a name that may be one of its own."""
         return self._ask("callers", path, word).paths
@@ -214,6 +223,31 @@ class Project:
         if missing is not None:
             raise Incomplete(missing)
         return homes
+
+    def with_word(self, script: Script, word: str) -> tuple[Script, ...]:
+        """The script and those of the files that share its objects, however many these are, in which a word stands.
+
+        Raises `Incomplete`."""
+        return script, *self._parsed(self.paths_with_word(script, word))
+
+    def paths_with_word(self, script: Script, word: str) -> tuple[Path, ...]:
+        """The paths of `with_word`, without the script's. Raises `Incomplete`."""
+        paths = self._mentioning(script, word)
+        if len(paths) > self.bounds.related:
+            raise Incomplete(f"more files mention `{word}` than are looked at")
+        return paths
+
+    def texts_with_word(self, script: Script, word: str) -> Iterator[str]:
+        """The texts of `with_word`, of which none is parsed, so that there may be any number. Raises `Incomplete`."""
+        yield script.text
+        for path in self._mentioning(script, word):
+            yield self._text(path) or ""
+
+    def _mentioning(self, script: Script, word: str) -> tuple[Path, ...]:
+        found = Found() if script.path is None else self._ask("mentioning", script.path, word)
+        if found.missing is not None:
+            raise Incomplete(found.missing)
+        return found.paths
 
     def related_texts(self, script: Script) -> Iterator[str]:
         """The texts of `related`, of which none is parsed. Raises `Incomplete`."""

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from autoaccel.rewriting.finding import Code, Finding, RemoveArgument, Replace, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script.arrays import is_fresh, is_read_only
+from autoaccel.script.library_names import patched
 from autoaccel.script.moves import move
 from autoaccel.script.values import Kind
 
@@ -57,6 +58,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         reason = _refusal(script, call, data)
         if reason is not None:
             yield RULE.skip(call, reason)
+        elif is_fresh(script, data) and (problem := patched(script, ("torch.tensor", "torch.as_tensor"))) is not None:
+            yield RULE.skip(call, problem)
         elif is_fresh(script, data):
             function, imports = script.spell("torch.as_tensor", call.func)
             dropped = [

@@ -13,7 +13,8 @@ Left alone:
 - a cast on the way that would round differently if it came first;
 - `.cuda(gpu)` where `gpu` may be `None`: to `.cuda` that is the current GPU, to a factory the CPU;
 - arithmetic between creation and move, and `linspace` of whole numbers, which the device may round differently;
-- legacy types of computed data, which are copied either way.
+- legacy types of computed data, which are copied either way;
+- factories and moves that the script, or a file around it, replaces by its own.
 
 Before:
     h0 = torch.zeros(layers, x.size(0), hidden).to(device)
@@ -30,8 +31,10 @@ from typing import TYPE_CHECKING
 
 from autoaccel.rewriting.finding import AddArguments, Code, Edit, Finding, RemoveStatement, Replace, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
+from autoaccel.script.completeness import Incomplete
 from autoaccel.script.creation import FOLDING, Creation, creation, is_plain_variable, scalar
 from autoaccel.script.integers import integral
+from autoaccel.script.library_names import intercepted, patched
 from autoaccel.script.moves import Move, may_move_creation, move, moved_later
 from autoaccel.script.tensor_types import ChosenType, changes_default, chosen_type, tensor_type
 from autoaccel.script.values import Kind
@@ -89,12 +92,22 @@ def _moved(script: Script, moved: Move) -> Iterator[Finding | Skipped]:
     if _is_there(script, made, moved):
         return
     problem = made.problem or moved.problem or problem or _unknown_precision(script, made, moved)
-    problem = problem or _computed(script, made)
+    problem = problem or _computed(script, made) or _patched(script, made, moved)
     if problem is not None:
         yield RULE.skip(moved.call, problem)
     else:
         edits = _merged([*_edits(script, made, moved, statement)])
         yield RULE.finding(made.call, _message(script, made), *edits, tier=made.tier)
+
+
+def _patched(script: Script, made: Creation, moved: Move) -> str | None:
+    method = moved.call.func.attr if isinstance(moved.call.func, ast.Attribute) else ""
+    names = [made.name, f"torch.Tensor.{method}"]
+    try:
+        names += [] if scalar(script, made) is None else ["torch.full"]
+        return intercepted(script) or patched(script, names)
+    except Incomplete as incomplete:
+        return str(incomplete)
 
 
 def _is_host(device: Code) -> bool:

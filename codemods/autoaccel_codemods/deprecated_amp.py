@@ -1,13 +1,16 @@
 """Spell mixed precision the way torch does since 2.4.
 
 `torch.cuda.amp` and `torch.cpu.amp` only pass their arguments on to `torch.amp`, with a warning each time. The new
-spelling takes the device type first, and the data type before `enabled`.
+spelling takes the device type first, and the data type before `enabled`. Where some code around a region may have set
+another precision, the one that the old spelling meant is written out.
 
 Left alone:
 - both arms of a switch between versions of torch, however it is spelled;
 - names that a fallback (`try: … except ImportError:`) may bind to something else;
 - functions that are passed on or subclassed instead of called, calls with `*arguments`;
-- scripts that set the precision of autocast themselves.
+- functions that the script, or a file around it, replaces by its own;
+- scalers whose class is asked for (`isinstance`, an allow-list of `torch.load`): the old class is one of its own;
+- imported names that may be looked up while the program runs: `globals()[name]`, `getattr(module, name)`.
 
 Before:
     with torch.cuda.amp.autocast(use_amp):
@@ -20,7 +23,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from autoaccel.rewriting.finding import (
@@ -37,6 +40,8 @@ from autoaccel.rewriting.finding import (
 )
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script
+from autoaccel.script.completeness import Incomplete
+from autoaccel.script.library_names import class_asked, looked_up, names_a_type, object_asked, replaced
 from autoaccel.script.tree import breadth_first
 
 RULE = Rule(
@@ -52,6 +57,14 @@ _PARAMETERS = {"autocast": ("enabled", "dtype", "cache_enabled")}
 _MOVED = ("autocast", "GradScaler", *_CUSTOM)
 _VERSION = re.compile(r"version|hasattr|getattr|find_spec|inspect|torch_?\d", re.IGNORECASE)
 _OTHER_USE = "it is used other than by a call"
+_DEFAULTS = {"cuda": "torch.float16", "cpu": "torch.bfloat16"}
+_SETS_PRECISION = ("set_autocast_dtype", "set_autocast_gpu_dtype", "set_autocast_cpu_dtype", "_enter_autocast")
+_SETS_CACHE = ("cache_enabled", "set_autocast_cache_enabled")
+# They run what they are given in regions of their own.
+_FRAMEWORKS = (
+    "lightning", "pytorch_lightning", "accelerate", "deepspeed", "ignite", "fastai", "apex", "composer", "mmengine",
+    "speechbrain", "catalyst", "colossalai", "Seq2SeqTrainer", "Trainer",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +77,126 @@ class Use:
     name: str
 
 
+class Around:
+    """What the files around say of the old functions; looked for once for each of them."""
+
+    def __init__(self, script: Script, uses: list[Use]) -> None:
+        self.script = script
+        self.uses = uses
+        self._problems: dict[tuple[str, str], str | None] = {}
+        self._defaults: dict[str, tuple[tuple[str, str], ...]] = {}
+
+    def problem(self, use: Use) -> str | None:
+        """Why the old function cannot be told from the new one by its calls alone."""
+        key = use.device, use.name
+        if key not in self._problems:
+            try:
+                self._problems[key] = self._find_problem(use.device, use.name)
+            except Incomplete as incomplete:
+                self._problems[key] = str(incomplete)
+        return self._problems[key]
+
+    def _find_problem(self, device: str, name: str) -> str | None:
+        names = (f"torch.{device}.amp.{name}", f"torch.amp.{name}")
+        problem = replaced(self.script, names)
+        if problem is None and name not in _CUSTOM:
+            problem = class_asked(self.script, names, beside=self._tested_together(name), handed=name == "GradScaler")
+        if problem is None and name == "GradScaler":
+            problem = object_asked(self.script, {"scaler", *self._variables()})
+        return problem
+
+    def _tested_together(self, name: str) -> list[ast.AST]:
+        """`isinstance(scaler, GradScaler)` where all scalers of the project are made by that same imported name."""
+        own = [use for use in self.uses if use.name == name]
+        origins = {id(each.node) for use in own for each in self.script.definitions(use.root)}
+        if len(origins) != 1 or not all(_by_import(self.script, use) for use in own) or _has_new(self.script, name):
+            return []
+        if self.script.project.paths_with_word(self.script, name):
+            return []
+        return [use.node for use in own if _is_tested(self.script, use.node)]
+
+    def _variables(self) -> Iterator[str]:
+        """The last names under which scalers are kept."""
+        for use in self.uses:
+            parent = self.script.parent(use.node)
+            outer = self.script.parent(parent) if parent is not None else None
+            targets: list[ast.expr] = []
+            if isinstance(outer, ast.Assign):
+                targets = outer.targets
+            elif isinstance(outer, ast.AnnAssign | ast.NamedExpr):
+                targets = [outer.target]
+            for target in targets if use.name == "GradScaler" else ():
+                if isinstance(target, ast.Name | ast.Attribute):
+                    yield target.id if isinstance(target, ast.Name) else target.attr
+
+    def defaults(self, device: str) -> tuple[tuple[str, str], ...]:
+        """The old function's defaults that the new one takes from the region around it, where that may be another."""
+        if device not in self._defaults:
+            found = [("dtype", _DEFAULTS[device])] if self._may_have(lambda: self._sets_precision(device)) else []
+            if self._may_have(lambda: any(map(self._has_word, _SETS_CACHE))):
+                found.append(("cache_enabled", "True"))
+            self._defaults[device] = tuple(found)
+        return self._defaults[device]
+
+    def _may_have(self, question: Callable[[], bool]) -> bool:
+        try:
+            return question()
+        except Incomplete:
+            return True
+
+    def _has_word(self, word: str) -> bool:
+        return word in self.script.text or bool(self.script.project.paths_with_word(self.script, word))
+
+    def _sets_precision(self, device: str) -> bool:
+        project, script = self.script.project, self.script
+        return (
+            any(map(self._has_word, _SETS_PRECISION))
+            or any(other.frameworks for word in _FRAMEWORKS for other in project.with_word(script, word))
+            or any(_opens_region(other, device) for other in project.with_word(script, "autocast"))
+        )
+
+
+def _opens_region(script: Script, device: str) -> bool:
+    """Whether a file has regions of another precision than the default, or may have."""
+    aliases = sorted(script.import_aliases(("autocast",)))
+    for node in script.tree_index.mentions("autocast", *aliases):
+        name = script.qualname(node)
+        parent = script.parent(node)
+        called = isinstance(parent, ast.Call) and parent.func is node
+        known = name in ("torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast")
+        if isinstance(parent, ast.Call) and called and (known or isinstance(node, ast.Name)):
+            if _has_other_precision(script, parent, name, device):
+                return True
+        elif isinstance(node.ctx, ast.Load) and (known or called):
+            of_object = isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("self", "cls")
+            if not of_object and not names_a_type(script, node) and not _is_tested(script, node):
+                return True
+    return False
+
+
+def _has_other_precision(script: Script, call: ast.Call, name: str | None, device: str) -> bool:
+    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
+        return True
+    given = {each.arg: each.value for each in call.keywords}
+    dtype = call.args[1] if len(call.args) > 1 else given.get("dtype")
+    if dtype is None or script.qualname(dtype) == _DEFAULTS[device]:
+        return False
+    if name == "torch.amp.autocast":
+        kind = call.args[0] if call.args else given.get("device_type")
+        return not isinstance(kind, ast.Constant) or str(kind.value).split(":")[0] == device
+    return name is None or name == f"torch.{device}.amp.autocast"
+
+
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
     uses = list(_uses(script))
+    around = Around(script, uses)
     statements: list[ast.Import | ast.ImportFrom] = [*script.find(ast.ImportFrom), *script.find(ast.Import)]
     for statement in statements:
-        yield from _import(script, statement, uses)
+        yield from _import(script, statement, uses, around)
     for use in uses:
         if not _by_import(script, use):
-            edits = _edits(script, use, None)
+            edits = _edits(script, use, None, around)
             if isinstance(edits, str):
                 yield RULE.skip(use.node, edits)
             else:
@@ -100,7 +224,9 @@ def _by_import(script: Script, use: Use) -> bool:
     return any((each.target or "").startswith(f"torch.{use.device}.amp") for each in script.definitions(use.root))
 
 
-def _import(script: Script, statement: ast.Import | ast.ImportFrom, uses: list[Use]) -> Iterator[Finding | Skipped]:
+def _import(
+    script: Script, statement: ast.Import | ast.ImportFrom, uses: list[Use], around: Around
+) -> Iterator[Finding | Skipped]:
     """An import of old names with everything that is made of them, name by name."""
     moved: list[ast.alias] = []
     edits: list[Edit] = []
@@ -117,7 +243,7 @@ def _import(script: Script, statement: ast.Import | ast.ImportFrom, uses: list[U
         problem = _problem(script, statement, local, own)
         found: list[Edit] = []
         for use in own:
-            made = _edits(script, use, ast.unparse(use.node))
+            made = _edits(script, use, ast.unparse(use.node), around)
             if isinstance(made, str):
                 problem = problem or made
             else:
@@ -158,13 +284,20 @@ def _problem(script: Script, statement: ast.Import | ast.ImportFrom, local: str,
     scope = script.function(statement)
     if scope is None and any(each.node is not statement for each in script.module_scope.definitions.get(local, [])):
         return "its name may come from elsewhere"
-    if scope is None and _imported_elsewhere(script, local):
-        return "other files import it from here"
-    return None
+    if script.enclosing_class(statement) is not None and scope is None:
+        return "it is an attribute of a class"
+    try:
+        if scope is None and _imported_elsewhere(script, local):
+            return "other files import it from here"
+        return looked_up(script, local, public=scope is None)
+    except Incomplete as incomplete:
+        return str(incomplete)
 
 
 def _imported_elsewhere(script: Script, local: str) -> bool:
     homes, missing = script.project.calling(script, local, method=False)
+    if missing is not None:
+        raise Incomplete(missing)
     for other in homes:
         for node in other.find(ast.ImportFrom) if other is not script else ():
             for alias in node.names:
@@ -173,7 +306,7 @@ def _imported_elsewhere(script: Script, local: str) -> bool:
                     found = script.project.imported(other, target, node.level)
                     if found is not None and found[0] is script:
                         return True
-    return missing is not None
+    return False
 
 
 def _new_import(statement: ast.Import | ast.ImportFrom, moved: list[ast.alias]) -> tuple[InsertBefore, RemoveStatement]:
@@ -189,26 +322,34 @@ def _new_import(statement: ast.Import | ast.ImportFrom, moved: list[ast.alias]) 
     return InsertBefore(statement, Code("\n".join(filter(None, lines)))), RemoveStatement(statement)
 
 
-def _edits(script: Script, use: Use, spelling: str | None) -> tuple[Edit, ...] | str:
+def _edits(script: Script, use: Use, spelling: str | None, around: Around) -> tuple[Edit, ...] | str:
     """What turns one use into the new spelling, or why it cannot be. `spelling` is how to write the new function."""
-    if any(True for _ in script.calls("torch.set_autocast_gpu_dtype", "torch.set_autocast_dtype")):
-        return "the script sets the precision of autocast itself"
     if _for_other_versions(script, use):
         return "it stands in for another version of torch"
+    problem = around.problem(use)
+    if problem is not None:
+        return problem
     imports: tuple[AddImport, ...] = ()
     if spelling is None:
         spelling, imports = script.spell(f"torch.amp.{use.name}")
     parent = script.parent(use.node)
     if isinstance(parent, ast.Call) and parent.func is use.node:
+        defaults = around.defaults(use.device) if use.name == "autocast" else ()
+        if defaults and any(each.arg is None for each in parent.keywords):
+            return "its precision may be among **kwargs"
+        written = {each.arg for each in parent.keywords} | {*_PARAMETERS.get(use.name, ())[: len(parent.args)]}
+        spelled = [(name, *_default(script, value)) for name, value in defaults if name not in written]
+        imports = (*imports, *(each for _, _, added in spelled for each in added))
         if not parent.args and parent.keywords and parent.end_lineno != parent.lineno:
             parameter = "device" if use.name == "GradScaler" else "device_type"
-            added = AddArguments(parent, ((parameter, Code(_quoted(script, use))),))
+            first = (parameter, Code(_quoted(script, use)))
+            added = AddArguments(parent, (first, *((name, Code(text)) for name, text, _ in spelled)))
             return Replace(use.node, Code(spelling)), added, *imports
-        code = _call(script, parent, use, spelling)
+        code = _call(script, parent, use, spelling, "".join(f", {name}={text}" for name, text, _ in spelled))
         return code if isinstance(code, str) else (Replace(parent, code), *imports)
     if use.name in _CUSTOM and isinstance(parent, ast.FunctionDef) and use.node in parent.decorator_list:
         return Replace(use.node, Code(f"{spelling}({_device(script, use)})")), *imports
-    if use.name == "GradScaler" and _names_a_type(script, use.node):
+    if use.name == "GradScaler" and (names_a_type(script, use.node) or _is_tested(script, use.node)):
         return (Replace(use.node, Code(spelling)), *imports) if spelling != script.source(use.node) else ()
     return _OTHER_USE
 
@@ -290,23 +431,16 @@ def _is_chosen(script: Script, node: ast.AST) -> bool:
     )
 
 
-def _names_a_type(script: Script, node: ast.expr) -> bool:
-    """In an annotation or an isinstance test: the old scaler is a subclass of the new one."""
-    child: ast.AST = node
-    for ancestor in script.ancestors(node):
-        match ancestor:
-            case ast.arg():
-                return True
-            case ast.FunctionDef(returns=returned) if returned is child:
-                return True
-            case ast.AnnAssign(annotation=annotation) if annotation is child:
-                return True
-            case ast.Call(func=ast.Name(id="isinstance")):
-                return True
-            case ast.stmt() | ast.Call():
-                return False
-        child = ancestor
-    return False
+def _is_tested(script: Script, node: ast.expr) -> bool:
+    """In an isinstance test: the old scaler is a subclass of the new one."""
+    return any(
+        isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id == "isinstance"
+        for each in script.ancestors(node)
+    )
+
+
+def _default(script: Script, value: str) -> tuple[str, tuple[AddImport, ...]]:
+    return script.spell(value) if "." in value else (value, ())
 
 
 def _device(script: Script, use: Use) -> str:
@@ -317,14 +451,15 @@ def _quoted(script: Script, use: Use) -> str:
     return f"{script.quote}{use.device}{script.quote}"
 
 
-def _call(script: Script, call: ast.Call, use: Use, spelling: str) -> Code | str:
-    """The call in the new spelling; its layout and comments are taken over as text, with its arguments in the holes."""
+def _call(script: Script, call: ast.Call, use: Use, spelling: str, defaults: str) -> Code | str:
+    """The call in the new spelling, with `defaults` written out; its layout and comments are taken over as text, with
+    its arguments in the holes."""
     if any(isinstance(argument, ast.Starred) for argument in call.args):
         return "it has arguments that are not spelled out"
     names = _PARAMETERS.get(use.name, ("",) * len(call.args))
     if len(call.args) > len(names):
         return "it has more arguments than the function takes"
-    device = _device(script, use)
+    device = _device(script, use) + defaults
     text = script.source(call).encode()
     opening = text.index(b"(", _offset(text, call, call.func, end=True)) + 1
     values = [*call.args, *(keyword.value for keyword in call.keywords)]

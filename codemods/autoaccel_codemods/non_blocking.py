@@ -6,7 +6,8 @@ order.
 
 Only batches of a data loader are moved this way. Left alone:
 - copies back to the CPU, where values would be read before they arrive;
-- a batch whose tensor on the host is changed after the copy has begun;
+- a batch whose tensor on the host is, or may be, changed after the copy has begun: by a function that is handed it,
+  through an array that shares its memory, by who keeps it;
 - objects with a `to()` of their own, which may not know the argument;
 - tensors that were computed on the host, which are not pinned.
 
@@ -26,6 +27,7 @@ from autoaccel.rewriting.finding import AddArguments, Code, Finding, Skipped, Ti
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script
 from autoaccel.script.batches import changed_after, device_of, own_to_method
+from autoaccel.script.library_names import patched
 from autoaccel.script.loaders import Transfer
 
 RULE = Rule(
@@ -46,7 +48,12 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     for call, served in transfers.items():
         if any(_settled(script, transfer) for transfer in served):
             continue
-        problems = (own_to_method(script, transfer) or changed_after(script, transfer) for transfer in served)
+        problems = (
+            own_to_method(script, transfer)
+            or changed_after(script, transfer)
+            or patched(script, (f"torch.Tensor.{transfer.method}",))
+            for transfer in served
+        )
         if problem := next(filter(None, problems), None):
             yield RULE.skip(call, problem)
         else:

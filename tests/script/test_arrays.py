@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from autoaccel.script import Script, load
-from autoaccel.script.arrays import array_elements, is_fresh
+from autoaccel.script.arrays import array_elements, is_fresh, may_be_empty, only_last_axis_empty
 
 HEAD = "import numpy as np\nimport torch\n\n"
 
@@ -153,3 +153,51 @@ def test_lists_of_arrays(body: str) -> None:
 )
 def test_other_lists(body: str) -> None:
     assert not array_elements(*last_argument(in_function(body)))
+
+
+@pytest.mark.parametrize(
+    ("body", "empty"),
+    [
+        ("seen([np.zeros(3)])", False),
+        ("seen((np.zeros(3), *a))", False),
+        ("seen([np.zeros(3) for _ in range(4)])", False),
+        ("seen([np.load(x) for x in ('a', 'b')])", False),
+        ("seen([[np.zeros(3)], [np.zeros(3)]])", False),
+        ("seen([*a])", True),
+        ("seen([np.zeros(3) for _ in range(0)])", True),
+        ("seen([np.zeros(3) for _ in range(n)])", True),
+        ("seen([np.zeros(3) for i in range(4) if a[i]])", True),
+        ("seen([[np.zeros(3) for _ in a] for _ in range(4)])", True),
+        ("b = []\nfor x in a:\n    b.append(np.zeros(3))\nseen(b)", True),
+        ("b = [np.zeros(3)]\nb.pop()\nseen(b)", True),
+    ],
+)
+def test_lists_that_may_be_empty(body: str, empty: bool) -> None:
+    assert may_be_empty(*last_argument(in_function(body))) is empty
+
+
+@pytest.mark.parametrize(
+    ("element", "sure"),
+    [
+        ("np.zeros(3)", True),
+        ("np.zeros((2, n))", True),
+        ("np.random.rand(2, 0)", True),
+        ("np.eye(n)[1]", True),
+        ("np.array([1, 2]).astype(np.float32)", True),
+        ("np.zeros((2, 3)).mean()", True),
+        ("np.zeros(3)[1:] / 2", True),
+        ("np.zeros(n)", False),
+        ("np.zeros((0, 4))", False),
+        ("np.zeros((n, 4))", False),
+        ("np.eye(n)[a]", False),
+        ("np.zeros((2, 3))[1:]", False),
+        ("np.load(a)", False),
+        ("np.zeros((2, 3)).mean(axis=0)", False),
+        ("np.zeros(3) + np.load(a)", False),
+    ],
+)
+def test_arrays_without_elements(element: str, sure: bool) -> None:
+    elements = array_elements(*last_argument(in_function(f"seen([{element}])")))
+    assert elements
+    script, _ = last_argument(in_function(f"seen([{element}])"))
+    assert all(only_last_axis_empty(script, each) for each in elements) is sure

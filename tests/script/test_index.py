@@ -256,3 +256,18 @@ def test_too_much_to_load_is_said(tmp_path: Path) -> None:
     paths = written(tmp_path, {"library.py": LIBRARY, "train.py": TRAINS})
     for bounds in (Bounds(loaded=10), Bounds(related=0), Bounds(file=10)):
         assert codes(Project(paths, bounds=bounds), paths[0]) <= codes(Project(paths), paths[0])
+
+
+def test_files_that_share_objects_and_mention_a_word(tmp_path: Path) -> None:
+    index = index_of(
+        tmp_path,
+        {
+            "main.py": "import net, other, quiet",
+            "net.py": "x = 1",
+            "other.py": "import torch\nisinstance(x, torch.amp.GradScaler)",
+            "quiet.py": "print('no scaler')",
+            "apart.py": "from torch.amp import GradScaler",
+        },
+    )
+    assert names(index.mentioning(tmp_path / "net.py", "GradScaler"), tmp_path) == ["other.py"]
+    assert names(index.mentioning(tmp_path / "other.py", "GradScaler"), tmp_path) == []
