@@ -19,7 +19,7 @@ class Bounds:
     """How deep the elements of containers within containers are told apart."""
     related: int = 64
     """Files that are parsed because they may call into a file, or share its objects."""
-    loaded: int = 2_000_000
+    loaded: int = 500_000
     """Characters of other files that are parsed for one script: a syntax tree takes about a hundred times its text."""
     file: int = 400_000
     """Bytes of a file that is parsed for the sake of others."""

@@ -35,6 +35,7 @@ _ROUNDED = frozenset(
     {"linspace", "logspace", "hann_window", "hamming_window", "bartlett_window", "blackman_window", "kaiser_window"}
 )
 _RANDOM = frozenset({"rand", "randn", "randint", "randperm", "normal", "rand_like", "randn_like", "randint_like"})
+_FACTORIES = _EXACT | _ROUNDED | _RANDOM
 FOLDING = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.eye"})
 """Factories whose values are the same in every type, so that a cast may become their `dtype=`."""
 
@@ -110,8 +111,35 @@ class Creation:
         return cast if isinstance(cast.call.func, ast.Attribute) and cast.call.func.value is self.call else None
 
 
+def comes_from_factory(script: Script, expression: ast.expr) -> bool:
+    """Whether there may be a `creation`: told by names alone, without asking what values there are."""
+    node = expression
+    while True:
+        match node:
+            case ast.Call(func=function, args=arguments):
+                name = script.qualname(function)
+                if name is None:
+                    if not isinstance(function, ast.Attribute):
+                        return False
+                    node = function.value
+                elif name.removeprefix("torch.") in _FACTORIES or tensor_type(script, function) is not None:
+                    return True
+                elif arguments:
+                    node = arguments[0]
+                else:
+                    return False
+            case ast.Subscript(value=inner):
+                node = inner
+            case ast.BinOp(left=left, right=right):
+                node = right if isinstance(left, ast.Constant) else left
+            case _:
+                return False
+
+
 def creation(script: Script, expression: ast.expr) -> Creation | None:
     """The factory that an expression's value comes from; None when none is in sight."""
+    if not comes_from_factory(script, expression):
+        return None
     casts: list[Cast] = []
     variables: list[ast.Call] = []
     changed = drawn = False

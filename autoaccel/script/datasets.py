@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from autoaccel.script.tree import breadth_first
@@ -105,8 +106,14 @@ def is_iterable(script: Script, value: Value) -> bool:
     )
 
 
-def reachable(script: Script, expression: ast.AST) -> Iterator[tuple[Script, ast.AST]]:
+def reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AST], ...]:
     """The nodes of an expression and of all that its names lead to: definitions, functions, classes of the project."""
+    compute = partial(_find_reachable, script, expression)
+    return script.project.queries.ask(("reachable", expression), compute, (), ())
+
+
+def _find_reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AST], ...]:
+    found: list[tuple[Script, ast.AST]] = []
     pending: list[tuple[Script, ast.AST]] = [(script, expression)]
     seen: set[ast.AST] = set()
     entered = {each for each in script.ancestors(expression) if isinstance(each, ast.FunctionDef)}
@@ -118,7 +125,7 @@ def reachable(script: Script, expression: ast.AST) -> Iterator[tuple[Script, ast
         if isinstance(root, ast.FunctionDef):
             entered.add(root)
         for node in breadth_first(root):
-            yield home, node
+            found.append((home, node))
             if isinstance(node, ast.Attribute):
                 pending.extend(_behind_attribute(home, node))
             elif isinstance(node, ast.Name):
@@ -130,6 +137,7 @@ def reachable(script: Script, expression: ast.AST) -> Iterator[tuple[Script, ast
                         pending.append((home, each.value))
                     elif each.how == "param" and (function in entered or getattr(function, "name", "") == "__init__"):
                         pending.extend(home.project.arguments(home, function, each.name))
+    return tuple(found)
 
 
 def _behind(values: Values) -> Iterator[tuple[Script, ast.AST]]:

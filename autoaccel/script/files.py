@@ -21,7 +21,7 @@ from autoaccel.script.modules import Modules
 from autoaccel.script.tree import Tree
 from autoaccel.summaries import Summary, summary
 
-_KEPT = 2_000_000  # characters whose trees are kept for analyses to come; a tree takes seventy times its text
+_KEPT = 1_000_000  # characters whose trees are kept for analyses to come; a tree takes seventy times its text
 _KEPT_TEXTS = 1_000_000
 
 Known = Callable[[Path], Summary | None]

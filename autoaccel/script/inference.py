@@ -31,6 +31,7 @@ from autoaccel.script.values import (
     arithmetic,
     item,
     kind_of,
+    merged,
     settle,
     shallow,
     union,
@@ -81,9 +82,11 @@ class Inference:
 
     def _computed(self, compute: Callable[[], Values]) -> Values:
         found = compute()
-        for value in found:
+        for value in found.unordered():
             if value.items or value.path:
-                return shallow(found, self.script.project.bounds.nesting)
+                found = shallow(merged(found), self.script.project.bounds.nesting, self.queries.cut)
+                # Equal sets are one: elements of elements would else be compared along every way to them.
+                return self.queries.sets.setdefault(found, found)  # type: ignore[no-any-return]
         return found
 
     def possible(self, expression: ast.expr) -> Values:

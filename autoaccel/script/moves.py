@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.rewriting.finding import Code
-from autoaccel.script.creation import Creation, creation
+from autoaccel.script.creation import Creation, comes_from_factory, creation
 from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind
 
@@ -38,6 +38,18 @@ class Move:
     device: Code | None
     dtype: Code | None = None
     problem: str | None = None
+
+
+def may_move_creation(script: Script, call: ast.Call) -> bool:
+    """Whether a call may move what a factory has made, here or where its name is bound: told by names alone."""
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.attr not in _PARAMETERS:
+        return False
+    receiver = function.value
+    if comes_from_factory(script, receiver):
+        return True
+    definitions = script.definitions(receiver) if isinstance(receiver, ast.Name) else ()
+    return any(each.value is not None and comes_from_factory(script, each.value) for each in definitions)
 
 
 def move(script: Script, call: ast.Call) -> Move | None:

@@ -38,6 +38,8 @@ class Queries:
 
     def __init__(self, most: int, deepest: int, rounds: int) -> None:
         self.known: dict[Hashable, Any] = {}
+        self.sets: dict[Any, Any] = {}  # of answers: each stands for all that are equal to it
+        self.cut: dict[Any, Any] = {}  # sets by what they are cut from, and how deep
         self._most = most
         self._deepest = deepest
         self._rounds = rounds

@@ -63,7 +63,7 @@ class ClassRef:
 class Values(frozenset["Value"]):
     """A set of possible values, iterated in the order of the source: no answer follows from how a set is hashed."""
 
-    __slots__ = ("_nesting", "_ordered")
+    __slots__ = ("_digest", "_nesting", "_ordered")
 
     def __iter__(self) -> Iterator[Value]:
         if len(self) < 2:
@@ -74,6 +74,10 @@ class Values(frozenset["Value"]):
             self._ordered: tuple[Value, ...] = tuple(sorted(super().__iter__(), key=_place))
             return iter(self._ordered)
 
+    def unordered(self) -> Iterator[Value]:
+        """The values as they lie: for what does not depend on their order, which costs a sort to find out."""
+        return super().__iter__()
+
     def __or__(self, other: AbstractSet[Value]) -> Values:  # type: ignore[override]
         return self if self.issuperset(other) else Values(super().__or__(other))
 
@@ -83,9 +87,22 @@ class Values(frozenset["Value"]):
         try:
             return self._nesting
         except AttributeError:
-            inner = [1 + max(each.nesting for _, each in value.items) for value in self if value.items]
-            self._nesting: int = max([0, *inner, *(len(value.path) for value in self if value.kind is Kind.BATCH)])
+            inner = [1 + max(each.nesting for _, each in value.items) for value in self.unordered() if value.items]
+            parts = [len(value.path) for value in self.unordered() if value.kind is Kind.BATCH]
+            self._nesting: int = max([0, *inner, *parts])
             return self._nesting
+
+    @property
+    def digest(self) -> bytes:
+        """Tells sets apart by where their values come from; of one length, however deep their elements lie."""
+        try:
+            return self._digest
+        except AttributeError:
+            import hashlib  # few sets are elements of others
+
+            places = repr([_place(value) for value in self])
+            self._digest: bytes = hashlib.blake2b(places.encode(errors="replace"), digest_size=16).digest()
+            return self._digest
 
     def without(self, other: AbstractSet[Value]) -> Values:
         return Values(self.difference(other))
@@ -133,7 +150,7 @@ def _place(value: Value) -> tuple[object, ...]:
         value.name or "",
         tuple(map(str, value.path)),
         "" if value.cls is None else f"{value.cls.script.path}:{value.cls.node.lineno}",
-        tuple((str(key), tuple(map(_place, values))) for key, values in value.items),
+        tuple((str(key), values.digest) for key, values in value.items),
     )
 
 
@@ -155,20 +172,51 @@ def settle(values: Values) -> Values:
     return known if known and UNKNOWN not in known else values
 
 
-def shallow(values: Values, nesting: int) -> Values:
-    """Values whose elements lie at most so deep: what is built from itself (`x = [x]`, `x = x[0]`) comes to an end."""
+def shallow(values: Values, nesting: int, known: dict[tuple[Values, int], Values]) -> Values:
+    """Values whose elements lie at most so deep: what is built from itself (`x = [x]`, `x = x[0]`) comes to an end.
+
+    `known` holds what was made so far: elements are shared, and would be met along every way to them."""
     if values.nesting <= nesting:
         return values
-    return Values(_shallow(value, nesting) for value in values)
+    found = known.get((values, nesting))
+    if found is None:
+        found = known[values, nesting] = Values(_shallow(value, nesting, known) for value in values.unordered())
+    return found
 
 
-def _shallow(value: Value, nesting: int) -> Value:
+def _shallow(value: Value, nesting: int, known: dict[tuple[Values, int], Values]) -> Value:
     if value.kind is Kind.BATCH and len(value.path) > nesting:
         return UNKNOWN
     if not value.items:
         return value
-    items = tuple((key, shallow(inner, nesting - 1) if nesting > 0 else ANY) for key, inner in value.items)
+    items = tuple((key, shallow(inner, nesting - 1, known) if nesting > 0 else ANY) for key, inner in value.items)
     return value._replace(items=items)
+
+
+def merged(values: Values) -> Values:
+    """Values of which no two are containers from one place: their elements are joined.
+
+    A function that calls itself with the elements of what it got would else make a new container in each round."""
+    groups: dict[tuple[object, ...], list[Value]] = {}
+    for value in values.unordered():
+        if value.items:
+            groups.setdefault(value[:-1], []).append(value)
+    alike = [group for group in groups.values() if len(group) > 1]
+    if not alike:
+        return values
+    kept = values.without({value for group in alike for value in group})
+    return kept | {_joined(group) for group in alike}
+
+
+def _joined(group: list[Value]) -> Value:
+    """One container in the place of several from one place."""
+    keys = [tuple(key for key, _ in value.items) for value in group]
+    if any(each != keys[0] for each in keys):
+        items: Items = ((None, merged(union(any_item(value) for value in group))),)
+    else:
+        columns = zip(*(value.items for value in group), strict=True)
+        items = tuple((column[0][0], merged(union(each for _, each in column))) for column in columns)
+    return group[0]._replace(items=items)
 
 
 def union(sets: Iterable[Values]) -> Values:
@@ -196,7 +244,7 @@ def item(owner: Value, step: int | str | None) -> Values:
 
 
 def arithmetic(left: Values, right: Values, node: ast.expr, script: Script) -> Values:
-    kinds = {value.kind for value in left | right}
+    kinds = {value.kind for value in (left | right).unordered()}
     if Kind.TENSOR in kinds or Kind.PARAMETER in kinds:
         return Values({Value(Kind.TENSOR, node, script)})
     batches = [value for value in left | right if value.kind is Kind.BATCH]

@@ -195,7 +195,7 @@ class _Observer:
 
         vars(torch.autograd)["backward"] = told
         # A sample that cannot be sent would be waited for until the timeout.
-        queues.Queue._on_queue_feeder_error = staticmethod(lambda *_: os._exit(1))  # type: ignore[attr-defined]
+        queues.Queue._on_queue_feeder_error = staticmethod(lambda *_: os._exit(1))  # type: ignore[attr-defined]  # noqa: SLF001
         register_optimizer_step_pre_hook(stepping)
         signal.signal(signal.SIGALRM, self._late)
 

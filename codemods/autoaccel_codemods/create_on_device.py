@@ -35,7 +35,7 @@ from autoaccel.script.completeness import Incomplete
 from autoaccel.script.creation import FOLDING, Creation, creation, is_plain_variable, scalar
 from autoaccel.script.integers import integral
 from autoaccel.script.library_names import intercepted, patched
-from autoaccel.script.moves import Move, move, moved_later
+from autoaccel.script.moves import Move, may_move_creation, move, moved_later
 from autoaccel.script.tensor_types import ChosenType, changes_default, chosen_type, tensor_type
 from autoaccel.script.values import Kind
 
@@ -60,7 +60,7 @@ RULE = Rule(
 def check(script: Script) -> Iterator[Finding | Skipped]:
     scripted = _scripted(script)
     for call in script.find(ast.Call):
-        moved = move(script, call)
+        moved = move(script, call) if may_move_creation(script, call) else None
         found = _chosen(script, call) if moved is None else _moved(script, moved)
         if any(script.inside(call, outer) for outer in scripted):
             yield from (RULE.skip(each.node, "TorchScript compiles its source") for each in found)
