@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from autoaccel.script.completeness import Incomplete
-from autoaccel.script.gradients import asks, is_backward
+from autoaccel.script.gradients import asks, is_asking_function, is_backward
 from autoaccel.script.graph_places import (
     all_callers,
     attribute_reads,
@@ -222,6 +222,8 @@ class GraphFlow:
         """An argument of a call: what the call results in, if that carries a graph."""
         if is_backward(script, call) or asks(script, call):
             raise _NEEDED
+        if any(is_asking_function(script, each) for each in (*call.args, *(each.value for each in call.keywords))):
+            raise _NEEDED
         values = script.values(call.func)
         functions: list[tuple[Script, ast.AST]] = [*script.callees(call), *_lambdas(script, call.func)]
         for other, function in functions:
@@ -268,7 +270,10 @@ class GraphFlow:
             for other, function in functions:
                 self.enter_all(script, call, other, function, entries)
             if name == "map":  # its elements are what the function returns
-                ends = called_name(script, call.args[0]) in {f"builtins.{each}" for each in ENDING_BUILTINS}
+                named = called_name(script, call.args[0])
+                if named is None and not functions and script.kind(call.args[0]) is None:
+                    raise _UNFOLLOWED
+                ends = named in {f"builtins.{each}" for each in ENDING_BUILTINS}
                 return None if ends or functions else True
             return True
         if name == "setattr":
