@@ -10,14 +10,19 @@ Most operations give the same bits with and without gradients; its findings are 
 none are recorded, on the CPU or everywhere, and round the last bits otherwise:
 - `nn.LSTM` in float32 and bfloat16 on a CPU, where oneDNN has kernels for inference alone (`nn.GRU`, `nn.RNN`,
   `nn.LSTMCell`, float64 and projections have none), and singular values, `eigvalsh`, spectral and nuclear norms and
-  `lstsq`, whose vectors are computed for the gradient only: `equivalent`;
+  `lstsq`, whose vectors are computed for the gradient only: `equivalent`; so are `scaled_dot_product_attention` with a
+  computed mask, matrix products with computed operands and parametrized weights, whose kernel is chosen by whether
+  an operand requires a gradient;
 - `nn.TransformerEncoder(Layer)`, and `nn.MultiheadAttention` and decoder layers with `batch_first=True`, which have a
   fused path in evaluation mode that also zeroes padded positions: `numerics`; so are models that are not in sight, as
   they may hold one.
 
 Left alone:
-- code that needs gradients in evaluation mode: adversarial examples, saliency, forces, a frozen network in a loss;
-- results that may reach a backward pass, also by way of what is kept: in lists, attributes, closures, defaults;
+- code that needs gradients in evaluation mode: adversarial examples, saliency, forces, a frozen network in a loss, also
+  where it may be entered out of sight: by callbacks, context managers, special methods (where the batches of a loop
+  come from such code, the body of the loop alone is wrapped);
+- results that may reach a backward pass, also by way of what is kept: in lists, attributes, closures, defaults, or by
+  the model itself, for its next forward pass;
 - functions whose callers are not known, and which return tensors;
 - code that sets the grad mode itself, or is called in one;
 - generators, which would switch gradients off for those who iterate over them;

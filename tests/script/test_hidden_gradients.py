@@ -29,17 +29,17 @@ def attack(x):
         pytest.param("T = [attack]\ndef f(x):\n    return [net(each) for each in range(3)]\n", False, id="range"),
         pytest.param("def f(x):\n    return list(map(attack, [net(x)]))\n", True, id="mapped"),
         pytest.param(
-            "class A:\n    def perturb(self, x):\n        return attack(x)\ndef f(a, x):\n    return net(a.perturb(x))\n",
+            "class A:\n    def go(self, x):\n        return attack(x)\ndef f(a, x):\n    return net(a.go(x))\n",
             True,
             id="method by its name",
         ),
         pytest.param(
-            "class A:\n    def perturb(self, x):\n        return attack(x)\ndef f(a, x):\n    return net(a.prepare(x))\n",
+            "class A:\n    def go(self, x):\n        return attack(x)\ndef f(a, x):\n    return net(a.on(x))\n",
             False,
             id="method of another name",
         ),
         pytest.param(
-            "class A:\n    def __getattr__(self, name):\n        return attack(name)\ndef f(a, x):\n    return net(a.x)\n",
+            "class A:\n    def __getattr__(self, a):\n        return attack(a)\ndef f(a, x):\n    return net(a.x)\n",
             True,
             id="attribute made when read",
         ),
