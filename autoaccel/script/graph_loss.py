@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from autoaccel.script.completeness import Incomplete
 from autoaccel.script.graph_flow import NEEDED, Entries, GraphFlow, State, called_name, entered, functions_of
 from autoaccel.script.graph_places import connected_files, property_name
-from autoaccel.script.kept_state import is_layer_weight, stored_values
+from autoaccel.script.kept_state import is_layer_weight, reads_of_computed_weights, stored_values
 from autoaccel.script.library_graphs import (
     ENDING_BUILTINS,
     ENDING_FUNCTIONS,
@@ -71,6 +71,7 @@ def lost_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast
             states.extend(_hooked(other, flow))
             for call in forwards[:1]:
                 states.extend(_kept_by_models(other, (script, call), seen))
+        states.extend((other, read, False, ()) for other, read in reads_of_computed_weights(script))
         flow.run(states)
     except Incomplete as reason:
         return NEEDED if NEEDED in str(reason) else f"{NEEDED}: {reason}"

@@ -42,6 +42,10 @@ _PLAIN = frozenset(
     | {Kind.SEQUENCE, Kind.MAPPING, Kind.DEVICE, Kind.DTYPE, Kind.EXTERNAL, Kind.MODULE, Kind.LOSS_FUNCTION}
 )
 _CONSUMING = frozenset(f"builtins.{each}" for each in "next list tuple sum max min set sorted any all dict".split())
+_UNSEEN = frozenset(
+    """builtins.exec builtins.eval builtins.__import__ importlib.import_module runpy.run_path
+    runpy.run_module""".split()
+)
 _AROUND = frozenset({"enumerate", "zip", "iter", "pass"})  # iterators whose elements come from what they are made of
 
 Code = tuple["Script", ast.AST]
@@ -264,7 +268,11 @@ def _sources(values: Iterable[Value]) -> Iterator[Value]:
 
 def _of_part(script: Script, part: ast.AST, kinds: frozenset[str]) -> Iterator[Opening]:
     for call in script.within(part, ast.Call):
-        if _is_given_model(script, call) or any(_needs_gradients(script, each) for each in _arguments(call)):
+        if (
+            called_name(script, call.func) in _UNSEEN
+            or _is_given_model(script, call)
+            or any(_needs_gradients(script, each) for each in _arguments(call))
+        ):
             yield Opening(script, call.func, _BY_CALL)
         elif kinds:
             wanted = _called_kinds(script, call) & kinds
@@ -310,16 +318,16 @@ def _called_kinds(script: Script, call: ast.Call) -> frozenset[str]:
         return frozenset()
     values = script.values(function)
     kinds = {value.kind for value in values}
+    named = frozenset({function.attr}) if isinstance(function, ast.Attribute) else frozenset()
+    if kinds == {Kind.OBJECT}:
+        return named | {"__call__"}  # of a derived class
     if kinds == {Kind.MODULE}:
         known = all(value.cls is not None or value.name is not None for value in values)
         return frozenset() if known else frozenset({_FORWARD, _FUNCTION})
     if kinds and Kind.UNKNOWN not in kinds:
-        return frozenset()
-    if functions_of(script, function) and Kind.UNKNOWN not in kinds:
-        return frozenset()
+        return named
     if not isinstance(function, ast.Attribute):
         return _BY_CALL
-    named = frozenset({function.attr})
     return named | _BY_CALL if _is_stored(script, function) else named
 
 

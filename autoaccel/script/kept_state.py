@@ -6,6 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.script.completeness import Incomplete
+from autoaccel.script.graph_places import attribute_reads, connected_files
+from autoaccel.script.imports import imported
 from autoaccel.script.library_graphs import (
     ENDING_ATTRIBUTES,
     ENDING_BUILTINS,
@@ -25,12 +28,26 @@ _WITHOUT_GRAPH = frozenset(
     | {Kind.LOSS_FUNCTION, Kind.SCHEDULER, Kind.SCALER, Kind.LOADER, Kind.DATASET, Kind.BATCH, Kind.FUNCTION}
     | {Kind.CLASS, Kind.EXTERNAL}
 )
+_COMPUTING = ("torch.nn.utils.prune", "torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm")
 _LAYER_WEIGHTS = ("weight", "bias")
 
 
 def is_layer_weight(script: Script, expression: ast.Attribute) -> bool:
     """Whether an attribute is a parameter of a layer: `self.embedding.weight`, `rnn.weight_hh_l0`."""
     return expression.attr.partition("_")[0] in _LAYER_WEIGHTS and script.kind(expression.value) is Kind.MODULE
+
+
+def reads_of_computed_weights(script: Script) -> Iterator[tuple[Script, ast.expr]]:
+    """The reads of weights that a hook of torch computes in each forward pass, and leaves in the layer.
+
+    Raises `Incomplete` where torch keeps them from one forward pass to the next."""
+    files = connected_files(script)
+    if any(True for each in files for _ in each.calls("torch.nn.utils.parametrize.cached")):
+        raise Incomplete("what parametrizations compute is kept")
+    names = {name for each in files for name in imported(each)}
+    mentioned = any(each.tree_index.mentions("prune", "weight_norm", "spectral_norm") for each in files)
+    if mentioned or any(name.startswith(_COMPUTING) for name in names):
+        yield from attribute_reads(script, None, "weight", called=False)
 
 
 def stored_values(script: Script, function: ast.AST) -> Iterator[ast.expr]:
