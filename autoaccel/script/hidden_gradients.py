@@ -204,16 +204,20 @@ def _leading(script: Script, start: ast.AST) -> set[ast.AST]:
 
 def _openings(script: Script, region: list[ast.AST], kinds: frozenset[str]) -> Iterator[Opening]:
     """The ways which code opens that an evaluation enters, for code of these kinds."""
+    for home, part in entered_code(script, region, models=bool(kinds)):
+        for found in _of_part(home, part, kinds):
+            yield found if part in region else found._replace(loop=None)
+
+
+def entered_code(script: Script, region: list[ast.AST], *, models: bool = True) -> Iterator[Code]:
+    """A region, the functions that it surely may enter, and the forward passes of all models, which it may run."""
     pending: list[Code] = [(script, part) for part in region]
+    if models:
+        pending.extend((other, each) for other in connected_files(script) for each in _forwards(other))
     seen = {part for _, part in pending}
-    if kinds:
-        for other in connected_files(script):
-            pending.extend((other, each) for each in _forwards(other))
     while pending:
         home, part = pending.pop()
-        inside = part in region
-        for found in _of_part(home, part, kinds):
-            yield found if inside else found._replace(loop=None)
+        yield home, part
         for other, function in _entered(home, part):
             if function not in seen:
                 seen.add(function)
