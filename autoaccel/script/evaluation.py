@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autoaccel.script.completeness import Incomplete
 from autoaccel.script.gradients import (
     asks_for_gradients,
     backward_calls,
@@ -19,6 +20,7 @@ from autoaccel.script.gradients import (
     trains,
 )
 from autoaccel.script.graph_loss import lost_graph
+from autoaccel.script.hidden_gradients import entered_gradients, reason_of
 from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind
 
@@ -187,15 +189,31 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
     open_forwards = tuple(call for call in forwards if _records(script, call, function))
     if not open_forwards or off_by_callers(script, function):
         return EvaluationPass(function, function, None, None, (), True, None)
-    return EvaluationPass(
-        function,
-        function,
-        None,
-        None,
-        open_forwards,
-        False,
-        _function_problem(script, function, open_forwards, bool(evals)),
-    )
+    problem = _function_problem(script, function, open_forwards, bool(evals))
+    if problem is None:
+        problem, loop = _hidden_problem(script, [function], function, open_forwards)
+        if loop is not None:
+            return EvaluationPass(loop, None, loop.body[0], loop.body[-1], open_forwards, False, None)
+    return EvaluationPass(function, function, None, None, open_forwards, False, problem)
+
+
+def _hidden_problem(
+    script: Script, region: list[ast.AST], home: ast.AST | None, forwards: tuple[ast.Call, ...]
+) -> tuple[str | None, ast.For | None]:
+    """Why code that an evaluation enters out of sight may need gradients. If it does where the elements of one loop
+    come from, in whose body all forwards are, that loop: its body alone can go without."""
+    try:
+        openings = entered_gradients(script, region, home)
+    except Incomplete as reason:
+        return str(reason), None
+    if not openings:
+        return None, None
+    loop = openings[0].loop
+    if isinstance(loop, ast.For) and all(each.loop is loop for each in openings):
+        inside = all(any(script.inside(call, each) for each in loop.body) for call in forwards)
+        if inside and not any(script.in_scope(each, kind) for each in loop.body for kind in (ast.Yield, ast.YieldFrom)):
+            return None, loop
+    return reason_of(openings[0]), None
 
 
 def _only_asks(node: ast.AST) -> bool:
@@ -359,6 +377,11 @@ def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]
         return
     own = any(_sets_mode_within(script, each) for each in inner)
     problem = OWN_MODE if own else lost_graph(script, inner, open_calls)
+    if problem is None:
+        problem, loop = _hidden_problem(script, [*inner], script.function(first), open_calls)
+        if loop is not None:
+            yield EvaluationPass(loop, None, loop.body[0], loop.body[-1], open_calls, False, None)
+            return
     function = _only_entered(script, open_calls) if problem is None else None
     if function is not None:
         yield EvaluationPass(function, function, None, None, open_calls, False, None)

@@ -24,6 +24,7 @@ _GRAD_ASKED = frozenset(
 _GRAD_METHODS = frozenset(
     "requires_grad_ retain_grad register_hook register_full_backward_hook register_backward_hook".split()
 )
+_ASKING_NAMES = (*sorted({"backward", *_GRAD_METHODS} | {each.rpartition(".")[2] for each in _GRAD_ASKED}),)
 
 
 def backward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
@@ -77,6 +78,9 @@ def _asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
                 if not (isinstance(value, ast.Constant) and value.value is False):
                     asking.append(part)
     asking.extend(call for call in script.within(outer, ast.Call) if asks(script, call))
+    for mention in script.tree_index.mentions(*_ASKING_NAMES, *script.import_aliases(_ASKING_NAMES)):
+        if script.inside(mention, outer) and is_asking_function(script, mention):
+            asking.append(mention)
     return script.tree_index.shallowest(asking)
 
 
@@ -86,12 +90,34 @@ def asks(script: Script, call: ast.Call) -> bool:
         return True
     if isinstance(call.func, ast.Attribute) and call.func.attr in _GRAD_METHODS:
         return True
+    if isinstance(call.func, ast.Name) and script.qualname(call.func) is None:
+        made = [each.value for each in script.definitions(call.func) if each.how == "assign" and not each.path]
+        if any(isinstance(each, ast.Attribute) and is_asking_function(script, each) for each in made):
+            return True
     return any(
         keyword.arg in ("requires_grad", "create_graph")
         and isinstance(keyword.value, ast.Constant)
         and keyword.value.value is True
         for keyword in call.keywords
     )
+
+
+def is_asking_function(script: Script, expression: ast.AST) -> bool:
+    """Whether an expression names what goes backward or asks for gradients, to be called by somebody else:
+    `map(torch.Tensor.backward, losses)`."""
+    around = script.parent(expression)
+    if isinstance(around, ast.Attribute) or (isinstance(around, ast.Call) and around.func is expression):
+        return False
+    if isinstance(expression, ast.Name) and isinstance(expression.ctx, ast.Load):
+        if script.qualname(expression) is None:
+            made = [each.value for each in script.definitions(expression) if each.how == "assign" and not each.path]
+            return any(isinstance(each, ast.Attribute) and is_asking_function(script, each) for each in made)
+        return script.qualname(expression) in _GRAD_ASKED
+    if not isinstance(expression, ast.Attribute) or not isinstance(expression.ctx, ast.Load):
+        return False
+    name = script.qualname(expression)
+    method = expression.attr == "backward" or expression.attr in _GRAD_METHODS
+    return name in _GRAD_ASKED or (method and (name is None or name.startswith("torch.Tensor.")))
 
 
 def trains(script: Script, function: ast.AST) -> bool:

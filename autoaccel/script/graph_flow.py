@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from autoaccel.script.completeness import Incomplete
-from autoaccel.script.gradients import asks, is_backward
+from autoaccel.script.gradients import asks, is_asking_function, is_backward
 from autoaccel.script.graph_places import (
     all_callers,
     attribute_reads,
@@ -38,6 +38,7 @@ from autoaccel.script.library_graphs import (
     keeps_nothing,
 )
 from autoaccel.script.project import bind_argument
+from autoaccel.script.special_methods import overloads, sets_by_method
 from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
 _TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH})
+
+_STORES = frozenset({"__dict__", "_buffers", "_parameters", "_modules", "__slots__"})
+"""Attributes that hold others, which are read by other names."""
+_COMPUTED_IMPORTS = ("import_module", "__import__", "run_path", "run_module")
+_ALL_NAMES = ("exec", "eval", "globals", "vars", "locals")
 
 NEEDED = "its result may reach a backward pass"
 _NEEDED = Incomplete(NEEDED)
@@ -114,6 +120,8 @@ class GraphFlow:
                     parent, after = call, self._passed(script, call, parent, held, entries)
                 case ast.Subscript(ctx=ast.Load()) if child is parent.value:
                     after = held and isinstance(parent.slice, ast.Slice)
+                case ast.BinOp() | ast.Compare() | ast.Subscript() if overloads(script, parent, child):
+                    raise _UNFOLLOWED
                 case ast.BinOp():
                     after = None if self._formats(script, parent) else held
                     if not held and self._is_recorded_nowhere(script, parent):
@@ -182,6 +190,8 @@ class GraphFlow:
         if held:
             return name in ("items", "values", "copy")
         if name in ENDING_METHODS and not self._is_own(script, call.func.value, name):
+            if name == "numpy" and _is_tried(script, call):
+                raise _NEEDED  # it fails where there is a graph
             return None
         if name in ("sample", "sample_n") and _is_distribution(script, call.func.value):
             return None
@@ -221,6 +231,8 @@ class GraphFlow:
     def _passed(self, script: Script, call: ast.Call, argument: ast.AST, held: bool, entries: Entries) -> bool | None:
         """An argument of a call: what the call results in, if that carries a graph."""
         if is_backward(script, call) or asks(script, call):
+            raise _NEEDED
+        if any(is_asking_function(script, each) for each in (*call.args, *(each.value for each in call.keywords))):
             raise _NEEDED
         values = script.values(call.func)
         functions: list[tuple[Script, ast.AST]] = [*script.callees(call), *_lambdas(script, call.func)]
@@ -262,13 +274,18 @@ class GraphFlow:
     def _builtin(self, script: Script, call: ast.Call, name: str, held: bool, entries: Entries) -> bool | None:
         if name in ENDING_BUILTINS:
             return None
+        if name == "getattr" and not (len(call.args) > 1 and isinstance(call.args[1], ast.Constant)):
+            raise _NEEDED
         if name in ("map", "filter", "sorted", "max", "min"):
             arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
             functions = [found for each in arguments for found in functions_of(script, each)]
             for other, function in functions:
                 self.enter_all(script, call, other, function, entries)
             if name == "map":  # its elements are what the function returns
-                ends = called_name(script, call.args[0]) in {f"builtins.{each}" for each in ENDING_BUILTINS}
+                named = called_name(script, call.args[0])
+                if named is None and not functions and script.kind(call.args[0]) is None:
+                    raise _UNFOLLOWED
+                ends = named in {f"builtins.{each}" for each in ENDING_BUILTINS}
                 return None if ends or functions else True
             return True
         if name == "setattr":
@@ -379,6 +396,8 @@ class GraphFlow:
                     self._bind(script, target, held, entries)
             case ast.AnnAssign(target=target) if child is parent.value:
                 self._bind(script, target, held, entries)
+            case ast.AugAssign() if overloads(script, parent, child):
+                raise _UNFOLLOWED
             case ast.AugAssign(target=target) if child is parent.value:
                 self._bind(script, target, held, entries)
                 if isinstance(target, ast.Name):  # in place, whatever else has it
@@ -413,6 +432,8 @@ class GraphFlow:
             case ast.Starred(value=value):
                 self._bind(script, value, True, entries)
             case ast.Attribute():
+                if target.attr in _STORES or sets_by_method(script, target):
+                    raise _UNFOLLOWED
                 if (found := self._module_name(script, target)) is not None:
                     self._in_module(*found, held)
                 self._attribute_reads(script, possible_classes(script, target.value), target.attr, held)
@@ -435,11 +456,15 @@ class GraphFlow:
         if isinstance(home, ast.ClassDef):
             self._attribute_reads(script, None, definition.name, held)
         if home is script.tree or definition.how == "global":
+            if _reads_any_name(script):
+                raise _UNFOLLOWED
             self._imported(script, definition.name, held)
 
     def _imported(self, script: Script, name: str, held: bool) -> None:
         """Where other files read a name of this one, under whichever names they have imported it."""
         others = [each for each in importing_files(script) if each is not script]
+        if any(other.tree_index.calls_named(*_COMPUTED_IMPORTS) for other in others):
+            raise _UNFOLLOWED
         names, known = {name}, 0
         imported = [alias for other in others for part in other.find(ast.ImportFrom) for alias in part.names]
         while len(names) > known:
@@ -502,7 +527,7 @@ class GraphFlow:
                     self._fill_starred(script, owner)
                 for each in definitions:
                     self._fill_definition(script, each, owner, entries)
-            case ast.Attribute(attr="__dict__"):
+            case ast.Attribute(attr=name) if name in _STORES:
                 raise _UNFOLLOWED
             case ast.Attribute() if (found := self._module_name(script, owner)) is not None:
                 self._fill_module(*found, owner)
@@ -631,6 +656,22 @@ class GraphFlow:
             self._add(other, call, held, ())
 
 
+def _reads_any_name(script: Script) -> bool:
+    """Whether a file may read its variables by names that are not seen: `exec(…)`, `globals()[name].backward()`."""
+    for call in script.tree_index.calls_named(*_ALL_NAMES):
+        if (
+            not isinstance(call.func, ast.Name)
+            or script.definitions(call.func)
+            or (call.args and call.func.id == "vars")
+        ):
+            continue
+        item = script.parent(call)
+        called = script.parent(item) if isinstance(item, ast.Subscript) else None
+        if not (isinstance(called, ast.Call) and called.func is item):
+            return True
+    return any(script.qualname(each) == "sys.modules" for each in script.tree_index.mentions("modules"))
+
+
 def functions_of(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:
     """The functions and lambdas that an expression stands for; none unless these are all."""
     values = script.values(expression)
@@ -648,6 +689,13 @@ def _lambdas(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST
     definitions = script.definitions(expression) if isinstance(expression, ast.Name) else ()
     made = [each.value for each in definitions if isinstance(each.value, ast.Lambda) and each.how == "assign"]
     return [(script, each) for each in made if each is not None] if len(made) == len(definitions) else []
+
+
+def _is_tried(script: Script, call: ast.Call) -> bool:
+    """Whether the failure of a call is handled where it stands."""
+    statement = script.statement(call)
+    around = script.parent(statement)
+    return isinstance(around, ast.Try) and statement in around.body and bool(around.handlers)
 
 
 def called_name(script: Script, function: ast.expr) -> str | None:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from autoaccel.script.completeness import Incomplete
 from autoaccel.script.graph_flow import NEEDED, Entries, GraphFlow, State, called_name, entered, functions_of
 from autoaccel.script.graph_places import connected_files, property_name
+from autoaccel.script.kept_state import is_layer_weight, reads_of_computed_weights, stored_values
 from autoaccel.script.library_graphs import (
     ENDING_BUILTINS,
     ENDING_FUNCTIONS,
     ENDING_METHODS,
     HOLDING_BUILTINS,
     SHOWING_METHODS,
+    VIEW_ATTRIBUTES,
 )
 from autoaccel.script.values import Kind
 
@@ -69,6 +71,7 @@ def lost_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast
             states.extend(_hooked(other, flow))
             for call in forwards[:1]:
                 states.extend(_kept_by_models(other, (script, call), seen))
+        states.extend((other, read, False, ()) for other, read in reads_of_computed_weights(script))
         flow.run(states)
     except Incomplete as reason:
         return NEEDED if NEEDED in str(reason) else f"{NEEDED}: {reason}"
@@ -152,6 +155,7 @@ def _computed(script: Script, function: ast.AST, entries: Entries) -> Iterator[S
         if script.kind(part.func) in (Kind.MODULE, Kind.LOSS_FUNCTION):
             yield script, part, False, entries
     yield from ((script, part, False, entries) for part in _operations(script, function, None))
+    yield from ((script, part, False, entries) for part in stored_values(script, function))
 
 
 def _properties(script: Script, read: ast.Attribute) -> Iterator[tuple[Script, ast.AST]]:
@@ -176,6 +180,11 @@ def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Itera
     for added in script.within(outer, ast.AugAssign):
         if _may_have_graph(script, added.value, leaves, region):
             yield added.value
+    views: list[ast.Subscript | ast.Attribute] = [*script.within(outer, ast.Subscript)]
+    views += [each for each in script.within(outer, ast.Attribute) if each.attr in VIEW_ATTRIBUTES]
+    for view in views:  # of a leaf: it is no leaf itself
+        if isinstance(view.ctx, ast.Load) and _may_have_graph(script, view.value, leaves, region, surely=True):
+            yield view
     for call in script.within(outer, ast.Call):
         name = script.qualname(call.func)
         arguments = [*call.args, *(each.value for each in call.keywords)]
@@ -281,7 +290,9 @@ def _may_have_graph(
             seen: set[Definition] = set()
             return any(_is_given(script, each, region, seen) for each in script.definitions(operand))
         case ast.Attribute(attr=name):
-            return script.qualname(operand) is None and (name in leaves or script.kind(operand) is Kind.PARAMETER)
+            if script.qualname(operand) is not None:
+                return False
+            return name in leaves or script.kind(operand) is Kind.PARAMETER or is_layer_weight(script, operand)
         case ast.Subscript(value=owner):
             kind = script.kind(operand)
             if kind not in (None, Kind.TENSOR, Kind.PARAMETER):

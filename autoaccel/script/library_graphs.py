@@ -25,6 +25,8 @@ COPYING_METHODS = frozenset("clone copy repeat new_zeros new_ones new_empty new_
 ENDING_ATTRIBUTES = frozenset("data shape dtype device ndim layout is_cuda is_sparse names itemsize nbytes".split())
 MODE_ATTRIBUTES = frozenset("requires_grad grad grad_fn is_leaf".split())
 """Attributes of tensors that tell whether there is a graph."""
+VIEW_ATTRIBUTES = frozenset("T mT H mH real imag".split())
+"""Attributes of tensors that are tensors, of the same graph."""
 
 ENDING_FUNCTIONS = frozenset(
     f"torch.{name}"

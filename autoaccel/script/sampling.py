@@ -23,6 +23,7 @@ from autoaccel.script.gradients import (
     trains,
 )
 from autoaccel.script.graph_loss import lost_graph
+from autoaccel.script.hidden_gradients import needs_gradients
 from autoaccel.script.repetition import runs_once
 from autoaccel.script.values import Kind
 
@@ -78,7 +79,7 @@ def _whole_functions(
             continue
         own = [call for statement in statements for call in found[statement]]
         if all(call in own or gradients_off(script, call, function) for call in forward_calls(script, function)):
-            if lost_graph(script, [function], own) is None:
+            if lost_graph(script, [function], own) is None and needs_gradients(script, [function], function) is None:
                 functions.append(function)
     return functions
 
@@ -107,7 +108,7 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
             return False
     if asks_for_gradients(script, statement) is not None or _before_training(script, statement):
         return False
-    return lost_graph(script, [statement], [call]) is None
+    return lost_graph(script, [statement], [call]) is None and needs_gradients(script, [statement], home) is None
 
 
 def _last_name(function: ast.expr) -> str | None:

@@ -4,23 +4,33 @@ Outside training nobody calls `backward`, and yet autograd keeps every intermedi
 Under `torch.no_grad()` memory is freed as soon as it is used, and no graph is built.
 
 A function that only evaluates gets the decorator; where training and evaluation share a function, the loop or the
-statements that evaluate are wrapped.
+statements that evaluate are wrapped, and so are they where a project looks at the code or the frames of its functions.
+
+A tensor that is printed whole no longer shows a `grad_fn`.
 
 Most operations give the same bits with and without gradients; its findings are `exact`. Some take another path where
 none are recorded, on the CPU or everywhere, and round the last bits otherwise:
 - `nn.LSTM` in float32 and bfloat16 on a CPU, where oneDNN has kernels for inference alone (`nn.GRU`, `nn.RNN`,
   `nn.LSTMCell`, float64 and projections have none), and singular values, `eigvalsh`, spectral and nuclear norms and
-  `lstsq`, whose vectors are computed for the gradient only: `equivalent`;
+  `lstsq`, whose vectors are computed for the gradient only: `equivalent`; so are `scaled_dot_product_attention` with a
+  computed mask, matrix products with computed operands and parametrized weights, whose kernel is chosen by whether
+  an operand requires a gradient;
 - `nn.TransformerEncoder(Layer)`, and `nn.MultiheadAttention` and decoder layers with `batch_first=True`, which have a
   fused path in evaluation mode that also zeroes padded positions: `numerics`; so are models that are not in sight, as
   they may hold one.
 
 Left alone:
-- code that needs gradients in evaluation mode: adversarial examples, saliency, forces, a frozen network in a loss;
-- results that may reach a backward pass, also by way of what is kept: in lists, attributes, closures, defaults;
+- code that needs gradients in evaluation mode: adversarial examples, saliency, forces, a frozen network in a loss, also
+  where it may be entered out of sight: by callbacks, context managers, special methods (where the batches of a loop
+  come from such code, the body of the loop alone is wrapped);
+- results that may reach a backward pass, also by way of what is kept: in lists, attributes, closures, defaults, or by
+  the model itself, for its next forward pass;
 - functions whose callers are not known, and which return tensors;
 - code that sets the grad mode itself, or is called in one;
 - generators, which would switch gradients off for those who iterate over them;
+- code that asks whether gradients are on, or looks at what autograd has recorded;
+- evaluations that share autocast's cache of weights with training (before torch 2.11 a cast that was made without
+  gradients is used again with them);
 - modules that only try themselves out, tools over graphs (`torch.fx`), models that are handed to a timer.
 
 Before:
@@ -41,6 +51,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from autoaccel.rewriting.finding import (
     AddDecorator,
@@ -55,7 +66,9 @@ from autoaccel.rewriting.finding import (
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script
 from autoaccel.script.evaluation import EvaluationPass
+from autoaccel.script.grad_mode_seen import asks_for_mode, inspects_graphs, is_introspected, shares_weight_cache
 from autoaccel.script.imports import imported
+from autoaccel.script.names import canonical
 from autoaccel.script.rounding import tier_without_gradients
 from autoaccel.script.sampling import samples
 from autoaccel.script.tree import walk_scope
@@ -76,12 +89,14 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     for found in (*script.evaluations, *samples(script)):
         if found.covered:
             continue
-        problem = found.problem or _framework(script, found) or _graph_tool(script)
-        problem = problem or _undecorated(script, found) or _leak(script, found)
+        problem = found.problem or _framework(script, found) or _graph_tool(script) or _undecorated(script, found)
+        if problem is None and found.function is not None and is_introspected(script):
+            found = _within(found)
+        spelling, imports = script.spell("torch.no_grad")
+        problem = problem or _leak(script, found) or _mode_seen(script, found) or _shadowed(script, found, spelling)
         if problem is not None:
             yield RULE.skip(found.node, problem)
             continue
-        spelling, imports = script.spell("torch.no_grad")
         yield RULE.finding(
             found.node,
             "this evaluation records gradients",
@@ -90,6 +105,39 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             *imports,
             tier=tier_without_gradients(script, found.forwards),
         )
+
+
+def _within(found: EvaluationPass) -> EvaluationPass:
+    """The same for the statements of a function, whose code and frames are looked at."""
+    assert found.function is not None
+    match found.function.body:
+        case [ast.Expr(value=ast.Constant()), first, *_] | [first, *_]:
+            return replace(found, function=None, first=first, last=found.function.body[-1])
+    return found
+
+
+def _mode_seen(script: Script, found: EvaluationPass) -> str | None:
+    """Why somebody would see that gradients are off."""
+    if shares_weight_cache(script, found.node, found.function):
+        return "it shares autocast's cache of weights with training"
+    region = [found.function] if found.function is not None else _statements(script, found)
+    return asks_for_mode(script, region)
+
+
+def _shadowed(script: Script, found: EvaluationPass, spelling: str) -> str | None:
+    """Where the name of torch means something else."""
+    root = spelling.partition(".")[0]
+    module = [each.target for each in script.module_scope.definitions.get(root, ()) if each.target is not None]
+    if len(set(module)) > 1 and len({canonical(each) for each in module}) > 1:
+        return f"`{root}` is imported from several places"
+    inner = found.function or found.first
+    assert inner is not None
+    for around in script.ancestors(inner):
+        scope = script.flow.scopes.get(around)
+        if scope is not None and around is not script.tree and root in scope.definitions:
+            if not isinstance(around, ast.ClassDef) or script.parent(inner) is around:
+                return f"`{root}` means something else there"
+    return None
 
 
 def _guard(found: EvaluationPass, spelling: str) -> Edit:
@@ -104,11 +152,15 @@ def _parts(script: Script, found: EvaluationPass) -> Iterator[ast.AST]:
     if found.function is not None:
         yield from walk_scope(found.function)
         return
+    for statement in _statements(script, found):
+        yield from walk_scope(statement)
+
+
+def _statements(script: Script, found: EvaluationPass) -> list[ast.stmt]:
     assert found.first is not None
     assert found.last is not None
     block = script.block(found.first)
-    for statement in block[block.index(found.first) : block.index(found.last) + 1]:
-        yield from walk_scope(statement)
+    return block[block.index(found.first) : block.index(found.last) + 1]
 
 
 def _framework(script: Script, found: EvaluationPass) -> str | None:
@@ -124,6 +176,7 @@ def _framework(script: Script, found: EvaluationPass) -> str | None:
 def _graph_tool(script: Script) -> str | None:
     """Tools that run a model to look at its graph, where the grad mode is part of what they record."""
     tool = any(name == "torch.fx" or name.startswith("torch.fx.") for name in imported(script))
+    tool = tool or inspects_graphs(script)
     return "the file records or transforms the graphs of models" if tool else None
 
 
