@@ -45,6 +45,10 @@ Training:
     graph_loss      whether an evaluation may lose its graph
     graph_places    everywhere that an object may turn up
     library_graphs  what libraries do with a graph
+    kept_state      what entered functions store for later
+    special_methods  operators and setters that may keep a graph
+    hidden_gradients  code out of sight that needs gradients
+    grad_mode_seen  who sees that gradients are off
     effects         what a piece of code does to a training step
     training        steps: the backwards, optimizer steps and forwards that belong together
     slicing         which statements a loss depends on
