@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoaccel.script.batches import changes, root
+from autoaccel.script.batches import changes, is_named, root
 from autoaccel.script.flow import STAR, Definition, Path
 from autoaccel.script.loaders import LoaderLoop, Transfer
 from autoaccel.script.project import bind_argument
 from autoaccel.script.tree import Function, breadth_first, position
-from autoaccel.script.values import Kind
+from autoaccel.script.values import UNKNOWN, Kind
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
@@ -210,12 +210,16 @@ class BatchReads:
     def _changed_after_move(self) -> Iterator[Path]:
         """The parts that are changed on the host after a copy of them was made: `host = x; x = x.to(d); host += 1`."""
         for owner, node in changes(self.script):
-            for value in self.script.values(owner):
-                if value.kind is not Kind.BATCH or value.node is not self.loop.node or value.name == "copy":
-                    continue
-                for transfer in self.transfers.values():
-                    same = self.script.function(node) is self.script.function(transfer.call)
-                    if value.path[:1] == transfer.path[:1] and (not same or position(node) > position(transfer.call)):
+            values = self.script.values(owner)
+            parts = {
+                value.path[:1]
+                for value in values
+                if value.kind is Kind.BATCH and value.node is self.loop.node and value.name != "copy"
+            }
+            for transfer in self.transfers.values():
+                same = self.script.function(node) is self.script.function(transfer.call)
+                if transfer.path[:1] in parts or (UNKNOWN in values and is_named(owner, transfer)):
+                    if not same or position(node) > position(transfer.call):
                         yield transfer.path[:1]
 
     def _in_inner_loop(self, node: ast.AST) -> bool:

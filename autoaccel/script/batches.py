@@ -14,7 +14,7 @@ from autoaccel.script.loader_calls import loader_calls
 from autoaccel.script.loaders import Transfer
 from autoaccel.script.tensor_types import chosen_type, tensor_type
 from autoaccel.script.tree import breadth_first, position
-from autoaccel.script.values import Kind, Value, union
+from autoaccel.script.values import UNKNOWN, Kind, Value, union
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
@@ -172,7 +172,8 @@ def changed_after(script: Script, transfer: Transfer) -> str | None:
     for owner, node in changes(script):
         if position(node) <= start or script.function(node) is not script.function(transfer.call):
             continue
-        if any(_same_part(value, transfer) for value in script.values(owner)):
+        values = script.values(owner)
+        if any(_same_part(value, transfer) for value in values) or (UNKNOWN in values and is_named(owner, transfer)):
             return "the host tensor is changed after its copy has begun"
     for home, outer, after in _while_copied(script, transfer):
         for node in _mentions(home, outer):
@@ -180,6 +181,14 @@ def changed_after(script: Script, transfer: Transfer) -> str | None:
                 if any(_holds(value, transfer) for value in home.values(node)) and may_be_written(home, node, after):
                     return "the host tensor may be changed after its copy has begun"
     return None
+
+
+def is_named(owner: ast.expr, transfer: Transfer) -> bool:
+    """Whether what is changed has the name of what is moved: it may be that whatever is known of its value."""
+    changed, moved = root(owner), transfer.call.func
+    assert isinstance(moved, ast.Attribute)
+    held = root(moved.value)
+    return changed is not None and held is not None and changed.id == held.id
 
 
 def _while_copied(script: Script, transfer: Transfer) -> Iterator[tuple[Script, ast.AST, tuple[int, int]]]:
