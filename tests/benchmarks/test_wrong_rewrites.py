@@ -85,5 +85,5 @@ def test_a_wrong_rule_is_caught(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_nothing_is_found(tmp_path: Path) -> None:
-    result = hunt(tmp_path, "--count", "90")
+    result = hunt(tmp_path, "--count", "40")
     assert result.returncode == 0, result.stdout + result.stderr
