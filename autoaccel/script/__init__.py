@@ -74,6 +74,7 @@ Models and evaluation:
     judging         programs that only evaluate
     sampling        forwards amid training that are only looked at
     rounding        what rounds otherwise without gradients
+    idle_parts      submodules whose results no training step uses
     small_modules   modules that have nothing to fuse
     unit_tests      places that belong to tests and benchmarks
     repetition      places that run a single time

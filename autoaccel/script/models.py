@@ -137,15 +137,15 @@ def _origins(script: Script) -> dict[Origin, bool]:
     they are called more than a single time."""
     found: dict[Origin, bool] = {}
     for other in script.project.known_related(script):
-        for call, again in _training_forwards(other):
-            for origin in _made_at(other, call.func, set()):
+        for home, call, again in training_forwards(other):
+            for origin in _made_at(home, call.func, set()):
                 found[origin] = found.get(origin, False) or again
         for each in judged(other):
             found.update(dict.fromkeys(_made_at(other, each.call.func, set()), True))
     return found
 
 
-def _training_forwards(script: Script) -> Iterator[tuple[ast.Call, bool]]:
+def training_forwards(script: Script) -> Iterator[tuple[Script, ast.Call, bool]]:
     """Calls of models in scopes with a backward pass, and in what these scopes call, and whether they are repeated;
     not the calls inside models."""
     pending: list[tuple[Script, ast.AST]] = []
@@ -158,7 +158,7 @@ def _training_forwards(script: Script) -> Iterator[tuple[ast.Call, bool]]:
         seen.add(home)
         for part in other.in_scope(home, ast.Call):
             if other.kind(part.func) is Kind.MODULE:
-                yield part, not runs_once(other, part)
+                yield other, part, not runs_once(other, part)
             elif not any(True for _ in backward_calls(other, part)):
                 pending.extend(
                     (script, callee) for script, callee in other.callees(part) if not _only_samples(script, callee)

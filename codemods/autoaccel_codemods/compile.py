@@ -9,6 +9,8 @@ that are evaluated are compiled.
 Left alone:
 - models whose gradients are differentiated again (gradient penalties, forces, meta-learning), models with hooks;
 - recurrent networks, which are fused already, and single layers, which have nothing to fuse;
+- models of which one output comes from a part of its own and is never used: compiled code gives that part gradients of
+  zeros, on which weight decay works;
 - criteria and other modules without parameters of their own, and what may be no module at all;
 - forward passes that leave the graph (`.item()`, printing, Python's random numbers) or loop over their data, or that
   call cached functions (`functools.lru_cache`), which compiled code would run at every call;
@@ -33,6 +35,7 @@ from typing import TYPE_CHECKING
 from autoaccel.rewriting.finding import AddDecorator, Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script.duration import steps_of_run
+from autoaccel.script.idle_parts import idle_part
 from autoaccel.script.models import TrainedModel, differentiated_twice, settled, trained_models, unfit
 from autoaccel.script.pure import pure_functions
 from autoaccel.script.replicas import replicated
@@ -89,6 +92,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         reason = whole or model.problem or _differentiated(model, twice, unclear) or unfit(script, model)
         if reason is None and replicated(script.project.related(script)) is not None:
             reason = "DataParallel copies the model to every device at every step"
+        if reason is None and (part := idle_part(script, model)) is not None:
+            reason = f"the training step does not use what `{part}` makes, which compiled code gives gradients of zeros"
         if reason is not None:
             yield RULE.skip(model.made, f"`{name}`: {reason}")
         else:
