@@ -72,7 +72,7 @@ class Files:
         self.paths = tuple(dict.fromkeys(Path(os.path.abspath(path)) for path in paths))
         self.texts = {Path(os.path.abspath(path)): text for path, text in (texts or {}).items()}
         self.bounds = bounds or Bounds()
-        self.modules = Modules(frozenset(str(path.parent) for path in self.paths))
+        self.modules = Modules(frozenset(str(path.parent) for path in self.paths), self.texts)
         self._summaries = _Summaries(self.texts, known)
         self._members = frozenset(self.paths)
         self._parsed: dict[Path, Parsed] = {}

@@ -432,7 +432,7 @@ class GraphFlow:
             case ast.Starred(value=value):
                 self._bind(script, value, True, entries)
             case ast.Attribute():
-                if target.attr in _STORES or sets_by_method(script, target):
+                if target.attr in _STORES or sets_by_method(script, target) or _is_out_of_sight(script, target):
                     raise _UNFOLLOWED
                 if (found := self._module_name(script, target)) is not None:
                     self._in_module(*found, held)
@@ -532,11 +532,12 @@ class GraphFlow:
             case ast.Attribute() if (found := self._module_name(script, owner)) is not None:
                 self._fill_module(*found, owner)
             case ast.Attribute():
-                if script.qualname(owner) is None or script.is_project_name(owner):
-                    kinds = {value.kind for value in script.values(owner)}
-                    self._attribute_reads(
-                        script, possible_classes(script, owner.value), owner.attr, not kinds or not kinds <= _TENSORS
-                    )
+                if _is_out_of_sight(script, owner):
+                    raise _UNFOLLOWED
+                kinds = {value.kind for value in script.values(owner)}
+                self._attribute_reads(
+                    script, possible_classes(script, owner.value), owner.attr, not kinds or not kinds <= _TENSORS
+                )
             case ast.Subscript(value=value) | ast.Starred(value=value) | ast.Await(value=value):
                 self._fill(script, value, entries)
             case ast.NamedExpr(value=value):
@@ -654,6 +655,11 @@ class GraphFlow:
             return
         for other, call in all_callers(script, function):
             self._add(other, call, held, ())
+
+
+def _is_out_of_sight(script: Script, expression: ast.expr) -> bool:
+    """Whether an object belongs to a module that is not seen, and may be read there and wherever that is imported."""
+    return script.qualname(expression) is not None and not script.is_project_name(expression)
 
 
 def _reads_any_name(script: Script) -> bool:

@@ -53,8 +53,10 @@ def sources(script: Script, expression: ast.expr, seen: frozenset[object] = froz
             return _each(script, arguments, seen)
         case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
             return _each(script, elements, seen)
-        case ast.Starred(value=value) | ast.Subscript(value=value):
+        case ast.Starred(value=value):
             return sources(script, value, seen)
+        case ast.Subscript(value=value):
+            return _chosen(sources(script, value, seen), True)
         case ast.Dict(keys=keys, values=values):
             named = [
                 v for k, v in zip(keys, values, strict=True) if isinstance(k, ast.Constant) and k.value == "params"

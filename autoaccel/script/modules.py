@@ -22,8 +22,13 @@ class Modules:
     Every question adds the folders whose listings its answer leans on to `seen`, and the files of which it matters
     whether they are there."""
 
-    def __init__(self, homes: frozenset[str]) -> None:
+    def __init__(self, homes: frozenset[str], texts: Iterable[Path] = ()) -> None:
         self._homes = homes  # the folders that hold files of the project
+        self._beside: dict[str, set[str]] = {}  # by folder: what is not on disk, but given as a text
+        for path in texts:
+            self._beside.setdefault(str(path.parent), set()).add(path.name)
+            for folder in path.parents[:-1]:
+                self._beside.setdefault(str(folder.parent), set()).add(f"{folder.name}/")
         self._listings: dict[str, frozenset[str]] = {}
         self._known: dict[tuple[Any, ...], tuple[Any, frozenset[str]]] = {}
         self._sets: dict[frozenset[str], frozenset[str]] = {}
@@ -93,7 +98,7 @@ class Modules:
         """The names of the files in a folder, and those of its folders with a slash behind them."""
         known = self._listings.get(folder)
         if known is None:
-            known = self._listings[folder] = frozenset(_names(folder))
+            known = self._listings[folder] = frozenset(_names(folder)) | self._beside.get(folder, set())
         return known
 
     def _library(self, folder: str) -> tuple[str, ...]:
