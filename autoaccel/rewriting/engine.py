@@ -120,7 +120,10 @@ def analyse(
 
 
 def _judged(script: Script, path: Path | None, places: Places, rules: Sequence[Rule], tier: Tier) -> Analysis:
+    from autoaccel.script.completeness import Incomplete
+
     text, name = places.text, path or "<text>"
+    unseen = Incomplete.made
     looking = concerned(text, rules)
     found: list[Finding] = []
     skipped: list[Skipped] = []
@@ -140,9 +143,9 @@ def _judged(script: Script, path: Path | None, places: Places, rules: Sequence[R
     judges = [rule for rule in looking if rule.comment_function]
     if marks and judges:
         could, never = _by_tier(found, Tier.NUMERICS, deterministic=deterministic)
-        account = suppression.account(
-            marks, places, could, (*skipped, *untouched, *never), _ran(rules, tier, unanswered)
-        )
+        # A rule that has not seen everything may be silenced all the same: nothing is said against the comment.
+        ran = _ran(rules, tier, unanswered) if Incomplete.made == unseen else []
+        account = suppression.account(marks, places, could, (*skipped, *untouched, *never), ran)
         said = [each for rule in judges for each in _said(rule, partial(rule.run_on_comments, account), name)[0]]
         remarks, _ = _by_tier([each for each in said if isinstance(each, Finding)], tier, deterministic=False)
         pairs = [(each, suppression.suppressing_remark(each, marks)) for each in remarks]

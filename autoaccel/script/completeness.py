@@ -21,6 +21,13 @@ CallSite = tuple["Script", ast.Call]
 class Incomplete(Exception):  # noqa: N818  # no error: an answer
     """A question cannot be answered in full; the message is the reason, a sentence fragment that users read."""
 
+    made = 0
+    """How many there have been: whoever needs to know that everything was looked at compares before and after."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        Incomplete.made += 1
+
 
 @dataclass(frozen=True, slots=True)
 class Callers:
