@@ -1,4 +1,4 @@
-"""Moves of batch data: where they go, what they move, whether the host changes it while it is being copied."""
+"""Moves of batch data: where they go and what they move; what a script changes in place."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 from autoaccel.rewriting.finding import AddImport, InsertAfter
 from autoaccel.script.flow import Path
 from autoaccel.script.loader_calls import loader_calls
+from autoaccel.script.loader_changes import changed_by_library, is_library
 from autoaccel.script.loaders import Transfer
 from autoaccel.script.tensor_types import chosen_type, tensor_type
-from autoaccel.script.tree import breadth_first, position
+from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind, Value, union
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
 _ELSEWHERE = ("cpu", "mps")
+_ARRAY_CHANGES = frozenset("byteswap fill itemset partition put resize setfield sort".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,37 +167,25 @@ def _used_by_key(script: Script, transfer: Transfer) -> bool:
     return False
 
 
-def changed_after(script: Script, transfer: Transfer) -> str | None:
-    """Why the host tensor may change while it is still being copied."""
-    start = position(transfer.call)
-    for owner, node in changes(script):
-        if position(node) <= start or script.function(node) is not script.function(transfer.call):
-            continue
-        if any(_same_part(value, transfer) for value in script.values(owner)):
-            return "the host tensor is changed after its copy has begun"
-    return None
-
-
 def changes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
-    """In-place methods, item assignments and `x += y`: the object that they change, and where."""
+    """In-place methods and functions, `out=`, item assignments and `x += y`: the object that they change, and where."""
     for call in script.find(ast.Call):
+        if is_library(script, call):
+            yield from ((changed, call) for changed in changed_by_library(script, call))
+            continue
         match call.func:
             case ast.Attribute(value=owner, attr=attr) if attr.endswith("_") and not attr.endswith("__"):
                 if attr != "requires_grad_":
                     yield owner, call
+            case ast.Attribute(value=owner, attr=attr) if attr in _ARRAY_CHANGES:
+                if any(value.kind is Kind.ARRAY for value in script.values(owner)):
+                    yield owner, call
+        yield from ((each.value, call) for each in call.keywords if each.arg == "out")
     for item in script.find(ast.Subscript):
         if isinstance(item.ctx, ast.Store):
             yield item.value, item
     for sum_ in script.find(ast.AugAssign):
         yield sum_.target, sum_
-
-
-def _same_part(value: Value, transfer: Transfer) -> bool:
-    if value.kind is not Kind.BATCH or value.node is not transfer.site or value.name == "copy":
-        return False
-    if not value.path and transfer.path:
-        return False  # an item of the container is replaced, no tensor is changed
-    return value.path[: len(transfer.path)] == transfer.path or transfer.path[: len(value.path)] == value.path
 
 
 def root(expression: ast.expr) -> ast.Name | None:
