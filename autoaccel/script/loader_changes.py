@@ -234,8 +234,10 @@ def possible_changes(script: Script) -> Iterator[ast.AST]:
             yield statement
     for call in script.find(ast.Call):
         if is_library(script, call):
-            if changed_by_library(script, call):
+            if changed_by_library(script, call) or _drawn_from(script, call):
                 yield call
+        elif _drawn_from(script, call):
+            yield call
         elif isinstance(call.func, ast.Attribute) and (_is_in_place(call.func.attr) or not _only_reads(call.func.attr)):
             yield call
 
@@ -254,6 +256,27 @@ def changed_by_library(script: Script, call: ast.Call) -> list[ast.expr]:
         *(call.args[:1] if in_place or name in _MUTATORS else ()),
         *(keyword.value for keyword in call.keywords if keyword.arg == "out"),
     ]
+
+
+def _drawn_from(script: Script, call: ast.Call) -> list[ast.expr]:
+    """The generator that a call draws from, which is another one afterwards: `torch.randn(4, generator=noise)`."""
+    name = script.qualname(call.func) or ""
+    if name.startswith("torch.utils.data.") and not name.endswith("random_split"):
+        return []  # loaders and samplers draw when they are iterated
+    return [keyword.value for keyword in call.keywords if keyword.arg == "generator"]
+
+
+def _named_before(home: Script, expression: ast.expr) -> list[tuple[Script, ast.expr]]:
+    """An object under the names that it has here and where it comes from, through arguments and `a = b`."""
+    found = [(home, expression)]
+    for where, each in found:
+        for bound in where.definitions(each) if isinstance(each, ast.Name) else ():
+            if bound.how == "param":
+                given = list(where.project.arguments(where, bound.scope.node, bound.name))
+            else:
+                given = [(where, bound.value)] if bound.value is not None and not bound.path else []
+            found.extend(place for place in given if place not in found)
+    return found
 
 
 def _is_in_place(method: str) -> bool:
@@ -275,6 +298,10 @@ def _makes_anew(home: Script, target: ast.AST) -> bool:
 
 def _is_change(inputs: LoaderInputs, home: Script, call: ast.Call) -> bool:
     """Whether a call may change an input by itself; what the project's own functions do is seen there."""
+    if not home.callees(call):
+        for each in _drawn_from(home, call):
+            if any(inputs.touched(other, name) for other, name in _named_before(home, each)):
+                return True
     if is_library(home, call):
         return any(inputs.touched(home, each) for each in changed_by_library(home, call))
     if not isinstance(call.func, ast.Attribute):
