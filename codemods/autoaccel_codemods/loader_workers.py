@@ -13,7 +13,7 @@ No workers, but pinned memory: samples that are only indexed in memory, which wo
 
 Left alone:
 - samples or collation on a device;
-- streams (`IterableDataset`) that do not divide themselves among workers: every worker would repeat all of it;
+- streams (`IterableDataset`): every worker would repeat all of it, or make other batches of its part;
 - samples, their order or their collation that ask a model or that the loop changes: workers hold copies;
 - a dataset that is changed as it is read, or that keeps a random generator, an open file or gradients;
 - loaders of which only one batch is taken from each fresh iterator;
@@ -207,7 +207,7 @@ def _unsafe(script: Script, source: Value) -> str | None:
     if _unknown(source):
         return "its dataset is not known here"
     if datasets.is_iterable(script, source):
-        return "each would repeat the whole stream"
+        return "each would repeat the whole stream, or make other batches of its part"
     if source.cls is None:
         return "its samples are only indexed in memory" if datasets.only_indexes(script, source) else None
     home = source.cls.script
