@@ -103,6 +103,50 @@ class Order:
         return [generator.get_state() for generator in self._generators] if self._generators else []
 
 
+class Drawn:
+    """The batches of the script's own workers, for whom a sampler draws from generators of the program.
+
+    As with an `Order`, these are left as the loop would have left them had nobody looked ahead.
+    """
+
+    def __init__(self, batches: Iterator[Any], generators: Collection[torch.Generator]) -> None:
+        self.batches: Final = batches
+        self._generators: Final = tuple(generators)
+        self._given: Final[deque[_States]] = deque(maxlen=_RECENT)
+        self._latest: _States = []
+
+    def __iter__(self) -> Drawn:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            batch = next(self.batches)
+        finally:
+            self._latest = self._states()
+        self._given.append(self._latest)
+        return batch
+
+    def arrived(self) -> bool:
+        """Whether the next batch can be had without waiting for a worker."""
+        return at_hand(self.batches)
+
+    def left(self, unused: int) -> None:
+        """The loop was left, and never got the last `unused` batches."""
+        if len(self._given) > unused and all(map(torch.equal, self._latest, self._states())):
+            for generator, state in zip(self._generators, self._given[-1 - unused], strict=True):
+                generator.set_state(state)
+
+    def _states(self) -> _States:
+        return [generator.get_state() for generator in self._generators]
+
+
+def generators_of(loader: Any) -> list[torch.Generator]:
+    """The program's own generators that a loader's sampler may draw from while it is asked."""
+    owners = (loader, loader.sampler, loader.batch_sampler)
+    found = [getattr(owner, "generator", None) for owner in owners]
+    return list({id(each): each for each in found if isinstance(each, torch.Generator)}.values())
+
+
 def known(loader: Any) -> bool:
     """Whether this torch's loaders and iterators are made as is relied on here."""
     return vars(loader).keys() >= _SETTINGS and _iterators_are_known()

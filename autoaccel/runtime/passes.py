@@ -25,7 +25,18 @@ from torch.utils import data
 
 from . import ahead, devices, loading, workers
 from .environment import disabled, whole_number
-from .iterators import Order, at_hand, drain, is_torchs, known, resume, several_processes, shut_down, single_process
+from .iterators import (
+    Order,
+    at_hand,
+    drain,
+    generators_of,
+    is_torchs,
+    known,
+    resume,
+    several_processes,
+    shut_down,
+    single_process,
+)
 from .records import Record, Steps, middle
 from .trials import State
 
@@ -91,7 +102,7 @@ class Pass:
         self._seeds: Final = torch.Generator(source.device)
         self._seeds.set_state(source.get_state())  # workers get the seed that is drawn now
         self._single: Final = single_process(loader)
-        self._order: Final = Order(self._single._sampler_iter, _generators(loader))  # noqa: SLF001
+        self._order: Final = Order(self._single._sampler_iter, generators_of(loader))  # noqa: SLF001
         self._single._sampler_iter = self._order  # noqa: SLF001
         self._fetcher: Final = ahead.Fetcher.of(self._single, self._record.draws)
         self._steps: Final = Steps()
@@ -304,13 +315,6 @@ class Pass:
             record.refuse(
                 f"with workers the loop waited {wait * 1e3:.3g} ms for a batch, without {record.fetch * 1e3:.3g} ms"
             )
-
-
-def _generators(loader: Any) -> list[torch.Generator]:
-    """The program's own generators that a loader's sampler may draw from while it is asked."""
-    owners = (loader, loader.sampler, loader.batch_sampler)
-    found = [getattr(owner, "generator", None) for owner in owners]
-    return list({id(each): each for each in found if isinstance(each, torch.Generator)}.values())
 
 
 def _quiet(sampler: Any) -> bool:

@@ -31,7 +31,7 @@ from torch.utils import data
 from . import devices, heap, resident
 from .batches import Move, rebuild
 from .environment import Decision, disabled, note, whole_number
-from .iterators import at_hand, is_torchs
+from .iterators import Drawn, at_hand, generators_of, is_torchs
 from .keeping import begin_epoch as begin_epoch  # verify puts its own in the place of this one
 from .keeping import keeps_chosen
 from .passes import foreseeable, managed
@@ -121,6 +121,8 @@ class Prefetched:
         batches = resident.begin(self._loader, self._home, self._move)
         if batches is None:
             batches = begin_epoch(self._loader)
+            if ahead and not hasattr(batches, "left") and (generators := generators_of(self._loader)):
+                batches = Drawn(batches, generators)
         else:
             ahead = 0  # there is nothing to wait for, and random crops would be drawn before the loop's own numbers
         return batches if self._device is None else Epoch(batches, lane(self._device), self._move, ahead)

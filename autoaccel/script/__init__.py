@@ -27,8 +27,9 @@ Data:
     mappings        keys and values behind `**kwargs`
     datasets        what a dataset does when a worker indexes it
     in_memory       loops on the CPU over samples that lie in memory
-    batches         where moves of batch data go, whether the host changes it meanwhile
-    host_writes     whether memory may be written to under another name
+    batches         where moves of batch data go, what a file changes in place
+    host_writes     whether the host changes a batch while it is copied
+    pinning         where a loop can tell a pinned batch from the one that was made
     batch_reads     which parts of a batch the host reads
 
 Tensors:

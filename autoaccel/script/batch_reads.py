@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoaccel.script.batches import changes, is_named, root
+from autoaccel.script.batches import is_named, root
 from autoaccel.script.flow import STAR, Definition, Path
 from autoaccel.script.loaders import LoaderLoop, Transfer
 from autoaccel.script.project import bind_argument
@@ -209,7 +209,7 @@ class BatchReads:
 
     def _changed_after_move(self) -> Iterator[Path]:
         """The parts that are changed on the host after a copy of them was made: `host = x; x = x.to(d); host += 1`."""
-        for owner, node in changes(self.script):
+        for owner, node in self.script.changes:
             values = self.script.values(owner)
             parts = {
                 value.path[:1]
@@ -231,7 +231,7 @@ class BatchReads:
     def _changes_copies(self) -> bool:
         """Whether a moved part of the batch may be changed in place, or asked for its gradient."""
         script = self.script
-        for owner, _ in (*changes(script), *_gradients(script)):
+        for owner, _ in (*script.changes, *_gradients(script)):
             if any(value.name == "moved" and value.node in self.transfers for value in script.values(owner)):
                 return True
         moved = {

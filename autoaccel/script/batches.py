@@ -1,4 +1,4 @@
-"""Moves of batch data: where they go, what they move, whether the host changes it while it is being copied."""
+"""Moves of batch data: where they go and what they move; what a script changes in place."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 
 from autoaccel.rewriting.finding import AddImport, InsertAfter
 from autoaccel.script.flow import Path
-from autoaccel.script.host_writes import may_be_written
 from autoaccel.script.loader_calls import loader_calls
+from autoaccel.script.loader_changes import changed_by_library, is_library
 from autoaccel.script.loaders import Transfer
 from autoaccel.script.tensor_types import chosen_type, tensor_type
-from autoaccel.script.tree import breadth_first, position
-from autoaccel.script.values import UNKNOWN, Kind, Value, union
+from autoaccel.script.tree import breadth_first
+from autoaccel.script.values import Kind, Value, union
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
 _ELSEWHERE = ("cpu", "mps")
+_ARRAY_CHANGES = frozenset("byteswap fill itemset partition put resize setfield sort".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,23 +167,6 @@ def _used_by_key(script: Script, transfer: Transfer) -> bool:
     return False
 
 
-def changed_after(script: Script, transfer: Transfer) -> str | None:
-    """Why the host tensor may change while it is still being copied."""
-    start = position(transfer.call)
-    for owner, node in changes(script):
-        if position(node) <= start or script.function(node) is not script.function(transfer.call):
-            continue
-        values = script.values(owner)
-        if any(_same_part(value, transfer) for value in values) or (UNKNOWN in values and is_named(owner, transfer)):
-            return "the host tensor is changed after its copy has begun"
-    for home, outer, after in _while_copied(script, transfer):
-        for node in _mentions(home, outer):
-            if isinstance(node.ctx, ast.Load) and not home.inside(node, transfer.call):
-                if any(_holds(value, transfer) for value in home.values(node)) and may_be_written(home, node, after):
-                    return "the host tensor may be changed after its copy has begun"
-    return None
-
-
 def is_named(owner: ast.expr, transfer: Transfer) -> bool:
     """Whether what is changed has the name of what is moved: it may be that whatever is known of its value."""
     changed, moved = root(owner), transfer.call.func
@@ -191,55 +175,25 @@ def is_named(owner: ast.expr, transfer: Transfer) -> bool:
     return changed is not None and held is not None and changed.id == held.id
 
 
-def _while_copied(script: Script, transfer: Transfer) -> Iterator[tuple[Script, ast.AST, tuple[int, int]]]:
-    """The code that has the host tensor, and from where on it runs while that is being copied: that of the function
-    which moves it, and of the loop that handed it to this."""
-    function = script.function(transfer.call)
-    yield script, function or script.tree, position(transfer.call)
-    home, site = transfer.site_script, transfer.site
-    if not isinstance(site, ast.For) or (home is script and home.function(site) is function):
-        return
-    ends = [
-        (call.end_lineno or 0, call.end_col_offset or 0)
-        for call in home.within(site, ast.Call)
-        if any(callee is function for _, callee in home.callees(call))
-    ]
-    yield home, site, min(ends, default=position(site))
-
-
-def _mentions(script: Script, outer: ast.AST) -> Iterator[ast.Name | ast.Attribute | ast.Subscript]:
-    yield from script.within(outer, ast.Name)
-    yield from script.within(outer, ast.Attribute)
-    yield from script.within(outer, ast.Subscript)
-
-
-def _holds(value: Value, transfer: Transfer) -> bool:
-    """Whether a value is the part that is moved, a view of it, or a container that has it."""
-    if value.kind is not Kind.BATCH or value.node is not transfer.site or value.name == "copy":
-        return False
-    return value.path[: len(transfer.path)] == transfer.path or transfer.path[: len(value.path)] == value.path
-
-
 def changes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
-    """In-place methods, item assignments and `x += y`: the object that they change, and where."""
+    """In-place methods and functions, `out=`, item assignments and `x += y`: the object that they change, and where."""
     for call in script.find(ast.Call):
+        if is_library(script, call):
+            yield from ((changed, call) for changed in changed_by_library(script, call))
+            continue
         match call.func:
             case ast.Attribute(value=owner, attr=attr) if attr.endswith("_") and not attr.endswith("__"):
                 if attr != "requires_grad_":
                     yield owner, call
+            case ast.Attribute(value=owner, attr=attr) if attr in _ARRAY_CHANGES:
+                if any(value.kind is Kind.ARRAY for value in script.values(owner)):
+                    yield owner, call
+        yield from ((each.value, call) for each in call.keywords if each.arg == "out")
     for item in script.find(ast.Subscript):
         if isinstance(item.ctx, ast.Store):
             yield item.value, item
     for sum_ in script.find(ast.AugAssign):
         yield sum_.target, sum_
-
-
-def _same_part(value: Value, transfer: Transfer) -> bool:
-    if value.kind is not Kind.BATCH or value.node is not transfer.site or value.name == "copy":
-        return False
-    if not value.path and transfer.path:
-        return False  # an item of the container is replaced, no tensor is changed
-    return value.path[: len(transfer.path)] == transfer.path or transfer.path[: len(value.path)] == value.path
 
 
 def root(expression: ast.expr) -> ast.Name | None:

@@ -42,6 +42,7 @@ _PURE_TRANSFORMS = frozenset(
 _HUB = frozenset(
     "datasets.load_dataset datasets.load_from_disk datasets.Dataset.from_dict datasets.Dataset.from_pandas".split()
 )
+_STREAMS = (".IterableDataset", ".ChainDataset", ".IterDataPipe")
 _ON_CPU = "cpu"
 
 
@@ -94,16 +95,10 @@ def from_hub(script: Script, expression: ast.expr) -> bool:
 
 
 def is_iterable(script: Script, value: Value) -> bool:
-    """Whether a dataset is a stream that every worker would repeat in full."""
-    if value.cls is None:
-        return value.name == "torch.utils.data.IterableDataset"
-    project = script.project
-    streams = any(name.endswith(".IterableDataset") for name in project.external_lineage(value.cls))
-    return streams and not any(
-        "get_worker_info" in (getattr(node, "id", None), getattr(node, "attr", None))
-        for each in project.lineage(value.cls)
-        for node in breadth_first(each.node)
-    )
+    """Whether a dataset is a stream. Every worker would repeat it in full, or, where it divides itself among them, make
+    batches of its own part: others than one process makes, and another number of them."""
+    names = (value.name or "",) if value.cls is None else script.project.external_lineage(value.cls)
+    return any(name.endswith(_STREAMS) for name in names)
 
 
 def reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AST], ...]:

@@ -142,7 +142,7 @@ def _changes_by_name(script: Script, node: ast.AST) -> bool:
     match node:
         case ast.Attribute(value=owner) | ast.Subscript(value=owner):
             pass
-        case ast.Call(func=ast.Attribute(value=owner)) if not _is_library(script, node):
+        case ast.Call(func=ast.Attribute(value=owner)) if not is_library(script, node):
             stores = [
                 part
                 for home, callee in script.callees(node)
@@ -233,26 +233,50 @@ def possible_changes(script: Script) -> Iterator[ast.AST]:
         if isinstance(statement.target, ast.Name):
             yield statement
     for call in script.find(ast.Call):
-        if _is_library(script, call):
-            if _changed_by_library(script, call):
+        if is_library(script, call):
+            if changed_by_library(script, call) or _drawn_from(script, call):
                 yield call
+        elif _drawn_from(script, call):
+            yield call
         elif isinstance(call.func, ast.Attribute) and (_is_in_place(call.func.attr) or not _only_reads(call.func.attr)):
             yield call
 
 
-def _is_library(script: Script, call: ast.Call) -> bool:
+def is_library(script: Script, call: ast.Call) -> bool:
     if isinstance(call.func, ast.Name) and not script.definitions(call.func):
         return True
     return script.qualname(call.func) is not None and not script.is_project_name(call.func)
 
 
-def _changed_by_library(script: Script, call: ast.Call) -> list[ast.expr]:
-    """What a function of a library changes: `random.shuffle(order)`, `torch.add(a, b, out=c)`."""
+def changed_by_library(script: Script, call: ast.Call) -> list[ast.expr]:
+    """What a function of a library changes: `random.shuffle(order)`, `torch.relu_(x)`, `torch.add(a, b, out=c)`."""
     name = script.qualname(call.func) or f"builtins.{getattr(call.func, 'id', '')}"
+    in_place = name.startswith("torch.") and name.endswith("_")
     return [
-        *(call.args[:1] if name in _MUTATORS else ()),
+        *(call.args[:1] if in_place or name in _MUTATORS else ()),
         *(keyword.value for keyword in call.keywords if keyword.arg == "out"),
     ]
+
+
+def _drawn_from(script: Script, call: ast.Call) -> list[ast.expr]:
+    """The generator that a call draws from, which is another one afterwards: `torch.randn(4, generator=noise)`."""
+    name = script.qualname(call.func) or ""
+    if name.startswith("torch.utils.data.") and not name.endswith("random_split"):
+        return []  # loaders and samplers draw when they are iterated
+    return [keyword.value for keyword in call.keywords if keyword.arg == "generator"]
+
+
+def _named_before(home: Script, expression: ast.expr) -> list[tuple[Script, ast.expr]]:
+    """An object under the names that it has here and where it comes from, through arguments and `a = b`."""
+    found = [(home, expression)]
+    for where, each in found:
+        for bound in where.definitions(each) if isinstance(each, ast.Name) else ():
+            if bound.how == "param":
+                given = list(where.project.arguments(where, bound.scope.node, bound.name))
+            else:
+                given = [(where, bound.value)] if bound.value is not None and not bound.path else []
+            found.extend(place for place in given if place not in found)
+    return found
 
 
 def _is_in_place(method: str) -> bool:
@@ -274,8 +298,12 @@ def _makes_anew(home: Script, target: ast.AST) -> bool:
 
 def _is_change(inputs: LoaderInputs, home: Script, call: ast.Call) -> bool:
     """Whether a call may change an input by itself; what the project's own functions do is seen there."""
-    if _is_library(home, call):
-        return any(inputs.touched(home, each) for each in _changed_by_library(home, call))
+    if not home.callees(call):
+        for each in _drawn_from(home, call):
+            if any(inputs.touched(other, name) for other, name in _named_before(home, each)):
+                return True
+    if is_library(home, call):
+        return any(inputs.touched(home, each) for each in changed_by_library(home, call))
     if not isinstance(call.func, ast.Attribute):
         return False
     method, owner = call.func.attr, call.func.value

@@ -32,7 +32,16 @@ _PLAIN = frozenset(
 )
 _IMMUTABLE = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE})
 _OF_TENSORS = frozenset("data grad T shape weight bias".split())
-_SHARES = frozenset("torch.as_tensor torch.from_numpy numpy.asarray torch.autograd.Variable".split())
+_SHARES = frozenset(
+    """torch.as_tensor torch.asarray torch.from_numpy torch.from_dlpack numpy.asarray numpy.ascontiguousarray
+    numpy.asanyarray numpy.from_dlpack torch.autograd.Variable""".split()
+) | {
+    f"{library}.{view}"
+    for library in ("torch", "numpy")
+    for view in """squeeze unsqueeze reshape ravel flatten transpose permute t narrow select view_as_real expand_dims
+    swapaxes swapdims moveaxis movedim broadcast_to atleast_1d atleast_2d atleast_3d diagonal unbind split chunk
+    real imag""".split()
+}
 _VIEWS = frozenset(
     "view reshape squeeze unsqueeze transpose permute t flatten expand narrow detach contiguous numpy to".split()
 )
@@ -208,7 +217,7 @@ class LoaderInputs:
         for item in (item for _, items in value.items for item in items):
             self._hold_once(item)
         if value.kind in _PLAIN:
-            self._pending.extend((home, each, ()) for each in _same_memory(value))
+            self._pending.extend((home, each, ()) for each in same_memory(value))
         elif value.cls is None:
             self.opaque.add(node)
             if isinstance(node, ast.Call):
@@ -308,7 +317,7 @@ class LoaderInputs:
                     return False
 
 
-def _same_memory(value: Value) -> Iterator[ast.expr]:
+def same_memory(value: Value) -> Iterator[ast.expr]:
     """The tensors and arrays whose memory another one may share."""
     match value.node:
         case ast.Subscript(value=owner):
@@ -317,6 +326,8 @@ def _same_memory(value: Value) -> Iterator[ast.expr]:
             yield owner
         case ast.Call(args=[first, *_]) if value.name in _SHARES:
             yield first
+        case ast.For(iter=owner) | ast.comprehension(iter=owner):
+            yield owner
 
 
 def has_parameters(value: Value, seen: frozenset[ast.AST] = frozenset()) -> bool:

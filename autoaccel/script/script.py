@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from autoaccel.rewriting.finding import AddImport
-from autoaccel.script import evaluation, external, loader_changes, loaders, training
+from autoaccel.script import batches, evaluation, external, loader_changes, loaders, training
 from autoaccel.script.completeness import Callers
 from autoaccel.script.evaluation import EvaluationPass
 from autoaccel.script.flow import Definition, Flow, Scope
@@ -399,6 +399,11 @@ class Script:
     def possible_changes(self) -> tuple[ast.AST, ...]:
         """The places of this file that may change an object."""
         return tuple(loader_changes.possible_changes(self))
+
+    @cached_property
+    def changes(self) -> tuple[tuple[ast.expr, ast.AST], ...]:
+        """What this file changes in place, and where."""
+        return tuple(batches.changes(self))
 
     @cached_property
     def loader_loops(self) -> tuple[LoaderLoop, ...]:

@@ -13,9 +13,10 @@ No workers, but pinned memory: samples that are only indexed in memory, which wo
 
 Left alone:
 - samples or collation on a device;
-- streams (`IterableDataset`) that do not divide themselves among workers: every worker would repeat all of it;
+- streams (`IterableDataset`): every worker would repeat all of it, or make other batches of its part;
 - samples, their order or their collation that ask a model or that the loop changes: workers hold copies;
 - a dataset that is changed as it is read, or that keeps a random generator, an open file or gradients;
+- memory is not pinned for batches of the script's own making that the loop writes to, or asks for being a tuple;
 - loaders of which only one batch is taken from each fresh iterator;
 - `DataLoader(**options)`, where the options may hold these settings.
 
@@ -46,6 +47,7 @@ from autoaccel.script.loader_calls import (
     repeats,
 )
 from autoaccel.script.loader_changes import loader_state
+from autoaccel.script.pinning import told_apart
 from autoaccel.script.running import runs_within
 from autoaccel.script.values import Kind, Value
 
@@ -111,6 +113,8 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
 def _pinned(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) -> Finding | Skipped:
     if _only_looked_at(made, uses):
         return RULE.skip(made.call, "no pinned memory: its batches stay on the host")
+    if (reason := told_apart(script, made, uses)) is not None:
+        return RULE.skip(made.call, reason)
     edits = _add(script, made, "pin_memory", "pin_memory()")
     return RULE.finding(made.call, "batches are not loaded into pinned memory", *edits, tier=Tier.EXACT)
 
@@ -207,7 +211,7 @@ def _unsafe(script: Script, source: Value) -> str | None:
     if _unknown(source):
         return "its dataset is not known here"
     if datasets.is_iterable(script, source):
-        return "each would repeat the whole stream"
+        return "each would repeat the whole stream, or make other batches of its part"
     if source.cls is None:
         return "its samples are only indexed in memory" if datasets.only_indexes(script, source) else None
     home = source.cls.script

@@ -6,8 +6,8 @@ order.
 
 Only batches of a data loader are moved this way. Left alone:
 - copies back to the CPU, where values would be read before they arrive;
-- a batch whose tensor on the host is, or may be, changed after the copy has begun: by a function that is handed it,
-  through an array that shares its memory, by who keeps it;
+- a batch whose tensor on the host is changed after the copy has begun: by a helper, an object that keeps it, through
+  NumPy or `out=`; or that is handed to code that is not seen then;
 - objects with a `to()` of their own, which may not know the argument;
 - tensors that were computed on the host, which are not pinned.
 
@@ -26,7 +26,8 @@ from collections.abc import Iterator
 from autoaccel.rewriting.finding import AddArguments, Code, Finding, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script
-from autoaccel.script.batches import changed_after, device_of, own_to_method
+from autoaccel.script.batches import device_of, own_to_method
+from autoaccel.script.host_writes import changed_after
 from autoaccel.script.library_names import patched
 from autoaccel.script.loaders import Transfer
 

@@ -459,6 +459,33 @@ def test_looking_ahead_on_workers_that_come_in_the_middle(
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument")
+@pytest.mark.parametrize("leave", [0, 2, 3, 5], ids=lambda count: f"after {count + 1}")
+@pytest.mark.parametrize("replacement", [False, True])
+def test_a_generator_of_the_script_is_left_as_without_looking_ahead(
+    cuda_lane: Any, monkeypatch: pytest.MonkeyPatch, leave: int, replacement: bool
+) -> None:
+    """Workers of the script's own: the sampler draws in the middle of a pass, and once more when it is exhausted."""
+    monkeypatch.setattr(prefetching, "arrived", lambda batches: True)
+
+    def run(wrap: Callable[[Any], Any]) -> list[Any]:
+        generator = torch.Generator().manual_seed(1)
+        dataset = Numbers(70 if replacement else 22)
+        sampler = RandomSampler(dataset, replacement=replacement, generator=generator)
+        loader = DataLoader(dataset, batch_size=4, sampler=sampler, num_workers=1, pin_memory=True)
+        found = []
+        for _ in range(3):
+            for number, batch in enumerate(wrap(loader)):
+                cuda_lane.synchronize()
+                found.append(batch.flatten().tolist())
+                if number == leave:
+                    break
+            found.append(generator.get_state().tolist())
+        return found
+
+    assert run(lambda loader: accel.prefetch(loader, "cuda")) == run(lambda loader: loader)
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument")
 def test_a_worker_exception_over_a_real_loader(cuda_lane: Any) -> None:
     dataset = Numbers()
     dataset.bad = 9

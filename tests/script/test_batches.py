@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from autoaccel.script import Script, batches, load
+from autoaccel.script import Script, batches, host_writes, load
 from autoaccel.script.batch_reads import BatchReads
 
 HEAD = """\
@@ -81,12 +81,29 @@ def test_device_of(move: str, text: str | None, accelerates: bool) -> None:
         (["x = x.to(device)", "x.add_(1)"], False),
         (["x.add_(1)", "a = x.to(device)"], False),
         (["a = x.to(device)", "y.add_(1)"], False),
+        (["a = x.to(device)", "torch.add(x, 1, out=x)"], True),
+        (["a = x.to(device)", "torch.nn.init.zeros_(x)"], True),
+        (["a = x.to(device)", "n = x.numpy()[0]", "n += 1"], True),
+        (["a = x.to(device)", "x.numpy().sort()"], True),
+        (["a = x.to(device)", "b = x.float()", "b.add_(1)"], True),
+        (["a = x.to(device)", "b = x + 1", "b.add_(1)"], False),
+        (["a = x.to(device)", "x.copy_(a)"], True),
+        (["x.copy_(x.to(device))"], True),
+        (["x.mul_(2).to(device)"], False),
+        (["for k in range(2):", "    x.add_(k)", "    a = x.to(device)"], True),
+        (["for k in range(2):", "    a = x.to(device)", "y.add_(1)"], False),
+        (["total = 0", "a = x.to(device)", "total += x.sum()"], False),
+        (["kept = {}", "kept['x'] = x", "a = x.to(device)", "kept['x'].zero_()"], True),
+        (["kept = {}", "kept['y'] = y", "a = x.to(device)", "kept['y'].zero_()"], False),
+        (["a = x.to(device)", "somebody.takes(x)"], True),
+        (["a = x.to(device)", "somebody.takes(y, a, len(x))"], False),
+        (["a = x.to(device)", "print(x, net(a).eq(x))"], False),
     ],
 )
 def test_changed_after(lines: list[str], changed: bool) -> None:
     script = looped("x, y", *lines)
     (transfer,) = script.transfers
-    assert (batches.changed_after(script, transfer) is not None) is changed
+    assert (host_writes.changed_after(script, transfer) is not None) is changed
 
 
 @pytest.mark.parametrize(

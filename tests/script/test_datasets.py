@@ -125,7 +125,7 @@ def test_origins_see_through_splits() -> None:
     assert value.name == "torch.utils.data.TensorDataset"
 
 
-@pytest.mark.parametrize(("body", "stream"), [("yield 1", True), ("yield get_worker_info().id", False)])
+@pytest.mark.parametrize(("body", "stream"), [("yield 1", True), ("yield get_worker_info().id", True)])
 def test_is_iterable(body: str, stream: bool) -> None:
     script, value = source(f"class Data(IterableDataset):\n    def __iter__(self):\n        {body}\n")
     assert datasets.is_iterable(script, value) is stream

@@ -158,7 +158,9 @@ class HostLane:
         pass
 
     def movable(self, tensor: torch.Tensor) -> bool:
-        return streams.plain(tensor)
+        # On the host the script's own `.to` of a view gives that view: what the loop writes to it reaches what the
+        # script keeps, here and in the rewritten script, but never a copy.
+        return streams.plain(tensor) and tensor._base is None  # noqa: SLF001
 
     def allocate(self, tensor: torch.Tensor) -> torch.Tensor:
         return torch.empty_like(tensor)

@@ -488,6 +488,18 @@ def test_a_loop_that_moves_nothing_on_this_machine_is_left_alone(rehearse: Calla
     assert marks_of(observation) == {}
 
 
+def test_what_is_written_to_a_view_of_the_data_reaches_it(rehearse: Callable[..., Observation]) -> None:
+    """On a CPU the script's own `.to` gives the view itself, rewritten or not."""
+    observation = rehearse(PREFETCH)
+    rows = torch.ones(4, 2)
+    views: Any = list(rows)
+    for x in accel.prefetch(DataLoader(views, batch_size=None), CPU):
+        moved = x.to(CPU)
+        moved *= 0.5
+    assert rows.tolist() == [[0.5, 0.5]] * 4
+    assert marks_of(observation) == {}
+
+
 def test_a_loop_that_stops_before_it_asks_is_not_marked(rehearse: Callable[..., Observation]) -> None:
     observation = rehearse(PREFETCH)
     for x, _, _ in accel.prefetch(DataLoader(Samples(), batch_size=2), CPU, move=(0, 1)):
