@@ -131,8 +131,9 @@ def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
             return problem
     made = [value.node for value in script.values(loop.loader) if value.kind is not Kind.NONE]
     if not all(node in known for node in made):
-        for node in script.possible_changes:
-            if _changes_by_name(script, node) and runs_within(script, node, script, loop.node):
+        calls = (call for call in script.find(ast.Call) if _hands_on(script, call))
+        for node in (*(each for each in script.possible_changes if _changes_by_name(script, each)), *calls):
+            if runs_within(script, node, script, loop.node):
                 return "its dataset or order may be changed while it is read"
     return None
 
@@ -142,17 +143,31 @@ def _changes_by_name(script: Script, node: ast.AST) -> bool:
     match node:
         case ast.Attribute(value=owner) | ast.Subscript(value=owner):
             pass
-        case ast.Call(func=ast.Attribute(value=owner)) if not is_library(script, node):
-            stores = [
-                part
-                for home, callee in script.callees(node)
-                for part in home.within(callee, ast.AST)
-                if isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(part.ctx, ast.Load)
-            ]
-            if script.callees(node) and not stores:
-                return False
+        case ast.Call(func=ast.Attribute(value=owner)) if not is_library(script, node) and _may_store(script, node):
+            pass
         case _:
             return False
+    return _is_source(owner)
+
+
+def _hands_on(script: Script, call: ast.Call) -> bool:
+    """Whether a call is handed what is called a dataset or a sampler, and may change it."""
+    given = (*call.args, *(each.value for each in call.keywords))
+    sources = any(isinstance(each, ast.Name | ast.Attribute) and _is_source(each) for each in given)
+    return sources and not is_library(script, call) and _may_store(script, call)
+
+
+def _may_store(script: Script, call: ast.Call) -> bool:
+    """Whether what a call enters stores to attributes or items, or is not seen."""
+    callees = script.callees(call)
+    return not callees or any(
+        isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(part.ctx, ast.Load)
+        for home, callee in callees
+        for part in home.within(callee, ast.AST)
+    )
+
+
+def _is_source(owner: ast.expr) -> bool:
     while isinstance(owner, ast.Attribute | ast.Subscript | ast.Name):
         if isinstance(owner, ast.Name):
             return _SOURCES.search(owner.id) is not None
