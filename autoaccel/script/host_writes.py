@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autoaccel.script import external
+from autoaccel.script.completeness import Incomplete
 from autoaccel.script.flow import STAR, Path
 from autoaccel.script.loader_inputs import same_memory
 from autoaccel.script.project import bind_argument
@@ -38,6 +39,7 @@ _CALLED = frozenset({"map", "starmap", "apply", "tree_map", "setattr"})
 _SEEN = frozenset({Kind.EXTERNAL, Kind.MODULE, Kind.LOSS_FUNCTION, Kind.OPTIMIZER, Kind.DEVICE, Kind.DTYPE})
 
 _CHANGED = "the host tensor is changed after its copy has begun"
+_KEPT = "the host tensor is kept, and may be changed after its copy has begun"
 _MAYBE_CHANGED = "the host tensor is kept, and what may be it is changed after its copy has begun"
 _HANDED_ON = "after its copy has begun, the host tensor goes to code that is not seen and may change it"
 
@@ -54,10 +56,18 @@ class _HostTensor:
         self.script = script
         self.transfer = transfer
         self._handed: list[tuple[Script, ast.Call]] = []
+        self._reached: dict[Script, None] = dict.fromkeys((script, transfer.site_script))
+        """The files with code that is handed the tensor; where it is not kept, no others can change it."""
 
     def problem(self) -> str | None:
         unknown: list[Place] = []
-        for home in self.script.around:
+        kept, homes = self._is_kept, tuple(self._reached)
+        if kept:
+            try:
+                homes = self.script.around
+            except Incomplete as unseen:
+                return f"{_KEPT}: {unseen}"
+        for home in homes:
             for owner, node in home.changes:
                 found = list(memory(home, owner))
                 if not any(value is UNKNOWN or self._is_part(value, node) for value in found):
@@ -68,7 +78,6 @@ class _HostTensor:
                     return _CHANGED
                 if not _is_sum(home, owner, node):
                     unknown.append((home, node))
-        kept = self._is_kept
         if kept and unknown:
             return _MAYBE_CHANGED
         return _HANDED_ON if any(self._may_follow(*each) for each in self._handed) else None
@@ -180,6 +189,7 @@ class _HostTensor:
                     end = self._follow(where, name)
                     if isinstance(end, ast.Call):
                         pending.extend(where.callees(end))
+                        self._reached.update((other, None) for other, _ in where.callees(end))
                     kept = kept or end is None
         return kept
 
