@@ -582,6 +582,9 @@ class _Search:
         script = low.script
         if definition.how == "param":
             function = definition.scope.node
+            if isinstance(function, ast.FunctionDef) and isinstance(script.parent(function), ast.ClassDef):
+                if function.args.args[:1] == [definition.node]:
+                    return False  # a container of a class of its own: `self.append(value)`
             callers = script.callers(function)
             for other, argument in script.project.arguments(script, function, definition.name):
                 moved = Low(other, argument, low.part, False, True)
