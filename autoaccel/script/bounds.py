@@ -17,7 +17,7 @@ class Bounds:
     """How often questions that lean on one another in a circle are asked anew before they count as unanswered."""
     nesting: int = 6
     """How deep the elements of containers within containers are told apart."""
-    related: int = 256
+    related: int = 64
     """Files that are parsed because they may call into a file, or share its objects."""
     loaded: int = 500_000
     """Characters of other files that are parsed for one script: a syntax tree takes about a hundred times its text."""
