@@ -28,6 +28,10 @@ _NO_WORD = bytes(each if chr(each).isalnum() or each in b"_." or each > 127 else
 _DEFINED = (re.compile(rb"def[ \t]+(\w+)"), re.compile(rb"class[ \t]+(\w+)"))
 _LATE_ATTRIBUTE = re.compile(rb"(?<!\.)\.(?:\s|\\\n)+([A-Za-z_\x80-\xff][\w\x80-\xff]*)")
 _QUOTED = re.compile(rb"[\"']([A-Za-z_]\w*)[\"']")
+_LOOKUP = re.compile(
+    rb"\b(?:getattr|methodcaller|attrgetter)\b(?!\s*\(\s*[\w.\[\]]+\s*,\s*[rR]?[\"']\w+[\"'])"
+    rb"|(?<![\w.])(?:globals|locals|vars|eval|exec)\s*\(|\b__dict__\b"
+)
 _BY_NAME = (b"getattr", b"setattr", b"methodcaller", b"attrgetter")
 _NAME = re.compile(r"[^\W\d][\w.]*")
 
@@ -39,7 +43,7 @@ class Summary:
     with, behind a question mark, and after a dot where it is relative.
 
     `words` are separated by spaces: `x` for a name that is mentioned, `.x` for an attribute, `:x` for a function or
-    class that is defined."""
+    class that is defined, and `?` where names may be computed: `getattr(model, mode)`."""
 
     imports: tuple[str, ...] = ()
     words: str = ""
@@ -102,6 +106,8 @@ def _words(data: bytes) -> set[bytes]:
     words.update(b"." + name for name in _LATE_ATTRIBUTE.findall(data))
     if any(b"." + each in words or each in words for each in _BY_NAME):
         words.update(b"." + name for name in _QUOTED.findall(data))
+    if _LOOKUP.search(data):
+        words.add(b"?")
     for pattern in _DEFINED:
         words.update(b":" + name for name in pattern.findall(data))
     return words

@@ -51,9 +51,13 @@ class Index:
         """Those whose listings were looked at."""
         self._numbers: dict[str, int] = {}
         self._paths: list[str] = []
+        self._as_paths: dict[int, Path] = {}
         self._imports: list[set[int]] = []  # by file: those that it imports
         self._importers: list[set[int]] = []
         self._names: list[tuple[tuple[str, str, int], ...]] = []  # by file: imported names (or `*`), alias, whence
+        self._naming: dict[
+            tuple[str, int], set[int]
+        ] = {}  # by imported name and whence: the files whose `_names` have it
         self._loose: dict[str, list[int]] = {}  # by dotted name: who imports it where it leads to nothing known
         self._computed: dict[int, tuple[tuple[str, tuple[str, ...]], ...]] = {}  # who imports by names that are
         # computed: what they begin with, and the folders from below which they are
@@ -79,7 +83,7 @@ class Index:
         wanted.update(each for names in self._names for name, alias, _ in names for each in (name, alias))
         for number, text in enumerate(texts):
             for word in text.split():
-                if word[0] == "." or word in wanted:
+                if word[0] in ".?" or word in wanted:
                     known = self._postings.get(word)
                     if known is None:
                         known = self._postings[word] = array("I")
@@ -113,6 +117,8 @@ class Index:
                 if source is not None:
                     names[sys.intern(target.rpartition(".")[2]), sys.intern(alias), source] = None
         self._names[number] = tuple(names)
+        for imported, _, whence in names:
+            self._naming.setdefault((imported, whence), set()).add(number)
         return summary
 
     def _connect(self, number: int, folder: str, home: str, target: str, level: int) -> int | None:
@@ -159,6 +165,7 @@ class Index:
         for name in ("_paths", "_numbers", "_imports", "_names", "_entered", "_words", "_near", "_crowded"):
             setattr(index, name, getattr(self, name).copy())
         index._importers = [each.copy() for each in self._importers]
+        index._naming = {key: each.copy() for key, each in self._naming.items()}
         number = index._number(str(path))
         for other in index._imports[number]:
             index._importers[other].discard(number)
@@ -185,7 +192,7 @@ class Index:
     def importers(self, path: Path) -> Found:
         """The files whose import lines lead to a file, or to nothing that is known: the search path may be anything."""
         number = self._number(str(path))
-        found = self._importing(number, self._project.union(self._neighbours(str(path))))
+        found = self._importing(number, self._among(number))
         return Found(self._ordered(found), self._missing(str(path)))
 
     def callers(self, path: Path, name: str, *, method: bool) -> Found:
@@ -204,27 +211,31 @@ class Index:
 
     def _by_name(self, name: str, number: int) -> set[int]:
         """Who mentions what comes from a file under a name, or under those that imports have given it since."""
-        among = self._project.union(self._neighbours(self._paths[number]))
+        among = self._among(number)
         found: set[int] = set()
         pending = [(number, name)]
         seen = {*pending}
         while pending:
             source, word = pending.pop()
-            for each in self._importing(source, among):
+            importing = self._importing(source, among)
+            ways = [(imported, whence) for imported in (word, "*") for whence in (source, _LOOSE)]
+            for each in importing & set().union(*(self._naming.get(way, ()) for way in ways)):
                 for imported, alias, whence in self._names[each]:
-                    if whence in (source, _LOOSE) and imported in (word, "*"):
+                    if (imported, whence) in ways:
                         known = (each, alias or word)
                         if self._mentions(each, word):
                             found.add(each)
                         if known not in seen:
                             seen.add(known)
                             pending.append(known)
-                if each in self._computed and self._mentions(each, word):
-                    found.add(each)
+            found |= self._those_that_mention(importing & self._computed.keys(), word)
+            found |= importing & self._computing_names()
         return found | self._by_attribute({word for _, word in seen}, number, shared=False)
 
     def _by_attribute(self, names: set[str], number: int, *, shared: bool) -> set[int]:
         mentioning = set().union(*map(self._with_attribute, names)) - {number}
+        if shared:
+            mentioning |= self._computing_names()
         return mentioning & self._reach(number, shared=shared) if mentioning else mentioning
 
     def related(self, path: Path, most: int) -> Found:
@@ -242,7 +253,7 @@ class Index:
         number = self._number(str(path))
         try:
             reached = self._reach(number, shared=True)
-            found = {each for each in reached if self._mentions(each, word)} | (reached & self._with_attribute(word))
+            found = self._those_that_mention(reached, word)
         except _TooManyError as error:
             return Found((), str(error))
         return Found(self._ordered(found - {number}), self._missing(str(path)))
@@ -250,7 +261,13 @@ class Index:
     # -- answers
 
     def _ordered(self, numbers: Iterable[int]) -> tuple[Path, ...]:
-        return tuple(Path(each) for each in sorted(self._paths[each] for each in numbers))
+        return tuple(map(self._path, sorted(numbers, key=self._paths.__getitem__)))
+
+    def _path(self, number: int) -> Path:
+        known = self._as_paths.get(number)
+        if known is None:
+            known = self._as_paths[number] = Path(self._paths[number])
+        return known
 
     def _neighbours(self, path: str) -> tuple[int, ...]:
         found: list[int] = []
@@ -269,6 +286,11 @@ class Index:
                         self._take_up(each)
             found.extend(known)
         return tuple(found)
+
+    def _among(self, number: int) -> frozenset[int]:
+        """The files that may have to do with one: those of the project, and its neighbours."""
+        near = self._neighbours(self._paths[number])
+        return self._project.union(near) if near else self._project
 
     def _importing(self, number: int, among: frozenset[int]) -> Set[int]:
         if among is not self._project:
@@ -296,9 +318,8 @@ class Index:
     def _reach(self, number: int, *, shared: bool, most: int | None = None) -> frozenset[int]:
         """The files that import one over any number of imports, itself among them; with `shared` what these import as
         well. Raises `_TooManyError`."""
-        near = self._neighbours(self._paths[number])
-        among = self._project.union(near) if near else self._project
-        if not near and number in self._project:
+        among = self._among(number)
+        if among is self._project and number in self._project:
             number = self._circles[number]
         known = self._reached.get((number, shared))
         if known == _TOO_MANY:
@@ -385,11 +406,25 @@ class Index:
 
     def _with_attribute(self, name: str) -> set[int]:
         """The files that mention an attribute."""
-        word = f".{name}"
+        return self._with_word(f".{name}")
+
+    def _computing_names(self) -> set[int]:
+        """The files that may read attributes by names which they compute."""
+        return self._with_word("?")
+
+    def _with_word(self, word: str) -> set[int]:
         found = set(self._postings.get(word, ()))
         found.difference_update(self._words)
         found.update(each for each, words in self._words.items() if word in words)
         return found
+
+    def _those_that_mention(self, numbers: Set[int], name: str) -> set[int]:
+        """Those of some files that mention a name, or an attribute of that name."""
+        if name not in self._postings:
+            return {each for each in numbers if self._mentions(each, name)}
+        posted = {*self._postings[name], *self._postings.get(f".{name}", ())}
+        known = {each for each in numbers & posted if each not in self._words}
+        return known | {each for each in numbers & self._words.keys() if self._mentions(each, name)}
 
     def _mentions(self, number: int, name: str) -> bool:
         """Whether a file mentions a name, or an attribute of that name."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from autoaccel.script import attributes, external
 from autoaccel.script.attributes import Stored
 from autoaccel.script.flow import STAR, Definition, Path
+from autoaccel.script.lookups import named_member
 from autoaccel.script.values import (
     ANY,
     BOOL,
@@ -408,13 +409,15 @@ class Inference:
         qualified = self.script.qualname(node)
         if qualified is not None and not self.script.is_project_name(node):
             return external.named(qualified)
+        return self._of_members(node.value, node.attr, node)
+
+    def _of_members(self, owner: ast.expr, name: str, node: ast.expr) -> Values:
         found: Values = NOTHING
-        for owner in self.possible(node.value):
-            found |= self._member(owner, node)
+        for each in self.possible(owner):
+            found |= self._member(each, name, node)
         return found
 
-    def _member(self, owner: Value, node: ast.Attribute) -> Values:
-        name = node.attr
+    def _member(self, owner: Value, name: str, node: ast.expr) -> Values:
         if owner.kind is Kind.OBJECT and owner.name == "module" and owner.script is not None:
             return owner.script.inference.exported(name)
         if owner.cls is not None:
@@ -657,7 +660,7 @@ class Inference:
             result = self._method(owner, function.attr, node)
             if result is None:
                 result = NOTHING
-                for callee in self._member(owner, function):
+                for callee in self._member(owner, function.attr, function):
                     result |= self._result(callee, node)
             found |= result
         return found
@@ -768,6 +771,9 @@ class Inference:
         first = arguments[0] if arguments and not isinstance(arguments[0], ast.Starred) else None
         if name in external.TRANSPARENT and first is not None:
             return self.possible(first)
+        if name == "builtins.getattr" and (member := named_member(node)) is not None:
+            read = self._of_members(*member, node)
+            return read | self.possible(arguments[2]) if len(arguments) > 2 else read
         if name == "builtins.enumerate" and first is not None:
             return Values(
                 {Value(Kind.ITERATOR, node, self.script, name="enumerate", items=((None, self.possible(first)),))}

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from autoaccel.script.lookups import MODULES_AT_RUN_TIME
 from autoaccel.script.names import canonical
 from autoaccel.script.values import Kind
 
@@ -29,9 +30,6 @@ _TYPES_AT_RUN_TIME = re.compile(
 _LOOKUPS = frozenset({"globals", "locals", "eval", "exec"})
 _FRAMES = re.compile(r"\b(f_globals|f_locals|currentframe|_getframe|sys\.modules)\b")
 _MODULE_LOOKUPS = frozenset({"vars", "getmembers", "eval", "exec"})
-_MODULES_AT_RUN_TIME = re.compile(
-    r"\b(import_module|__import__|run_module|run_path|spec_from_file_location)\b|\bsys\.modules\b"
-)
 
 
 def replaced(script: Script, names: Collection[str]) -> str | None:
@@ -295,7 +293,7 @@ def _looks_into(script: Script, other: Script, local: str) -> bool:
             parent = other.parent(name)
             if not isinstance(parent, ast.Attribute) or parent.attr == "__dict__":
                 return True
-    if not _MODULES_AT_RUN_TIME.search(other.text):
+    if not MODULES_AT_RUN_TIME.search(other.text):
         return False
     for call in other.find(ast.Call):
         match call:

@@ -247,15 +247,18 @@ class _Search:
         self._mark(low.script, node, part, low, auto=low.auto, free=low.free)
 
     def _at(self, script: Script, node: ast.AST, low: Low) -> bool:
-        """Whether autocast is on where a name or attribute is read that got its value elsewhere."""
+        """Whether autocast is on where a name is read that got its value elsewhere in the same call."""
+        function = script.function(node) or script.tree
+        same = script is low.script and function is (script.function(low.node) or script.tree)
+        if same and node not in self.region and not self._is_home(script, function):
+            return low.auto
+        return self._in_region(script, node)
+
+    def _in_region(self, script: Script, node: ast.AST) -> bool:
+        """Whether code is evaluated under autocast, by some of those who call it."""
         if node in self.region:
             return True
-        function = script.function(node) or script.tree
-        if script is self.home and function in self.homes:
-            return False
-        if script is low.script and function is (script.function(low.node) or script.tree):
-            return low.auto
-        return node in self.reached
+        return node in self.reached and not self._is_home(script, script.function(node) or script.tree)
 
     # -- following
 
@@ -460,7 +463,10 @@ class _Search:
     def _uses(self, low: Low, definition: Definition) -> None:
         script = low.script
         for use in script.uses(definition):
-            self._mark(script, use, low.part, low, auto=self._at(script, use, low), free=low.free or _leaves(low, use))
+            if _leaves(low, use):
+                self._kept(low, script, use, low.part)
+            else:
+                self._mark(script, use, low.part, low, auto=self._at(script, use, low), free=low.free)
         for added in script.flow.additions(definition):
             for each in script.definitions(added):
                 if each is not definition:
@@ -481,7 +487,7 @@ class _Search:
             for each in other.flow.imports if other is not low.script else ():
                 if project.imported(other, each.target or "", each.level) == (low.script, name):
                     for use in other.uses(each):
-                        self._mark(other, use, low.part, low, auto=use in self.reached, free=True)
+                        self._kept(low, other, use, low.part)
 
     def _attribute_set(self, low: Low, owner: ast.expr, name: str) -> None:
         self._attribute_holds(low, [value.cls for value in low.script.values(owner)], name)
@@ -518,9 +524,13 @@ class _Search:
             for one in classes
         ):
             return  # of another class; `x.data` of what is no known class is a tensor's
-        self._mark(other, read, part, low, auto=read in self.region or read in self.reached, free=True)
-        if read in self.reached and read not in self.region and self._called_outside(other, read):
-            self._mark(other, read, part, low, auto=False, free=True)
+        self._kept(low, other, read, part)
+
+    def _kept(self, low: Low, script: Script, read: ast.expr, part: Part) -> None:
+        """What outlives a call is read: in the region, and by whoever calls the function outside of it."""
+        self._mark(script, read, part, low, auto=self._in_region(script, read), free=True)
+        if read in self.reached and read not in self.region and self._called_outside(script, read):
+            self._mark(script, read, part, low, auto=False, free=True)
 
     def _called_outside(self, script: Script, node: ast.AST) -> bool:
         function = script.function(node)
@@ -558,8 +568,12 @@ class _Search:
                         if each in seen:
                             continue
                         seen.add(each)
+                        stays = each.how == "param" and each.value is not None  # a default is the same in every call
                         for use in script.uses(each):
-                            self._mark(script, use, low.part, low, auto=self._at(script, use, low), free=True)
+                            if stays or _leaves(low, use):
+                                self._kept(low, script, use, low.part)
+                            else:
+                                self._mark(script, use, low.part, low, auto=self._at(script, use, low), free=True)
                         if isinstance(each.scope.node, ast.Module):
                             self._imported(low, each.name)
                         found &= self._owner_of(low, each, seen)
@@ -805,9 +819,8 @@ class _Search:
         if (low.node, low.part) in seen:
             return True
         seen.add((low.node, low.part))
-        if outside and low.node in self.reached and low.node not in self.region:
-            return False
-        if self._liftable(low):
+        within = outside and low.node in self.reached and low.node not in self.region
+        if not within and self._liftable(low):
             found[low.node] = None
             return True
         causes = self.causes.get((low.node, low.part), {})

@@ -4,6 +4,7 @@ another."""
 from __future__ import annotations
 
 import ast
+import itertools
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoaccel.script import external
+from autoaccel.script import external, lookups
 from autoaccel.script.bounds import Bounds
 from autoaccel.script.completeness import Callers, CallSite, Incomplete
 from autoaccel.script.files import Files
@@ -399,6 +400,7 @@ class Project:
                         missing or f"`{other.source(call.func)}` in {_line(other, call, script)} may be a call of it"
                     )
             missing = missing or self._handed_on(script, function, other, wanted)
+            missing = missing or self._looked_up(script, function, other, wanted)
         return Callers(tuple(found), missing)
 
     def _handed_on(self, script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:
@@ -416,11 +418,25 @@ class Project:
                 return f"it is handed on in {_line(other, mention, script)}, and may be called by whoever gets it"
         return None
 
+    def _looked_up(self, script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:
+        """Where a function may be reached by a name that is computed."""
+        part = lookups.lookup(other, script, function, names)
+        return None if part is None else f"`{other.source(part)}` in {_line(other, part, script)} may be a call of it"
+
     def _candidate_calls(self, other: Script, wanted: tuple[str, ...], *, instance: bool) -> Iterator[ast.Call]:
         """Calls under one of these names, or of what can be an instance."""
         if instance:
             return (call for call in other.find(ast.Call) if self._may_hold_instance(other, call.func))
-        return iter(other.tree_index.calls_named(*wanted, *other.import_aliases(wanted)))
+        names = (*wanted, *other.import_aliases(wanted))
+        looked_up = (other.parent(call) for call in other.tree_index.calls_named("getattr"))
+        return itertools.chain(
+            other.tree_index.calls_named(*names),
+            (
+                call
+                for call in looked_up
+                if isinstance(call, ast.Call) and (member := lookups.named_member(call.func)) and member[1] in names
+            ),
+        )
 
     def _may_hold_instance(self, other: Script, function: ast.expr) -> bool:
         """Whether a callee can be an object that was stored under a name: not a builtin, a library function or a
@@ -447,9 +463,10 @@ class Project:
                 continue
             if self._defining(value.cls, name) is cls:
                 return True
-        if not isinstance(cls, ast.ClassDef) or not isinstance(call.func, ast.Attribute):
+        receiver = lookups.receiver(call.func)
+        if not isinstance(cls, ast.ClassDef) or receiver is None:
             return False
-        receivers = other.inference.possible(call.func.value)
+        receivers = other.inference.possible(receiver)
         return None if any(value.kind.name == "UNKNOWN" for value in receivers) else False
 
     def _defining(self, ref: ClassRef, method: str) -> ast.ClassDef | None:
@@ -497,8 +514,9 @@ class Project:
         decorators = {each.id for each in getattr(function, "decorator_list", ()) if isinstance(each, ast.Name)}
         if "staticmethod" in decorators:
             return False
-        if isinstance(call.func, ast.Attribute) and getattr(function, "name", "") != "__init__":
-            owner = other.inference.possible(call.func.value)
+        receiver = lookups.receiver(call.func)
+        if receiver is not None and getattr(function, "name", "") != "__init__":
+            owner = other.inference.possible(receiver)
             return not any(value.node is cls for value in owner if value.kind.name == "CLASS")
         return True
 

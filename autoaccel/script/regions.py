@@ -242,7 +242,9 @@ class _Planner:
                 open_region = None
                 continue
             if statement not in self.slice.statements:
-                if run:
+                if Effect.SENSITIVE in effects(self.script, statement):  # of a loss that no backward pass needs
+                    flush()
+                elif run:
                     gap.append(statement)
                 open_region = None
                 continue

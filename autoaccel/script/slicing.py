@@ -242,6 +242,24 @@ class Slice:
                             if isinstance(inner, ast.Return) and inner.value is not None:
                                 yield inner, inner.value
 
+    def _within(self, statement: ast.stmt, needed: set[str], repeated: bool) -> bool:
+        """The blocks of a compound statement: branches are apart from one another, rounds of a loop are not."""
+        found, before = False, set[str]()
+        for block in blocks(statement):
+            own = set(needed)
+            found |= self._block(block, own, repeated)
+            while isinstance(statement, ast.For | ast.AsyncFor | ast.While) and not own <= needed:
+                needed |= own
+                own = set(needed)
+                found |= self._block(block, own, repeated)
+            before |= own
+        if isinstance(statement, ast.With | ast.AsyncWith) or (isinstance(statement, ast.If) and statement.orelse):
+            needed.clear()  # one of the blocks runs
+        needed |= before
+        if isinstance(statement, ast.For):
+            needed |= variables(self.script, statement.iter)
+        return found
+
     def _block(self, statements: list[ast.stmt], needed: set[str], repeated: bool = True) -> bool:
         """Walk a run of statements backwards, adding those that give a needed variable its value."""
         found = False
@@ -250,10 +268,7 @@ class Slice:
             if not hits:
                 continue
             if isinstance(statement, _COMPOUND) and self._unwrappable(statement):  # type: ignore[operator]
-                for block in blocks(statement):
-                    found |= self._block(block, needed, repeated)
-                if isinstance(statement, ast.For):
-                    needed |= variables(self.script, statement.iter)
+                found |= self._within(statement, needed, repeated)
                 continue
             inner = list(self._entered(statement)) if repeated else []
             if inner:
