@@ -119,7 +119,7 @@ def _find_reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, 
         seen.add(root)
         if isinstance(root, ast.FunctionDef):
             entered.add(root)
-        for node in breadth_first(root):
+        for node in home.within(root, ast.AST):
             found.append((home, node))
             if isinstance(node, ast.Attribute):
                 pending.extend(_behind_attribute(home, node))

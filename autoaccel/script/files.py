@@ -160,7 +160,7 @@ class Files:
             case "mentioning":
                 return self.index.mentioning(path, name)
             case _:
-                return self.index.callers(path, name, method=question != "callers")
+                return self.index.callers(path, name, self.bounds.related, method=question != "callers")
 
 
 class _Summaries:

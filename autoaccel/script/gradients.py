@@ -227,7 +227,5 @@ def _last_name(expression: ast.expr) -> str:
 
 
 def _mentions_grad_mode(script: Script, function: ast.AST) -> bool:
-    return any(
-        isinstance(part, ast.Name | ast.Attribute) and script.qualname(part) in GRAD_OFF
-        for part in breadth_first(function)
-    )
+    parts = (*script.within(function, ast.Name), *script.within(function, ast.Attribute))
+    return any(script.qualname(part) in GRAD_OFF for part in parts)

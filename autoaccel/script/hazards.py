@@ -264,7 +264,7 @@ def reached(script: Script, nodes: Iterable[ast.AST]) -> Reached:
     found += hooks
     seen: set[ast.AST] = {hook for _, hook in hooks}
     for at, node in found:  # grows while it is walked
-        for part in breadth_first(node):
+        for part in (each for each in at.within(node, ast.AST) if isinstance(each, protocols.ENTERING)):
             for other, function in protocols.entered(at, part):
                 if function not in seen:
                     seen.add(function)
@@ -537,19 +537,14 @@ def _computed_norm(script: Script, call: ast.Call) -> bool:
 def needs_range(code: Reached) -> bool:
     """Whether code uses numbers that float16 cannot hold: `masked_fill(mask, -1e9)`, gram matrices of feature maps."""
     for script, node in code:
-        for part in breadth_first(node):
-            if isinstance(part, ast.Call):
-                if _name(part) in _FILLS and any(
-                    _large(argument) for argument in (*part.args, *(each.value for each in part.keywords))
-                ):
-                    return True
-                if _name(part) in ("bmm", "mm", "matmul") and _gram(script, part):
-                    return True
-            elif (
-                isinstance(part, ast.BinOp)
-                and isinstance(part.op, ast.MatMult)
-                and _transposed(script, part.right, part.left)
-            ):
+        for call in script.within(node, ast.Call):
+            arguments = (*call.args, *(each.value for each in call.keywords))
+            if _name(call) in _FILLS and any(map(_large, arguments)):
+                return True
+            if _name(call) in ("bmm", "mm", "matmul") and _gram(script, call):
+                return True
+        for part in script.within(node, ast.BinOp):
+            if isinstance(part.op, ast.MatMult) and _transposed(script, part.right, part.left):
                 return True
     return False
 

@@ -186,6 +186,7 @@ class Index:
         """Note a file that is none of the first ones, or no longer as it was."""
         summary = summary or self._read(Path(self._paths[number]))
         self._words[number] = frozenset(self._enter(number, summary).words.split())
+        vars(self).pop("_computing_names", None)
 
     # -- questions
 
@@ -195,22 +196,25 @@ class Index:
         found = self._importing(number, self._among(number))
         return Found(self._ordered(found), self._missing(str(path)))
 
-    def callers(self, path: Path, name: str, *, method: bool) -> Found:
-        """The other files in which a function, class or method of a file can be called by its name.
+    def callers(self, path: Path, name: str, most: int, *, method: bool) -> Found:
+        """The other files in which a function, class or method of a file can be called by its name, or by one that
+        they compute; none of them where there are more than `most`.
 
         Functions and classes are called where they are imported, from wherever: by name, under another name that an
         import gave them, or as an attribute of a module. Methods are called as attributes in any file that shares
         objects with theirs."""
         number = self._number(str(path))
-        missing = self._missing(str(path))
         try:
-            found = self._by_attribute({name}, number, shared=True) if method else self._by_name(name, number)
+            found = self._by_attribute({name}, number, shared=True) if method else self._by_name(name, number, most)
         except _TooManyError as error:
             return Found((), str(error))
-        return Found(self._ordered(found - {number}), missing)
+        if len(found - {number}) > most:
+            return Found((), _MENTIONED)
+        return Found(self._ordered(found - {number}), self._missing(str(path)))
 
-    def _by_name(self, name: str, number: int) -> set[int]:
-        """Who mentions what comes from a file under a name, or under those that imports have given it since."""
+    def _by_name(self, name: str, number: int, most: int) -> set[int]:
+        """Who mentions what comes from a file under a name, or under those that imports have given it since. Raises
+        `_TooManyError`."""
         among = self._among(number)
         found: set[int] = set()
         pending = [(number, name)]
@@ -229,13 +233,15 @@ class Index:
                             seen.add(known)
                             pending.append(known)
             found |= self._those_that_mention(importing & self._computed.keys(), word)
-            found |= importing & self._computing_names()
+            found |= importing & self._computing_names
+            if len(found) > most + 1:
+                raise _TooManyError(_MENTIONED)
         return found | self._by_attribute({word for _, word in seen}, number, shared=False)
 
     def _by_attribute(self, names: set[str], number: int, *, shared: bool) -> set[int]:
         mentioning = set().union(*map(self._with_attribute, names)) - {number}
         if shared:
-            mentioning |= self._computing_names()
+            mentioning |= self._computing_names
         return mentioning & self._reach(number, shared=shared) if mentioning else mentioning
 
     def related(self, path: Path, most: int) -> Found:
@@ -408,6 +414,7 @@ class Index:
         """The files that mention an attribute."""
         return self._with_word(f".{name}")
 
+    @cached_property
     def _computing_names(self) -> set[int]:
         """The files that may read attributes by names which they compute."""
         return self._with_word("?")
@@ -420,8 +427,8 @@ class Index:
 
     def _those_that_mention(self, numbers: Set[int], name: str) -> set[int]:
         """Those of some files that mention a name, or an attribute of that name."""
-        if name not in self._postings:
-            return {each for each in numbers if self._mentions(each, name)}
+        if name not in self._postings:  # no name that is defined or imported anywhere
+            return {each for each in numbers if self._mentions(each, name)} | (numbers & self._with_attribute(name))
         posted = {*self._postings[name], *self._postings.get(f".{name}", ())}
         known = {each for each in numbers & posted if each not in self._words}
         return known | {each for each in numbers & self._words.keys() if self._mentions(each, name)}
@@ -455,6 +462,7 @@ class _TooManyError(Exception):
 
 
 _MANY = "more files share its objects than are looked at"
+_MENTIONED = "more files mention it than are looked at"
 
 
 def _dotted(path: str) -> list[str]:

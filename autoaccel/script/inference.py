@@ -31,7 +31,6 @@ from autoaccel.script.values import (
     any_item,
     arithmetic,
     item,
-    kind_of,
     merged,
     settle,
     shallow,
@@ -69,7 +68,7 @@ class Inference:
         return self.possible(expression) or ANY
 
     def kind(self, expression: ast.expr) -> Kind | None:
-        return kind_of(self.values(expression))
+        return self.values(expression).kind
 
     def knows(self, expression: ast.expr) -> bool:
         """Whether the values of an expression are settled for good."""

@@ -120,12 +120,12 @@ class _Search:
         self.home = script
         self.place = place
         self.lifted = lifted
-        self.region: set[ast.AST] = {part for each in inside for part in breadth_first(each)}
+        self.region: set[ast.AST] = {part for each in inside for part in script.within(each, ast.AST)}
         self.homes: set[ast.AST] = {script.function(each) or script.tree for each in inside}
         self.functions = [(other, node) for other, node in code if isinstance(node, ast.FunctionDef)]
         self.lambdas = [(other, node) for other, node in code if isinstance(node, ast.Lambda)]  # hooks
         entered = (*self.functions, *self.lambdas)
-        self.reached: set[ast.AST] = {part for _, node in entered for part in breadth_first(node)}
+        self.reached: set[ast.AST] = {part for other, node in entered for part in other.within(node, ast.AST)}
         self.inside = inside
         self.known: dict[Low, None] = {}
         self.nodes: set[ast.expr] = set()
@@ -146,9 +146,7 @@ class _Search:
         entered += self.functions
         handed: set[ast.AST | None] = {hook for _, hook in protocols.hooks(self.home)}
         for script, code in entered:  # the calls that no caller tells of: under another name, of elements of containers
-            for call in breadth_first(code):
-                if not isinstance(call, ast.Call):
-                    continue
+            for call in script.within(code, ast.Call):
                 arguments = (*call.args, *(keyword.value for keyword in call.keywords))
                 for each in arguments if getattr(code, "name", "") != "__init__" else ():
                     if isinstance(each, ast.Name | ast.Attribute):
@@ -174,11 +172,10 @@ class _Search:
     # -- where it starts
 
     def _sources(self, script: Script, code: ast.AST) -> None:
-        for part in breadth_first(code):
-            if isinstance(part, ast.BinOp) and isinstance(part.op, ast.MatMult):
-                self._mark(script, part, None, None, auto=True, free=True)
-            elif isinstance(part, ast.Call) and self._computes(script, part):
-                self._mark(script, part, None, None, auto=True, free=True)
+        products = (part for part in script.within(code, ast.BinOp) if isinstance(part.op, ast.MatMult))
+        calls = (part for part in script.within(code, ast.Call) if self._computes(script, part))
+        for part in (*products, *calls):
+            self._mark(script, part, None, None, auto=True, free=True)
 
     def _computes(self, script: Script, call: ast.Call) -> bool:
         """Whether autocast itself makes a result low: products, modules of libraries, and calls of what is not seen."""

@@ -206,10 +206,6 @@ class Project:
             raise Incomplete("more files import it than are looked at")
         return tuple(self._parsed(found.paths))
 
-    def importers_mentioning(self, path: Path, word: str) -> tuple[Path, ...]:
-        """All files that import a module, over any number of imports, and mention a name that may be one of its own."""
-        return self._ask("callers", path, word).paths
-
     def known_related(self, script: Script) -> tuple[Script, ...]:
         """`related`, or the script alone where not all of them can be looked at: for what speaks for a finding
         wherever it is found."""
@@ -302,11 +298,8 @@ class Project:
         if script.path is None:
             return (script,), None
         found = self._ask("related", script.path) if word is None else self._ask(_CALLERS[method], script.path, word)
-        paths, missing = found.paths, found.missing
-        if len(paths) > self.bounds.related:
-            return (script,), "more files mention it than are looked at"
         try:
-            return (script, *self._parsed(paths)), missing
+            return (script, *self._parsed(found.paths)), found.missing
         except Incomplete as incomplete:
             return (script,), str(incomplete)
 

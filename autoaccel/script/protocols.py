@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 Function = tuple["Script", ast.FunctionDef | ast.Lambda]
 
+ENTERING = (ast.Attribute, ast.Subscript, ast.For, ast.comprehension, ast.withitem, ast.BinOp, ast.FunctionDef)
+"""The nodes by which `entered` finds something."""
 _HOOKING = ("register_forward_hook", "register_module_forward_hook")
 _CALLED = frozenset({"__init__", "__new__", "__call__", "__post_init__"})
 

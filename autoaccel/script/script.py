@@ -18,7 +18,7 @@ from autoaccel.script.loaders import LoaderLoop, Transfer
 from autoaccel.script.names import canonical
 from autoaccel.script.project import Project, bind_argument
 from autoaccel.script.tree import Function, Loop, Node
-from autoaccel.script.values import ClassRef, Kind, Value, Values, kind_of
+from autoaccel.script.values import ANY, ClassRef, Kind, Value, Values
 
 RUNTIME = ("autoaccel.runtime", "autoaccel_runtime")
 _FRAMEWORKS = {
@@ -51,6 +51,7 @@ class Script:
         self.tree_index = self.parsed.tree
         self.tree = self.tree_index.module
         self.inference = Inference(self)
+        self._settled = self.project.queries.known
         self._callees: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
         self._class_refs: dict[ast.ClassDef, ClassRef] = {}
         self.loader_states: dict[tuple[ast.Call, bool], loader_changes.LoaderState] = {}
@@ -313,11 +314,12 @@ class Script:
     # -- values
 
     def values(self, expression: ast.expr) -> Values:
-        return self.inference.values(expression)
+        known = self._settled.get(expression)  # most are asked for again and again
+        return self.inference.values(expression) if known is None else known or ANY
 
     def kind(self, expression: ast.expr) -> Kind | None:
         """The kind of an expression when it is certain, else None."""
-        return kind_of(self.values(expression))
+        return self.values(expression).kind
 
     def creations(self, expression: ast.expr) -> tuple[tuple[Script, ast.Call], ...]:
         """The constructor calls that a value may stem from, in whichever project file."""

@@ -159,6 +159,9 @@ class Slice:
         self.script = script
         self.statements: set[ast.stmt] = set()
         self.unresolved = False
+        self.handed: dict[
+            ast.stmt, dict[ast.expr, ast.Call]
+        ] = {}  # forwards that are arguments of calls which go backward
         self.elsewhere: list[ast.AST] = []  # functions that are handed what forwards in other files give
         self._unwrappable = unwrappable
         self._seen: set[tuple[ast.AST, frozenset[str]]] = set()
@@ -225,7 +228,9 @@ class Slice:
                 argument = script.argument(call, function, parameter)
                 if argument is not None:
                     passed |= variables(script, argument)
-                    found |= Effect.FORWARD in effects(script, argument)
+                    if Effect.FORWARD in effects(script, argument):
+                        found = True
+                        self.handed.setdefault(script.statement(call), {})[argument] = call
             found |= self._climb(script.statement(call), passed)
         return found
 

@@ -63,7 +63,7 @@ class ClassRef:
 class Values(frozenset["Value"]):
     """A set of possible values, iterated in the order of the source: no answer follows from how a set is hashed."""
 
-    __slots__ = ("_digest", "_nesting", "_ordered")
+    __slots__ = ("_digest", "_kind", "_nesting", "_ordered")
 
     def __iter__(self) -> Iterator[Value]:
         if len(self) < 2:
@@ -80,6 +80,15 @@ class Values(frozenset["Value"]):
 
     def __or__(self, other: AbstractSet[Value]) -> Values:  # type: ignore[override]
         return self if self.issuperset(other) else Values(super().__or__(other))
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind that all share, `None` as a default aside; None when they differ or one is unknown."""
+        try:
+            return self._kind
+        except AttributeError:
+            self._kind: Kind | None = kind_of(self.unordered())
+            return self._kind
 
     @property
     def nesting(self) -> int:
@@ -167,6 +176,8 @@ def kind_of(values: Iterable[Value]) -> Kind | None:
 
 def settle(values: Values) -> Values:
     """A checkpoint read back into a name is what the name held before: `model = torch.load(path)`."""
+    if len(values) < 2:
+        return values
     read = [value for value in values if value.kind is Kind.UNKNOWN and value.name == "torch.load"]
     known = values.without(set(read)) if read else values
     return known if known and UNKNOWN not in known else values

@@ -113,7 +113,7 @@ def test_importers_within_a_package(tmp_path: Path, importing: str, target: str)
 )
 def test_who_may_call_a_function(tmp_path: Path, files: dict[str, str], found: list[str]) -> None:
     index = index_of(tmp_path, {"part.py": DEFINES, **files})
-    assert names(index.callers(tmp_path / "part.py", "features", method=False), tmp_path) == found
+    assert names(index.callers(tmp_path / "part.py", "features", 64, method=False), tmp_path) == found
 
 
 def test_who_may_call_a_method(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_who_may_call_a_method(tmp_path: Path) -> None:
         "alone.py": "def run(net, x):\n    return net.features(x)\n",
     }
     index = index_of(tmp_path, files)
-    assert names(index.callers(tmp_path / "net.py", "features", method=True), tmp_path) == ["engine.py"]
+    assert names(index.callers(tmp_path / "net.py", "features", 64, method=True), tmp_path) == ["engine.py"]
     assert names(index.related(tmp_path / "net.py", 9), tmp_path) == ["engine.py", "main.py"]
 
 
@@ -133,7 +133,7 @@ def test_a_name_that_is_not_defined_anywhere(tmp_path: Path) -> None:
     files = {f"m{number}.py": "import part\n" for number in range(600)}
     files |= {"part.py": "features = lambda x: x\n", "a.py": "import part\npart.features(1)\n"}
     index = index_of(tmp_path, files)
-    assert names(index.callers(tmp_path / "part.py", "features", method=False), tmp_path) == ["a.py"]
+    assert names(index.callers(tmp_path / "part.py", "features", 64, method=False), tmp_path) == ["a.py"]
 
 
 def test_another_text(tmp_path: Path) -> None:
@@ -143,10 +143,10 @@ def test_another_text(tmp_path: Path) -> None:
     before, after = files.index, changed.index
     for _ in range(2):
         assert before.importers(part).paths == (main,)
-        assert before.callers(part, "features", method=False).paths == (main,)
+        assert before.callers(part, "features", 64, method=False).paths == (main,)
         assert before.importers(other).paths == ()
     assert after.importers(part).paths == (other,)
-    assert after.callers(part, "features", method=False).paths == (other,)
+    assert after.callers(part, "features", 64, method=False).paths == (other,)
     assert after.importers(other).paths == (main,)
 
 
@@ -164,7 +164,7 @@ def test_answers_do_not_depend_on_what_was_asked_before(tmp_path: Path) -> None:
 
     def said(order: list[Path]) -> dict[Path, tuple[Found, Found]]:
         index = Files([paths[0], paths[-1]]).index
-        return {each: (index.importers(each), index.callers(each, "features", method=True)) for each in order}
+        return {each: (index.importers(each), index.callers(each, "features", 64, method=True)) for each in order}
 
     assert said(paths) == said(paths[::-1])
 
