@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.script.completeness import Incomplete
+from autoaccel.script.external import BUILTINS
 from autoaccel.script.gradients import (
     asks_for_gradients,
     backward_calls,
@@ -303,18 +304,29 @@ def _eval_statements(script: Script, scope: ast.AST) -> Iterator[ast.stmt]:
 def _last_training(script: Script, scope: ast.AST) -> Iterator[ast.stmt]:
     """The last statement of a scope's body that trains, when it is a loop: what comes after it tries the model out."""
     body = scope.body if isinstance(scope, ast.Module | ast.FunctionDef) else []
+    if getattr(scope, "name", None) == "forward" and isinstance(script.parent(scope), ast.ClassDef):
+        return  # of a model, which others train
     blocks = [body]
     for statement in body:
         if isinstance(statement, ast.If) and script.tree is scope and is_main_guard(statement):
             blocks.append(statement.body)
     for block in blocks:
         loops = [each for each in block if isinstance(each, ast.For | ast.While)]
-        if loops == block[-1:]:
-            continue  # nothing comes after it
         for loop in reversed(loops):
+            if not any(_may_run_model(script, each) for each in block[block.index(loop) + 1 :]):
+                continue  # nothing to speak of comes after it
             if any(True for _ in backward_calls(script, loop)) or calls_training(script, loop):
                 yield loop
                 break
+
+
+def _may_run_model(script: Script, statement: ast.stmt) -> bool:
+    """Whether a statement calls anything but builtins and functions of libraries."""
+    for call in script.in_scope(statement, ast.Call):
+        builtin = isinstance(call.func, ast.Name) and call.func.id in BUILTINS and not script.definitions(call.func)
+        if not builtin and (script.qualname(call.func) is None or script.is_project_name(call.func)):
+            return True
+    return False
 
 
 def is_main_guard(statement: ast.If) -> bool:

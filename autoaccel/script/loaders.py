@@ -124,7 +124,7 @@ def transfers(script: Script) -> Iterator[Transfer]:
         function = call.func
         if not isinstance(function, ast.Attribute) or function.attr not in _WIDENING:
             continue
-        if function.attr == "type" and not call.args:
+        if (function.attr == "type" and not call.args) or _only_converts(call):
             continue
         batches = [value for value in script.values(function.value) if value.kind is not Kind.NONE]
         if not batches or any(value.kind is not Kind.BATCH for value in batches):
@@ -140,6 +140,17 @@ def transfers(script: Script) -> Iterator[Transfer]:
             path = paths.pop() if len(paths) == 1 else (STAR,)
             how = derived.pop() if len(derived) == 1 else "copy"
             yield Transfer(call, function.attr, device, path, how, site, home)  # type: ignore[arg-type]
+
+
+def _only_converts(call: ast.Call) -> bool:
+    """`x.to(dtype=…)`, `x.to(y.dtype)`: whose batch it is need not be found out."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr="to"), args=[], keywords=keywords):
+            return all(keyword.arg not in (None, "device") for keyword in keywords)
+        case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Attribute(attr="dtype")], keywords=[]):
+            return True
+        case _:
+            return False
 
 
 def _sites(batches: list[Value]) -> list[tuple[ast.AST, Script]]:
