@@ -18,7 +18,11 @@ class Bounds:
     nesting: int = 6
     """How deep the elements of containers within containers are told apart."""
     related: int = 64
-    """Files that are parsed because they may call into a file, or share its objects."""
+    """Files that are parsed because a name in them may stand for a function, or an attribute, of a file."""
+    sharing: int = 160
+    """Files that are parsed because they share the objects of a file, which trains or evaluates."""
+    shared: int = 600_000
+    """Characters of these, besides those that are parsed for other reasons."""
     loaded: int = 500_000
     """Characters of other files that are parsed for one script: a syntax tree takes about a hundred times its text."""
     file: int = 400_000
@@ -29,5 +33,5 @@ class Bounds:
     """Expressions that are followed for one evaluation, to see whether a backward pass needs its graph."""
     graph_calls: int = 12
     """Calls that lead from an evaluation to one of these."""
-    graph_files: int = 40
+    graph_files: int = 160
     """Files in which what an evaluation keeps may be read."""

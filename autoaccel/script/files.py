@@ -156,7 +156,7 @@ class Files:
             case "importers":
                 return self.index.importers(path)
             case "related":
-                return self.index.related(path, self.bounds.related)
+                return self.index.related(path, self.bounds.sharing)
             case "mentioning":
                 return self.index.mentioning(path, name)
             case _:

@@ -30,7 +30,11 @@ _PROPERTIES = frozenset({"property", "cached_property"})
 
 def connected_files(script: Script) -> tuple[Script, ...]:
     """All files that may share an object with a script: those that imports connect with it."""
-    return _closure(script, lambda each: (*each.project.related(each), *_importers(each)))
+    known = script.project.connected.get(script)
+    if known is None:
+        known = _closure(script, lambda each: (*each.project.related(each), *_importers(each)))
+        script.project.connected[script] = known
+    return known
 
 
 def importing_files(script: Script) -> tuple[Script, ...]:

@@ -42,6 +42,7 @@ class ClassInfo:
     attributes: dict[str, list[Binding]]
 
 
+_TOO_MUCH = "more code has to do with it than is looked at"
 _UNSEEN = "?"  # in the place of a base class that is not known
 _UNKNOWN_CLASS = ClassInfo((), (_UNSEEN,), {})
 
@@ -72,6 +73,8 @@ class Project:
         self.disk = files if isinstance(files, Files) else Files(files, texts, bounds)
         self.bounds = bounds or self.disk.bounds
         self.queries = Queries(self.bounds.evaluations, self.bounds.depth, self.bounds.rounds)
+        self._related: dict[Script, tuple[Script, ...]] = {}
+        self.connected: dict[Script, tuple[Script, ...]] = {}
         self.forwards: dict[ast.Call, bool] = {}
         self.training: dict[ast.AST, bool] = {}
         self.gradient_asks: dict[ast.AST, ast.AST | None] = {}
@@ -80,7 +83,8 @@ class Project:
         self.changes: dict[ast.stmt, frozenset[str]] = {}
         self._scripts: dict[Path, Script | None] = {}
         self._definers: dict[tuple[ast.ClassDef, str], ast.ClassDef] = {}
-        self._loaded = 0
+        self._loaded = 0  # characters of other files that were parsed
+        self._shared = 0  # of these, those of `related`
         self._asked: dict[tuple[str, Path, str], Found] = {}
         self._texts: dict[Path, str | None] = {}
         self._opened_stars: set[Script] = set()
@@ -130,7 +134,7 @@ class Project:
         path = Path(os.path.abspath(path))
         if path not in self._scripts:
             text = self._text(path)
-            if self._loaded + len(text or "") > self.bounds.loaded:
+            if self._loaded - self._shared + len(text or "") > self.bounds.loaded:
                 raise Incomplete("it leads to more code than is looked at")
             self._loaded += len(text or "")
             self._scripts[path] = None
@@ -256,7 +260,15 @@ class Project:
         """The files that share a script's objects: itself, those that import it, and those that any of these import.
 
         Raises `Incomplete` where not all of them can be looked at."""
-        return script, *self._parsed(self._sharing(script))
+        known = self._related.get(script)
+        if known is None:
+            paths = self._sharing(script)
+            size = self._size(paths)
+            if self._shared + size > self.bounds.shared:
+                raise Incomplete(_TOO_MUCH)
+            self._shared += size
+            known = self._related[script] = (script, *self._all(paths))
+        return known
 
     def _sharing(self, script: Script) -> tuple[Path, ...]:
         found = Found() if script.path is None else self._ask("related", script.path)
@@ -281,9 +293,14 @@ class Project:
         """The scripts at these paths. Raises `Incomplete` for what cannot be parsed, and where there is so much of it
         that nothing would be left for what these import."""
         paths = [*paths]
-        size = sum(self.disk.size(path) for path in paths if path not in self._scripts)
-        if self._loaded + size > self.bounds.loaded // 2:
-            raise Incomplete("more code has to do with it than is looked at")
+        if self._loaded - self._shared + self._size(paths) > self.bounds.loaded // 2:
+            raise Incomplete(_TOO_MUCH)
+        return self._all(paths)
+
+    def _size(self, paths: Iterable[Path]) -> int:
+        return sum(self.disk.size(path) for path in paths if path not in self._scripts)
+
+    def _all(self, paths: Iterable[Path]) -> list[Script]:
         found = []
         for path in paths:
             script = self.script(path)

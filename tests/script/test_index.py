@@ -254,7 +254,7 @@ def test_trees_are_kept_within_a_bound(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_too_much_to_load_is_said(tmp_path: Path) -> None:
     paths = written(tmp_path, {"library.py": LIBRARY, "train.py": TRAINS})
-    for bounds in (Bounds(loaded=10), Bounds(related=0), Bounds(file=10)):
+    for bounds in (Bounds(loaded=10), Bounds(related=0), Bounds(sharing=0), Bounds(shared=0), Bounds(file=10)):
         assert codes(Project(paths, bounds=bounds), paths[0]) <= codes(Project(paths), paths[0])
 
 
@@ -271,3 +271,60 @@ def test_files_that_share_objects_and_mention_a_word(tmp_path: Path) -> None:
     )
     assert names(index.mentioning(tmp_path / "net.py", "GradScaler"), tmp_path) == ["other.py"]
     assert names(index.mentioning(tmp_path / "other.py", "GradScaler"), tmp_path) == []
+
+
+NETWORK = """\
+import torch.nn as nn
+
+
+class Net{number}(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.stem = nn.Linear(20, width)
+        self.blocks = nn.ModuleList([nn.Linear(width, width) for _ in range(3)])
+
+    def forward(self, x):
+        x = self.stem(x).relu()
+        for block in self.blocks:
+            x = block(x).relu()
+        return x
+"""
+OF_MANY = """\
+import torch
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from networks import Net3
+
+
+def evaluate(model, loader, device):
+    model.eval()
+    right = 0
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        right += (model(x).argmax(1) == y).sum().item()
+    return right
+
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = Net3().to(device)
+optimizer = torch.optim.Adam(model.parameters())
+loader = DataLoader(TensorDataset(torch.randn(64, 20), torch.randint(10, (64,))), batch_size=8)
+for epoch in range(3):
+    model.train()
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    print(evaluate(model, loader, device))
+"""
+
+
+@pytest.mark.parametrize("count", [5, 100])
+def test_a_collection_of_models_keeps_nothing_from_being_said(tmp_path: Path, count: int) -> None:
+    files = {f"networks/net{number}.py": NETWORK.format(number=number) for number in range(count)}
+    files["networks/__init__.py"] = "".join(f"from .net{number} import Net{number}\n" for number in range(count))
+    paths = written(tmp_path, {"train.py": OF_MANY, **files})
+    assert codes(Project(paths), paths[0]) == {"AA103", "AA201", "AA202", "AA301", "AA401", "AA501"}
