@@ -27,12 +27,15 @@ _COMPUTED = re.compile(
 _NO_WORD = bytes(each if chr(each).isalnum() or each in b"_." or each > 127 else 32 for each in range(256))
 _DEFINED = (re.compile(rb"def[ \t]+(\w+)"), re.compile(rb"class[ \t]+(\w+)"))
 _LATE_ATTRIBUTE = re.compile(rb"(?<!\.)\.(?:\s|\\\n)+([A-Za-z_\x80-\xff][\w\x80-\xff]*)")
+_IDENTIFIER = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
 _QUOTED = re.compile(rb"[\"']([A-Za-z_]\w*)[\"']")
 _LOOKUP = re.compile(
     rb"\b(?:getattr|methodcaller|attrgetter)\b(?!\s*\(\s*[\w.\[\]]+\s*,\s*[rR]?[\"']\w+[\"'])"
     rb"|(?<![\w.])(?:globals|locals|vars|eval|exec)\s*\(|\b__dict__\b"
 )
 _BY_NAME = (b"getattr", b"setattr", b"methodcaller", b"attrgetter")
+_BASES = re.compile(rb"\bclass[ \t]+\w+\s*(?:\[[^\]]*\]\s*)?\((.*?)\)\s*:", re.DOTALL)
+_MADE_CLASS = re.compile(rb"\btype\s*\([^()]*,|\bnew_class\b|\bmake_dataclass\b")
 _NAME = re.compile(r"[^\W\d][\w.]*")
 
 
@@ -43,7 +46,8 @@ class Summary:
     with, behind a question mark, and after a dot where it is relative.
 
     `words` are separated by spaces: `x` for a name that is mentioned, `.x` for an attribute, `:x` for a function or
-    class that is defined, and `?` where names may be computed: `getattr(model, mode)`."""
+    class that is defined, `<x` for what a class derives from (`<?` where `type` makes it), and `?` where names may be
+    computed: `getattr(model, mode)`."""
 
     imports: tuple[str, ...] = ()
     words: str = ""
@@ -108,6 +112,10 @@ def _words(data: bytes) -> set[bytes]:
         words.update(b"." + name for name in _QUOTED.findall(data))
     if _LOOKUP.search(data):
         words.add(b"?")
+    for bases in _BASES.findall(data):
+        words.update(b"<" + name for name in _IDENTIFIER.findall(bases))
+    if _MADE_CLASS.search(data):
+        words.add(b"<?")
     for pattern in _DEFINED:
         words.update(b":" + name for name in pattern.findall(data))
     return words

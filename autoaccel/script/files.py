@@ -157,6 +157,8 @@ class Files:
                 return self.index.importers(path)
             case "related":
                 return self.index.related(path, self.bounds.sharing)
+            case "deriving":
+                return self.index.deriving(path, name, self.bounds.related)
             case "mentioning":
                 return self.index.mentioning(path, name)
             case _:

@@ -9,7 +9,7 @@ import os
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -83,7 +83,7 @@ class Index:
         wanted.update(each for names in self._names for name, alias, _ in names for each in (name, alias))
         for number, text in enumerate(texts):
             for word in text.split():
-                if word[0] in ".?" or word in wanted:
+                if word[0] in ".?<" or word in wanted:
                     known = self._postings.get(word)
                     if known is None:
                         known = self._postings[word] = array("I")
@@ -212,6 +212,44 @@ class Index:
             return Found((), _MENTIONED)
         return Found(self._ordered(found - {number}), self._missing(str(path)))
 
+    def deriving(self, path: Path, name: str, most: int) -> Found:
+        """The other files in which a class may derive from one of a file."""
+        number = self._number(str(path))
+        try:
+            words = {word for _, word in self._names_given(number, name)}
+            bases = set().union(*(self._with_word(f"<{word}") for word in words))
+            for word in words:
+                bases |= self._those_that_mention(self._with_word("<?"), word)
+            found = bases - {number}
+            if found:
+                found &= self._reach(number, shared=False)
+        except _TooManyError as error:
+            return Found((), str(error))
+        if len(found) > most:
+            return Found((), _MENTIONED)
+        return Found(self._ordered(found), self._missing(str(path)))
+
+    def _names_given(self, number: int, name: str) -> set[tuple[int, str]]:
+        """The names under which what a file defines goes by, with the files in which it does."""
+        among = self._among(number)
+        pending = [(number, name)]
+        seen = {*pending}
+        while pending:
+            source, word = pending.pop()
+            for each, alias in self._given(source, word, self._importing(source, among)):
+                if (each, alias) not in seen:
+                    seen.add((each, alias))
+                    pending.append((each, alias))
+        return seen
+
+    def _given(self, source: int, word: str, importing: Set[int]) -> Iterator[tuple[int, str]]:
+        """The files that import a name, and how they call it."""
+        ways = [(imported, whence) for imported in (word, "*") for whence in (source, _LOOSE)]
+        for each in importing & set().union(*(self._naming.get(way, ()) for way in ways)):
+            for imported, alias, whence in self._names[each]:
+                if (imported, whence) in ways:
+                    yield each, alias or word
+
     def _by_name(self, name: str, number: int, most: int) -> set[int]:
         """Who mentions what comes from a file under a name, or under those that imports have given it since. Raises
         `_TooManyError`."""
@@ -222,16 +260,12 @@ class Index:
         while pending:
             source, word = pending.pop()
             importing = self._importing(source, among)
-            ways = [(imported, whence) for imported in (word, "*") for whence in (source, _LOOSE)]
-            for each in importing & set().union(*(self._naming.get(way, ()) for way in ways)):
-                for imported, alias, whence in self._names[each]:
-                    if (imported, whence) in ways:
-                        known = (each, alias or word)
-                        if self._mentions(each, word):
-                            found.add(each)
-                        if known not in seen:
-                            seen.add(known)
-                            pending.append(known)
+            for known in self._given(source, word, importing):
+                if self._mentions(known[0], word):
+                    found.add(known[0])
+                if known not in seen:
+                    seen.add(known)
+                    pending.append(known)
             found |= self._those_that_mention(importing & self._computed.keys(), word)
             found |= importing & self._computing_names
             if len(found) > most + 1:

@@ -326,9 +326,17 @@ class Inference:
         if "staticmethod" in names:
             return None
         ref = self.script.class_ref(cls)
-        if "classmethod" in names:
-            return Values({Value(Kind.CLASS, cls, self.script, cls=ref)})
-        return Values({Value(self.script.project.instance_kind(ref), cls, self.script, cls=ref)})
+        return self._instances(ref, made="classmethod" not in names)
+
+    def _instances(self, ref: ClassRef, *, made: bool = True) -> Values:
+        """The objects of a class and of those that derive from it, or (not `made`) these classes."""
+        project = self.script.project
+        derived = project.derived(ref)
+        found = Values(
+            Value(project.instance_kind(each) if made else Kind.CLASS, each.node, each.script, cls=each)
+            for each in (ref, *(derived or ()))
+        )
+        return found if derived is not None else found | ANY
 
     def _annotation(self, annotation: ast.expr | None) -> Values:
         if annotation is None:
@@ -356,8 +364,7 @@ class Inference:
             return external.annotated(name)
         for value in self.possible(annotation):
             if value.cls is not None and value.kind is Kind.CLASS:
-                kind = self.script.project.instance_kind(value.cls)
-                return Values({Value(kind, value.node, value.script, cls=value.cls)})
+                return self._instances(value.cls)
         return NOTHING
 
     def _by_use(self, definition: Definition) -> Values:

@@ -367,6 +367,40 @@ class Project:
         for each in self.lineage(ref):
             yield from self.class_info(each).external_bases
 
+    def derived(self, ref: ClassRef) -> tuple[ClassRef, ...] | None:
+        """The project classes that derive from one, over any number of others; None where there may be more."""
+        none: tuple[ClassRef, ...] | None = ()
+        return self.queries.ask(("derived", ref), partial(self._derived, ref), none, None)
+
+    def _derived(self, ref: ClassRef) -> tuple[ClassRef, ...] | None:
+        found: dict[ClassRef, None] = {}
+        pending = [ref]
+        while pending:
+            base = pending.pop()
+            homes = self._with_derived(base)
+            if homes is None:
+                return None
+            for other in homes:
+                for cls in other.find(ast.ClassDef):
+                    values = [value for each in cls.bases for value in other.inference.possible(each)]
+                    if any(value.cls is not None and value.cls.node is base.node for value in values):
+                        each = other.class_ref(cls)
+                        if each not in found and each is not ref:
+                            found[each] = None
+                            pending.append(each)
+        return tuple(found)
+
+    def _with_derived(self, ref: ClassRef) -> tuple[Script, ...] | None:
+        """The files in which a class may derive from one; None where there may be more."""
+        script = ref.script
+        found = Found() if script.path is None else self._ask("deriving", script.path, ref.node.name)
+        if found.missing is not None:
+            return None
+        try:
+            return (script, *self._parsed(found.paths))
+        except Incomplete:
+            return None
+
     def instance_kind(self, ref: ClassRef) -> Kind:
         """The kind of a project class's instances; unknown where it derives from a class that cannot be seen."""
         from autoaccel.script.values import Kind
@@ -395,20 +429,51 @@ class Project:
 
     def _find_callers(self, script: Script, function: ast.AST, name: str) -> Callers:
         cls = script.parent(function)
-        wanted = (cls.name if isinstance(cls, ast.ClassDef) and name == "__init__" else name,)
+        if isinstance(cls, ast.ClassDef) and name == "__init__":
+            return self._makers(script, function, cls)
+        wanted = (name,)
         instance_call = isinstance(cls, ast.ClassDef) and name in ("forward", "__call__")
+        homes, missing = self.calling(script, None if instance_call else name, method=isinstance(cls, ast.ClassDef))
+        calls = ((each, call) for each in homes for call in self._candidate_calls(each, wanted, instance=instance_call))
+        return self._callers_among(script, function, calls, homes, wanted, missing)
+
+    def _makers(self, script: Script, function: ast.AST, cls: ast.ClassDef) -> Callers:
+        """The calls of a class, of those that derive from it, and of `super().__init__` in these."""
+        derived = self.derived(script.class_ref(cls))
+        made = [(script, cls.name), *((each.script, each.node.name) for each in derived or ())]
+        parts = [self.calling(home, name, method=False) for home, name in made]
+        missing = next((each for _, each in parts if each is not None), None)
+        if derived is None:
+            missing = missing or f"classes that are not seen may derive from `{cls.name}`"
+        homes = tuple(dict.fromkeys(each for found, _ in parts for each in found))
+        wanted = tuple(dict.fromkeys(name for _, name in made))
+        calls = [(each, call) for each in homes for call in self._candidate_calls(each, wanted, instance=False)]
+        calls += (
+            (each.script, call)
+            for each in derived or ()
+            for call in each.script.tree_index.calls_named("__init__")
+            if each.script.inside(call, each.node)
+        )
+        return self._callers_among(script, function, calls, homes, wanted, missing)
+
+    def _callers_among(
+        self,
+        script: Script,
+        function: ast.AST,
+        calls: Iterable[CallSite],
+        homes: tuple[Script, ...],
+        wanted: tuple[str, ...],
+        missing: str | None,
+    ) -> Callers:
+        cls = script.parent(function)
         found: list[CallSite] = []
-        method = isinstance(cls, ast.ClassDef) and name != "__init__"
-        homes, missing = self.calling(script, None if instance_call else wanted[0], method=method)
+        for other, call in calls:
+            enters = self._enters(other, call, function, cls)
+            if enters:
+                found.append((other, call))
+            elif enters is None:
+                missing = missing or f"`{other.source(call.func)}` in {_line(other, call, script)} may be a call of it"
         for other in homes:
-            for call in self._candidate_calls(other, wanted, instance=instance_call):
-                enters = self._enters(other, call, function, cls)
-                if enters:
-                    found.append((other, call))
-                elif enters is None:
-                    missing = (
-                        missing or f"`{other.source(call.func)}` in {_line(other, call, script)} may be a call of it"
-                    )
             missing = missing or self._handed_on(script, function, other, wanted)
             missing = missing or self._looked_up(script, function, other, wanted)
         return Callers(tuple(found), missing)
@@ -525,7 +590,8 @@ class Project:
         if "staticmethod" in decorators:
             return False
         receiver = lookups.receiver(call.func)
-        if receiver is not None and getattr(function, "name", "") != "__init__":
+        made = getattr(function, "name", "") == "__init__"
+        if receiver is not None and (not made or getattr(call.func, "attr", "") == "__init__"):
             owner = other.inference.possible(receiver)
             return not any(value.node is cls for value in owner if value.kind.name == "CLASS")
         return True
