@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from autoaccel.script import autocast_operations, protocols
+from autoaccel.script import autocast_operations, lookups, protocols
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, reads_gradient
+from autoaccel.script.module_lists import held
 from autoaccel.script.tensor_operations import SINGLE
 from autoaccel.script.tree import breadth_first, walk_scope
 from autoaccel.script.values import NOTHING, Kind
@@ -96,8 +97,11 @@ def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
 
 
 def in_relatives(script: Script, place: ast.AST) -> Iterator[Problem]:
-    """Conversions of models in the files that a file imports, and in those that import it."""
+    """Conversions of models, hooks of gradients and functions with gradients of their own, in a file and in those that
+    share its objects."""
     for other in script.project.related(script):
+        for node, why in _gradient_code(other):
+            yield (node, why) if other is script else (place, f"{why} ({_file(other)}, line {node.lineno})")
         for call in other.find(ast.Call) if other is not script else ():
             if isinstance(call.func, ast.Attribute) and other.qualname(call.func) is None:
                 converts = call.func.attr in ("half", "bfloat16", "double", "to") and may_be_module(
@@ -105,8 +109,27 @@ def in_relatives(script: Script, place: ast.AST) -> Iterator[Problem]:
                 )
                 reason = _conversion(other, call, call.func) if converts else None
                 if reason is not None:
-                    file = "another file" if other.path is None else other.path.name
-                    yield place, f"{reason} ({file}, line {call.lineno})"
+                    yield place, f"{reason} ({_file(other)}, line {call.lineno})"
+
+
+def _file(script: Script) -> str:
+    return "another file" if script.path is None else script.path.name
+
+
+def _gradient_code(script: Script) -> Iterator[tuple[ast.expr, str]]:
+    """What a file does with gradients on their way, whichever model it may be handed."""
+    for mention in script.tree_index.mentions(*_HOOKS):
+        if script.qualname(mention) is None:
+            yield mention, "hooks would see scaled gradients"
+    for call in script.tree_index.calls_named("getattr"):
+        if lookups.member_may_be(script, call, _HOOKS):
+            yield call, "hooks would see scaled gradients"
+    for mention in script.tree_index.mentions("apply"):
+        called = script.parent(mention)
+        if isinstance(called, ast.Call) and called.func is mention:
+            continue  # which is looked at where it is reached
+        if isinstance(mention, ast.Attribute) and _is_custom_function(script, mention):
+            yield mention, "a custom autograd function is not prepared for autocast"
 
 
 @lru_cache(maxsize=10_000)
@@ -294,19 +317,57 @@ def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.Funct
             yield value.script, value.node
         elif value.cls is not None and value.kind in (Kind.MODULE, Kind.LOSS_FUNCTION, Kind.CLASS):
             yield from _bodies(value.cls)
+    parts = [part for value in callees if value.kind is Kind.MODULE and value.cls is None for part in held(value)]
+    for part in parts:
+        if part.cls is not None:
+            yield from _bodies(part.cls)
+    if any(part.kind is Kind.UNKNOWN for part in parts):
+        yield from _all_models(script)
     if not any(value.kind is Kind.UNKNOWN for value in callees) or script.qualname(call.func) is not None:
         return
     related = script.project.related(script)
     name = call.func.attr if isinstance(call.func, ast.Attribute) else None
     if name is None or any(other.tree_index.stored(name) for other in related):
-        for other in related:
-            for cls in other.find(ast.ClassDef):
-                ref = other.class_ref(cls)
-                if other.project.instance_kind(ref) in (Kind.MODULE, Kind.LOSS_FUNCTION):
-                    yield from (each for each in _bodies(ref) if each[1].name != "__init__")
+        yield from _all_models(script)
+        yield from tabled_functions(script)
     elif any(value.kind is Kind.UNKNOWN for value in owners) and not name.startswith("__"):  # of `super()`
         for other in related:
             yield from ((other, each) for each in other.find(ast.FunctionDef) if each.name == name)
+
+
+def _all_models(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
+    """The forward passes of whatever model there is."""
+    for other in script.project.related(script):
+        for cls in other.find(ast.ClassDef):
+            ref = other.class_ref(cls)
+            if other.project.instance_kind(ref) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+                yield from (each for each in _bodies(ref) if each[1].name != "__init__")
+
+
+def tabled_functions(script: Script) -> tuple[tuple[Script, ast.FunctionDef], ...]:
+    """The functions that stand in tables, `{"dice": (0.5, dice_loss)}`, from which what is called may come."""
+    known = script.project.tabled.get(script)
+    if known is None:
+        known = script.project.tabled[script] = tuple(dict.fromkeys(_find_tabled(script)))
+    return known
+
+
+def _find_tabled(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
+    for other in script.project.related(script):
+        elements: list[ast.expr] = [each for table in other.find(ast.Dict) for each in table.values]
+        elements += [each for table in other.find(ast.List) for each in table.elts]
+        elements += [each for table in other.find(ast.Tuple) for each in table.elts if isinstance(table.ctx, ast.Load)]
+        for store in other.find(ast.Assign):
+            if any(isinstance(each, ast.Subscript) for each in store.targets):
+                elements.append(store.value)
+        if any(True for _ in other.tree_index.calls_named("globals")):
+            yield from ((other, each) for each in other.tree.body if isinstance(each, ast.FunctionDef))
+        for element in elements:
+            if isinstance(element, ast.Name | ast.Attribute):
+                for value in other.values(element):
+                    if isinstance(value.node, ast.FunctionDef) and value.script is not None:
+                        if value.kind is Kind.FUNCTION:
+                            yield value.script, value.node
 
 
 def _bodies(cls: ClassRef) -> Iterator[tuple[Script, ast.FunctionDef]]:
@@ -331,8 +392,7 @@ def in_code(code: Reached, home: Script, place: ast.AST) -> Iterator[Problem]:
             if script is home:
                 yield part, reason
             else:
-                file = "another file" if script.path is None else script.path.name
-                yield place, f"{reason} ({file}, line {getattr(part, 'lineno', 1)})"
+                yield place, f"{reason} ({_file(script)}, line {getattr(part, 'lineno', 1)})"
 
 
 def _unsafe(script: Script, node: ast.AST) -> str | None:
@@ -505,9 +565,11 @@ def written_by_index(script: Script, index: ast.expr) -> bool:
 
 def _custom_function(script: Script, call: ast.Call) -> bool:
     """`MyFunction.apply(…)` of a project's autograd function without `custom_fwd`."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr != "apply":
-        return False
-    for value in script.values(call.func.value):
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "apply" and _is_custom_function(script, call.func)
+
+
+def _is_custom_function(script: Script, apply: ast.Attribute) -> bool:
+    for value in script.values(apply.value):
         if value.kind is Kind.CLASS and value.cls is not None:
             if "torch.autograd.Function" in set(value.cls.script.project.external_lineage(value.cls)):
                 forward = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.script.values import Kind, Value
@@ -34,6 +34,13 @@ def named_member(call: ast.expr) -> tuple[ast.expr, str] | None:
             return owner, name
         case _:
             return None
+
+
+def member_may_be(script: Script, call: ast.Call, names: Iterable[str]) -> bool:
+    """Whether `getattr(object, name)` tells so much of a name that it may be one of these."""
+    key = call.args[1] if len(call.args) > 1 else None
+    told = isinstance(key, ast.Constant | ast.JoinedStr | ast.BinOp)
+    return told and not isinstance(key, ast.Name) and any(_may_be(script, key, name) for name in names)
 
 
 def receiver(function: ast.expr) -> ast.expr | None:

@@ -181,7 +181,7 @@ class _Search:
         """Whether autocast itself makes a result low: products, modules of libraries, and calls of what is not seen."""
         qualified = self._library(script, call)
         if qualified is not None:
-            known = qualified.startswith(_TORCH) and qualified.rsplit(".", 1)[-1] in LOW
+            known = qualified.startswith((*_TORCH, "operator.")) and qualified.rsplit(".", 1)[-1] in LOW
             return known or _hands_on(script, call)
         values = script.values(call.func)
         if not self._callees(script, call) or any(value.kind is Kind.UNKNOWN for value in values):
@@ -636,6 +636,9 @@ class _Search:
         callees = self._callees(script, call)
         for other, callee in callees:
             self._enter(low, call, other, callee)
+        if not callees and not isinstance(function, ast.Attribute):
+            for other, callee in hazards.tabled_functions(script):
+                self._enter(low, call, other, callee)
         if callees and not any(value.kind is Kind.UNKNOWN for value in values):
             return
         if isinstance(function, ast.Attribute) and not module:

@@ -36,6 +36,33 @@ def forwards(script: Script, function: ast.expr) -> tuple[tuple[Script, ast.Func
     return tuple((home, each) for each, home in found.items())
 
 
+def held(module: Value, seen: set[ast.AST] | None = None) -> Iterator[Value]:
+    """What a library's module is made of: `nn.Sequential(Block(), *layers)`; an unknown value where that is not
+    followed."""
+    seen = set() if seen is None else seen
+    script, made = module.script, module.node
+    if script is None or not isinstance(made, ast.Call) or made in seen:
+        return
+    seen.add(made)
+    for argument in (*made.args, *(keyword.value for keyword in made.keywords)):
+        for value in _of_argument(script, argument):
+            if value.kind is Kind.MODULE and value.cls is None:
+                yield from held(value, seen)
+            else:
+                yield value
+
+
+def _of_argument(script: Script, argument: ast.expr) -> Iterator[Value]:
+    if isinstance(argument, ast.Starred):
+        return _contained(script, argument.value, set())
+    if isinstance(argument, ast.List | ast.Tuple | ast.Dict | ast.ListComp | ast.GeneratorExp | ast.DictComp):
+        return _contained(script, argument, set())
+    values = script.values(argument)
+    if any(value.kind in (Kind.SEQUENCE, Kind.MAPPING) for value in values):
+        return _contained(script, argument, set())
+    return iter(values)
+
+
 def modules(script: Script, function: ast.expr) -> list[Value]:
     """The constructors of what is called: of what a loop over a container, or a subscript of it, gives, those of all
     elements."""

@@ -75,6 +75,7 @@ class Project:
         self.queries = Queries(self.bounds.evaluations, self.bounds.depth, self.bounds.rounds)
         self._related: dict[Script, tuple[Script, ...]] = {}
         self.connected: dict[Script, tuple[Script, ...]] = {}
+        self.tabled: dict[Script, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
         self.forwards: dict[ast.Call, bool] = {}
         self.training: dict[ast.AST, bool] = {}
         self.gradient_asks: dict[ast.AST, ast.AST | None] = {}

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.script import lookups
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -77,6 +78,9 @@ def hooks(script: Script) -> Iterator[tuple[Script, ast.FunctionDef | ast.Lambda
     for other in script.project.related(script):
         for call in other.tree_index.calls_named(*_HOOKING):
             yield from hooked(other, call)
+        for call in other.tree_index.calls_named("getattr"):
+            if lookups.member_may_be(other, call, _HOOKING):
+                yield other, call
 
 
 def hooked(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.FunctionDef | ast.Lambda | ast.Call]]:
