@@ -55,6 +55,7 @@ Training:
     slicing         which statements a loss depends on
     regions         where autocast regions lie
     low_precision_flow  where values in low precision go, and what cannot take them
+    lookups         functions that are reached by names which the program computes
     protocols           what runs without being called by its name: properties, operators, decorators, hooks
     autocast_operations  what autocast does with each operation, generated from torch
     replicas        models that DataParallel copies to every device

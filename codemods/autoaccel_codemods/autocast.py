@@ -10,7 +10,8 @@ together. Binary cross-entropy of probabilities is computed in float32, outside 
 beside training; in a program that only evaluates, the forward pass of a loop is converted, and its result is float32.
 
 Left alone:
-- closures (LBFGS), second derivatives, gradients that the script applies or reads by hand;
+- closures (LBFGS), second derivatives, gradients that the script applies or reads by hand, hooks that see gradients in
+  any file that shares its objects;
 - models in another precision, sharded or remote models, mixed precision of the script's own; models under
   `DataParallel`, whose threads do not take over the precision of a region;
 - code that low precision breaks: operations that have no kernels for it on the CPU or on CUDA, such as linear algebra,

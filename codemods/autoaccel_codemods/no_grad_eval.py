@@ -25,7 +25,8 @@ Left alone:
   come from such code, the body of the loop alone is wrapped);
 - results that may reach a backward pass, also by way of what is kept: in lists, attributes, closures, defaults, or by
   the model itself, for its next forward pass;
-- functions whose callers are not known, and which return tensors;
+- functions whose callers are not known, and which return tensors: others may reach them by a name that they compute,
+  or override what they call;
 - code that sets the grad mode itself, or is called in one;
 - generators, which would switch gradients off for those who iterate over them;
 - code that asks whether gradients are on, or looks at what autograd has recorded;
