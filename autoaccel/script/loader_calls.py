@@ -77,6 +77,13 @@ def iterations(script: Script, call: ast.Call) -> tuple[Iteration, ...]:
     )
 
 
+def loops_over_unknown(script: Script) -> list[tuple[Script, ast.AST]]:
+    """The loops over loaders of which nobody knows where they were made: over any loader, then."""
+    return [
+        (home, loop.node) for home in script.around for loop in home.loader_loops if not home.creations(loop.loader)
+    ]
+
+
 def _sites(script: Script) -> Iterator[tuple[ast.AST, str, ast.expr]]:
     for loop in script.loader_loops:
         yield loop.node, "for", loop.loader

@@ -259,9 +259,10 @@ class LoaderInputs:
         match expression:
             case ast.Attribute(value=owner, attr=attr) if attr in PARTS:
                 loaders = [value for value in home.values(owner) if value.kind is Kind.LOADER]
-                return attr in self.words and (
-                    any(value.node in self.objects for value in loaders) if loaders else unknown
-                )
+                known = [value for value in loaders if isinstance(value.node, ast.Call)]
+                if known and len(known) == len(loaders):
+                    return attr in self.words and any(value.node in self.objects for value in known)
+                return attr in self.words and (unknown or bool(loaders))  # of a loader that is told by its use
             case ast.Attribute(attr=attr):
                 return unknown and attr not in _OF_TENSORS and (attr in self.fields or self._is_called(home, attr))
             case ast.Name(id=name):

@@ -44,6 +44,7 @@ from autoaccel.script.loader_calls import (
     in_daemon,
     iterations,
     loader_calls,
+    loops_over_unknown,
     repeats,
 )
 from autoaccel.script.loader_changes import loader_state
@@ -203,7 +204,8 @@ def _no_workers(
         return "no workers: a single batch is read, and they would prepare several"
     if len(script.loops(made.call)) > 1 and not again:
         return "no workers: the loader is made again in an inner loop"
-    reason = loader_state(script, made).problem([(use.script, use.node) for use in uses], in_workers=True)
+    draws = [*((use.script, use.node) for use in uses), *loops_over_unknown(script)]
+    reason = loader_state(script, made).problem(draws, in_workers=True)
     return f"no workers: {reason}" if reason is not None else None
 
 
