@@ -9,7 +9,7 @@ from benchmarks.soundness import properties
 
 PROJECTS = list(properties.fixtures())
 LOWER = dict(properties.variants())
-EVERY = 30
+EVERY = 40
 
 
 @pytest.mark.parametrize(("number", "name"), list(enumerate(LOWER)), ids=list(LOWER))
