@@ -9,7 +9,7 @@ from benchmarks.soundness import properties
 
 PROJECTS = list(properties.fixtures())
 LOWER = dict(properties.variants())
-EVERY = 40
+EVERY = 30
 
 
 @pytest.mark.parametrize(("number", "name"), list(enumerate(LOWER)), ids=list(LOWER))

@@ -313,15 +313,15 @@ def _last_training(script: Script, scope: ast.AST) -> Iterator[ast.stmt]:
     for block in blocks:
         loops = [each for each in block if isinstance(each, ast.For | ast.While)]
         for loop in reversed(loops):
-            if not any(_may_run_model(script, each) for each in block[block.index(loop) + 1 :]):
+            if not any(_calls_own_code(script, each) for each in block[block.index(loop) + 1 :]):
                 continue  # nothing to speak of comes after it
             if any(True for _ in backward_calls(script, loop)) or calls_training(script, loop):
                 yield loop
                 break
 
 
-def _may_run_model(script: Script, statement: ast.stmt) -> bool:
-    """Whether a statement calls anything but builtins and functions of libraries."""
+def _calls_own_code(script: Script, statement: ast.stmt) -> bool:
+    """Whether a statement calls anything but builtins and functions of libraries, told by names alone."""
     for call in script.in_scope(statement, ast.Call):
         builtin = isinstance(call.func, ast.Name) and call.func.id in BUILTINS and not script.definitions(call.func)
         if not builtin and (script.qualname(call.func) is None or script.is_project_name(call.func)):

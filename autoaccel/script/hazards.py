@@ -159,8 +159,6 @@ def _call_reason(script: Script, call: ast.Call) -> str | None:
     function = call.func
     if not isinstance(function, ast.Attribute) or qualified is not None:
         return None
-    if function.attr in _HOOKS:
-        return "hooks would see scaled gradients"
     return _conversion(script, call, function)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
+    from autoaccel.script.flow import Definition
     from autoaccel.script.script import Script
 
 _READING = ("getattr", "methodcaller", "attrgetter")
@@ -40,7 +41,7 @@ def member_may_be(script: Script, call: ast.Call, names: Iterable[str]) -> bool:
     """Whether `getattr(object, name)` tells so much of a name that it may be one of these."""
     key = call.args[1] if len(call.args) > 1 else None
     told = isinstance(key, ast.Constant | ast.JoinedStr | ast.BinOp)
-    return told and not isinstance(key, ast.Name) and any(_may_be(script, key, name) for name in names)
+    return told and any(_may_be(script, key, name) for name in names)
 
 
 def receiver(function: ast.expr) -> ast.expr | None:
@@ -137,14 +138,14 @@ def _told(parts: list[ast.expr]) -> str:
             return ""
 
 
-def _texts(definition: object) -> list[ast.expr | None]:
+def _texts(definition: Definition) -> list[ast.expr | None]:
     """The texts that a binding gives its name, as far as they stand there; None for what does not."""
-    how, value, path = definition.how, definition.value, definition.path  # type: ignore[attr-defined]
-    if path:
+    value = definition.value
+    if definition.path:
         return [None]
-    if how == "assign" and not isinstance(value, ast.Name):
+    if definition.how == "assign" and not isinstance(value, ast.Name):
         return [value]
-    if how == "for" and isinstance(value, ast.Tuple | ast.List):
+    if definition.how == "for" and isinstance(value, ast.Tuple | ast.List):
         return [each if isinstance(each, ast.Constant) else None for each in value.elts]
     return [None]
 

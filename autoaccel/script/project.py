@@ -382,8 +382,14 @@ class Project:
             if homes is None:
                 return None
             for other in homes:
+                if _makes_classes(other, base.node.name):
+                    return None
                 for cls in other.find(ast.ClassDef):
                     values = [value for each in cls.bases for value in other.inference.possible(each)]
+                    if any(value.kind.name == "UNKNOWN" for value in values) and _names(
+                        other, cls.bases, base.node.name
+                    ):
+                        return None
                     if any(value.cls is not None and value.cls.node is base.node for value in values):
                         each = other.class_ref(cls)
                         if each not in found and each is not ref:
@@ -596,6 +602,26 @@ class Project:
             owner = other.inference.possible(receiver)
             return not any(value.node is cls for value in owner if value.kind.name == "CLASS")
         return True
+
+
+def _makes_classes(script: Script, name: str) -> bool:
+    """Whether classes are made by `type("Fast", (Base,), {})` with a base of this name."""
+    made = script.tree_index.calls_named("type", "new_class", "make_dataclass")
+    return any(
+        _names(script, [*call.args, *(each.value for each in call.keywords)], name)
+        for call in made
+        if len(call.args) > 1
+    )
+
+
+def _names(script: Script, expressions: Iterable[ast.expr], name: str) -> bool:
+    """Whether a name, or another one that an import gave it, stands in one of some expressions."""
+    wanted = {name, *script.import_aliases((name,))}
+    return any(
+        (part.id if isinstance(part, ast.Name) else getattr(part, "attr", None)) in wanted
+        for each in expressions
+        for part in script.within(each, ast.AST)
+    )
 
 
 def _line(other: Script, node: ast.expr, script: Script) -> str:
