@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import ast
 import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
-from libcst.metadata.position_provider import PositionProvidingCodegenState
 
 from autoaccel.rewriting import arguments, blocks, disguise, imports
 from autoaccel.rewriting.finding import (
@@ -34,10 +31,9 @@ from autoaccel.rewriting.finding import (
     WrapStatements,
 )
 from autoaccel.rewriting.fragments import Fragments, bare, code_of, parenthesized, preferred_quote, same_meaning
+from autoaccel.rewriting.layout import Layout, Statement, UnfaithfulError
 from autoaccel.rewriting.places import Places, Position
 from autoaccel.rewriting.plan import anchors, arguments_of, codes
-
-Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 
 
 def apply(places: Places, findings: Sequence[Finding]) -> str:
@@ -50,90 +46,26 @@ class Concrete:
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self._texts: dict[cst.CSTNode, str] = {}
-        for dress in (disguise.light, disguise.full):
-            self._dressed = dress(places.text)
-            self._module = _parse(self._dressed.text)
-            self._positions = _Positions()
-            self._positions._gen(MetadataWrapper(self._module, unsafe_skip_copy=True))
-            if self._positions.code == self._dressed.text:
-                self._nodes = _Nodes.of(self._positions.ranges)
-                return
-        raise CannotApplyError("LibCST cannot reproduce this file")
+        self._dressed = disguise.light(places.text)
+        self._layout = Layout(self._dressed.text, places)
 
     def edited(self, findings: Sequence[Finding]) -> str:
         """`apply`, for this text."""
-        transformer = _Transformer(self._places, self._module, self._nodes, findings, self._dressed.shifts)
-        return self._dressed.reveal(self._code(transformer.result()))
+        while True:
+            try:
+                transformer = _Transformer(self._places, self._layout, findings, self._dressed.shifts)
+                return self._dressed.reveal(self._layout.code(transformer.result()))
+            except UnfaithfulError:
+                self._look_closer()
 
-    def _code(self, module: cst.Module) -> str:
-        """`module.code`, where the top-level statements that no edit touches are generated once for all edits."""
-        if not module.has_trailing_newline:
-            return module.code
-        nodes = (*module.header, *module.body, *module.footer)
-        return "".join(map(self._code_of, nodes)) if nodes else module.code
-
-    def _code_of(self, node: cst.CSTNode) -> str:
-        if node not in self._nodes.ranges:
-            return self._module.code_for_node(node)
-        if node not in self._texts:
-            self._texts[node] = self._module.code_for_node(node)
-        return self._texts[node]
-
-
-def _parse(text: str) -> cst.Module:
-    try:
-        return cst.parse_module(text)
-    except cst.ParserSyntaxError as error:
-        raise CannotApplyError(f"LibCST cannot parse this file: {error.message}") from error
-
-
-class _Positions(PositionProvider):
-    """Positions, and the text that generating them yields: proof that LibCST reproduces the file, for one generation.
-
-    Run by itself, since `MetadataWrapper.resolve` would also walk the whole tree for providers that do not exist here.
-    """
-
-    code = ""
-    ranges: Mapping[cst.CSTNode, CodeRange]
-
-    def _gen_impl(self, module: cst.Module) -> None:
-        state = PositionProvidingCodegenState(
-            default_indent=module.default_indent, default_newline=module.default_newline, provider=self
-        )
-        module._codegen(state)
-        self.code = "".join(state.tokens)
-        self.ranges = cast("Mapping[cst.CSTNode, CodeRange]", self._computed)
-
-
-@dataclass(frozen=True, slots=True)
-class _Nodes:
-    """The nodes of the concrete tree by where they are."""
-
-    ranges: Mapping[cst.CSTNode, CodeRange]
-    by_span: Mapping[tuple[Position, Position], cst.BaseExpression]
-    by_start: Mapping[Position, Statement]
-
-    @classmethod
-    def of(cls, ranges: Mapping[cst.CSTNode, CodeRange]) -> _Nodes:
-        by_span: dict[tuple[Position, Position], cst.BaseExpression] = {}
-        by_start: dict[Position, Statement] = {}
-        for node, where in ranges.items():
-            if isinstance(node, cst.BaseExpression):
-                by_span.setdefault(_span(node, where, ranges), node)
-            elif isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
-                by_start[where.start.line, where.start.column] = node
-        return cls(ranges, by_span, by_start)
-
-
-def _span(
-    node: cst.BaseExpression, where: CodeRange, ranges: Mapping[cst.CSTNode, CodeRange]
-) -> tuple[Position, Position]:
-    start, end = where.start, where.end
-    # `ast` counts the parentheses of a tuple or a generator expression as its own.
-    if node.lpar and isinstance(node, cst.Tuple | cst.GeneratorExp):
-        start, end = ranges[node.lpar[-1]].start, ranges[node.rpar[0]].end
-    return (start.line, start.column), (end.line, end.column)
+    def _look_closer(self) -> None:
+        """After `UnfaithfulError`: as one piece, and then with all that LibCST would lose hidden from it."""
+        if self._layout.whole:
+            dressed = disguise.full(self._places.text)
+            if dressed == self._dressed:
+                raise UnfaithfulError
+            self._dressed = dressed
+        self._layout = Layout(self._dressed.text, self._places, whole=True)
 
 
 @dataclass(slots=True)
@@ -150,18 +82,16 @@ class _Transformer(cst.CSTTransformer):
     def __init__(
         self,
         places: Places,
-        module: cst.Module,
-        nodes: _Nodes,
+        layout: Layout,
         findings: Sequence[Finding],
         shifts: dict[int, int],
     ) -> None:
         super().__init__()
         self._places = places
-        self._module = module
-        self.default_indent = module.default_indent
+        self._layout = layout
+        self.default_indent = layout.module.default_indent
         self._shifts = shifts
         self._fragments = Fragments(preferred_quote(places.text))
-        self._nodes = nodes
         self._expressions: dict[cst.CSTNode, _ExpressionEdits] = {}
         self._decorators: dict[cst.CSTNode, list[tuple[Code, Finding]]] = {}
         self._beside = blocks.StatementEdits()
@@ -174,7 +104,7 @@ class _Transformer(cst.CSTTransformer):
         self._lines = sorted(self._edited_lines(findings))
 
     def result(self) -> cst.Module:
-        edited = self._module.visit(self)
+        edited = self._layout.module.visit(self)
         assert isinstance(edited, cst.Module)
         return blocks.with_top_imports(edited, [self._fragments.statements(Code(text), [])[0] for text in self._top])
 
@@ -185,14 +115,14 @@ class _Transformer(cst.CSTTransformer):
 
     def _expression(self, node: ast.expr) -> cst.BaseExpression:
         start, end = self._places.span(node)
-        found = self._nodes.by_span.get((self._shifted(start), self._shifted(end)))
+        found = self._layout.expression(self._shifted(start), self._shifted(end))
         if found is None:
             raise CannotApplyError(f"no expression found at line {start[0]}, column {start[1] + 1}")
         return found
 
     def _statement(self, node: ast.stmt) -> Statement:
         start = self._places.start(node)
-        found = self._nodes.by_start.get(self._shifted(start))
+        found = self._layout.statement(self._shifted(start))
         if found is None:
             raise CannotApplyError(f"no statement found at line {start[0]}, column {start[1] + 1}")
         return found
@@ -254,9 +184,11 @@ class _Transformer(cst.CSTTransformer):
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
+            where = self._layout.ranges.get(node)
+            if where is None:
+                return False  # nothing in this part of the file has been asked for
             if isinstance(node, cst.FunctionDef | cst.ClassDef) and node.decorators:
                 return True
-            where = self._nodes.ranges[node]
             following = bisect.bisect_left(self._lines, where.start.line)
             return following < len(self._lines) and self._lines[following] <= where.end.line
         return not isinstance(node, cst.BaseParenthesizableWhitespace | cst.TrailingWhitespace | cst.EmptyLine)
