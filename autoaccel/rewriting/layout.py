@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Mapping
-from typing import TypeVar, cast
+from typing import cast
 
 import libcst as cst
 from libcst.metadata import CodeRange, PositionProvider
@@ -17,7 +17,6 @@ from libcst.metadata.position_provider import PositionProvidingCodegenState
 from autoaccel.rewriting.finding import CannotApplyError
 from autoaccel.rewriting.places import Places, Position, raw_lines
 
-_Node = TypeVar("_Node")
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 
 
@@ -54,12 +53,16 @@ class Layout:
     def expression(self, start: Position, end: Position) -> cst.BaseExpression | None:
         """The expression between two positions. Raises `UnfaithfulError`."""
         self._look_at(start[0])
-        return self._sure(self._by_span.get((start, end)))
+        found = self._by_span.get((start, end))
+        self._check(found)
+        return found
 
     def statement(self, start: Position) -> Statement | None:
         """The statement that begins there. Raises `UnfaithfulError`."""
         self._look_at(start[0])
-        return self._sure(self._by_start.get(start))
+        found = self._by_start.get(start)
+        self._check(found)
+        return found
 
     def code(self, module: cst.Module) -> str:
         """The text of an edited module: what no edit has touched is taken from the source. Raises `UnfaithfulError`."""
@@ -69,11 +72,10 @@ class Layout:
         nodes = (*module.header, *module.body, *module.footer)
         return "".join(self._texts.get(node) or module.code_for_node(node) for node in nodes) or module.code
 
-    def _sure(self, found: _Node | None) -> _Node | None:
+    def _check(self, found: cst.CSTNode | None) -> None:
         """A part may hold other lines than we think: what is in no part may be in the whole."""
         if found is None and not self.whole:
             raise UnfaithfulError
-        return found
 
     def _look_at(self, line: int) -> None:
         index = bisect.bisect_right(self._lines, line) - 1
