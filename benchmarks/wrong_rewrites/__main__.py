@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import sys
 import time
@@ -59,6 +60,7 @@ def _work(arguments: argparse.Namespace, number: int, queue: Any) -> None:
 
     rules = [planted.RULES[arguments.planted]] if arguments.planted else None
     hunt = Hunt(rules, others, tell, slow=not arguments.fast)
+    gc.disable()  # once in a batch is enough
     began = told = time.monotonic()
     seed = arguments.seed + number
     try:
@@ -73,6 +75,7 @@ def _work(arguments: argparse.Namespace, number: int, queue: Any) -> None:
             if left <= 0 or (minutes and time.monotonic() - began > 60 * minutes):
                 break
             hunt.look([seed + arguments.jobs * index for index in range(left)], fixed)
+            gc.collect()
             seed += arguments.jobs * left
             if time.monotonic() - told > 60:
                 told = time.monotonic()

@@ -102,7 +102,7 @@ class Hunt:
             sent = self._others[seed // _OTHERS % len(self._others)] if self._others and seed % _OTHERS == 0 else None
             if sent is not None:
                 sent.send(texts)
-            again = len(texts) > 1 or seed % _AGAIN == 0
+            again = seed % _AGAIN == 0
             made = rewriting.forms(texts, self._rules, thorough=again, exact=seed % _EXACT == 0)
             case = Case(seed, texts, features.vector, features.special, made)
             self.tally.fired.update(set(made.fired))

@@ -33,6 +33,7 @@ def add(builder: Builder, to: Additions, targets: str) -> None:
     _teacher(builder, to)
     _accumulate(builder, to)
     _looked_at(builder, to)
+    _gradients(builder, to)
 
 
 def leave(builder: Builder, to: Additions, key: str) -> None:
@@ -531,3 +532,54 @@ def _looked_at(builder: Builder, to: Additions) -> None:
         to.end.append("print(len(SEEN), SEEN[-3:])")
     if dataset == "counting":
         to.end.append("print($loader.dataset.count)")
+
+
+def _gradients(builder: Builder, to: Additions) -> None:
+    """Code that sees gradients on their way."""
+    where = builder.pick("gradient hook", "nothing", "tensor", "parameters", "module", "function", "watcher")
+    if where == "nothing":
+        return
+    define = builder.program.define
+    look = {
+        "norm": "print(round(float(gradient.norm()), 2))",
+        "numpy": "print(gradient.detach().cpu().numpy().shape)",
+        "clamp": "return gradient.clamp(-0.1, 0.1)",
+        "dtype": "print(gradient.dtype)",
+        "kept": "GRADIENTS.append(gradient.clone())",
+    }
+    how = builder.pick("gradient seen", *look)
+    if how == "kept":
+        define("GRADIENTS", "GRADIENTS = []", "data")
+        to.end.append("print(float(sum(each.sum() for each in GRADIENTS)))")
+    define("look_at", f"def look_at(gradient):\n    {look[how]}")
+    called = routed(builder, "look_at", "look_at", ("gradient",))
+    match where:
+        case "tensor":
+            to.loss.append(f"if out.requires_grad:\n    out.register_hook({called})")
+        case "parameters":
+            builder.setup["gradient hook"] = (
+                f"for parameter in $model.parameters():\n    if parameter.requires_grad:\n        parameter.register_hook({called})"
+            )
+        case "module":
+            define("look_back", f"def look_back(module, given, result):\n    {called}(result[0])")
+            builder.setup["gradient hook"] = (
+                'getattr($model, "module", $model).head.register_full_backward_hook(look_back)'
+            )
+        case "function":
+            code = f"""
+class Watched(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values):
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        seen = {called}(gradient)
+        return gradient if seen is None else seen
+"""
+            define("Watched", code, "model")
+            to.forward.append("out = Watched.apply(out)")
+        case _:
+            code = f"def watch(model):\n    for parameter in list(model.parameters())[-1:]:\n        parameter.register_hook({called})"
+            define("watch", code, "engine")
+            builder.setup["gradient hook"] = f"{routed(builder, 'watch', 'watch', ('model',))}($model)"

@@ -9,7 +9,7 @@ from benchmarks.wrong_rewrites.grammar.building import Builder
 
 ROUTES = (
     "direct", "helper", "chain", "mutual", "callback", "partial", "lambda", "decorated", "method", "static", "callable",
-    "table", "getattr", "keywords",
+    "table", "getattr", "keywords", "overridden", "mixin", "base", "by name",
 )  # fmt: skip
 
 
@@ -61,6 +61,11 @@ def traced(function):
             if route == "getattr":
                 return f'getattr({holder}(), "work")'
             return f"{holder}().work"
+        case "overridden" | "mixin" | "base":
+            return _derived(builder, route, holder, function, given)
+        case "by name":
+            define(holder, f"class {holder}:\n    def work(self, {given}):\n        return {function}({given})")
+            return define(via, f'def {via}({given}):\n    return getattr({holder}(), "wo" + "rk")({given})')
         case "static":
             define(
                 holder,
@@ -80,6 +85,25 @@ def traced(function):
             return define(via, code)
         case _:
             return function
+
+
+def _derived(builder: Builder, route: str, holder: str, function: str, given: str) -> str:
+    """A method of a derived class, which may live in another file than the one that calls it."""
+    define, derived = builder.program.define, f"{holder}Own"
+    base = f"class {holder}:\n    def work(self, {given}):\n        return self.inner({given})"
+    inner = f"    def inner(self, {given}):\n        return {function}({given})"
+    if route == "base":
+        define(holder, f"{base}\n\n{inner}")
+        body = f"    def work(self, {given}):\n        return super().work({given})"
+        define(derived, f"class {derived}({holder}):\n{body}", "pinned")
+        return f"{derived}().work"
+    define(holder, f"{base}\n\n    def inner(self, {given}):\n        raise NotImplementedError")
+    if route == "mixin":
+        define(f"{holder}Mixin", f"class {holder}Mixin:\n{inner}")
+        define(derived, f"class {derived}({holder}Mixin, {holder}):\n    pass", "engine")
+    else:
+        define(derived, f"class {derived}({holder}):\n{inner}", "pinned")
+    return f"{derived}().work"
 
 
 @dataclass(frozen=True, slots=True)

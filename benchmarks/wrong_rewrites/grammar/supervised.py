@@ -386,7 +386,11 @@ def _finish(builder: Builder, train: str, evaluate: str) -> None:
         setup[at] += "\nif torch.cuda.is_available():\n    model.cuda()"
     if "model ready" in builder.setup:
         setup[at] += "\n" + builder.setup["model ready"]
-    setup += [builder.setup[name] for name in ("model late", "teacher ready", "hook") if name in builder.setup]
+    setup += [
+        builder.setup[name]
+        for name in ("model late", "teacher ready", "hook", "gradient hook")
+        if name in builder.setup
+    ]
     made = "\n".join(setup).replace("$", "")
     seed = "torch.manual_seed(0)"
     ending = "print(sum(float(parameter.detach().double().sum()) for parameter in model.parameters()))"
