@@ -99,6 +99,9 @@ def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
 def in_relatives(script: Script, place: ast.AST) -> Iterator[Problem]:
     """Conversions of models, hooks of gradients and functions with gradients of their own, in a file and in those that
     share its objects."""
+    for other, hook in protocols.hooks(script):
+        if not isinstance(hook, ast.FunctionDef | ast.Lambda):
+            yield hook if other is script else place, "a hook that is not followed is handed low precision"
     for other in script.project.related(script):
         for node, why in _gradient_code(other):
             yield (node, why) if other is script else (place, f"{why} ({_file(other)}, line {node.lineno})")
@@ -118,12 +121,8 @@ def _file(script: Script) -> str:
 
 def _gradient_code(script: Script) -> Iterator[tuple[ast.expr, str]]:
     """What a file does with gradients on their way, whichever model it may be handed."""
-    for mention in script.tree_index.mentions(*_HOOKS):
-        if script.qualname(mention) is None:
-            yield mention, "hooks would see scaled gradients"
-    for call in script.tree_index.calls_named("getattr"):
-        if lookups.member_may_be(script, call, _HOOKS):
-            yield call, "hooks would see scaled gradients"
+    for mention in lookups.mentions(script, _HOOKS):
+        yield mention, "hooks would see scaled gradients"
     for mention in script.tree_index.mentions("apply"):
         called = script.parent(mention)
         if isinstance(called, ast.Call) and called.func is mention:
@@ -281,7 +280,7 @@ def _false(node: ast.expr) -> bool:
 def reached(script: Script, nodes: Iterable[ast.AST]) -> Reached:
     """Some code, the project functions that it calls, the methods of the models that it runs or builds, and hooks."""
     found: Reached = [(script, node) for node in nodes]
-    hooks = tuple(protocols.hooks(script))
+    hooks = [(other, hook) for other, hook in protocols.hooks(script) if isinstance(hook, ast.FunctionDef | ast.Lambda)]
     found += hooks
     seen: set[ast.AST] = {hook for _, hook in hooks}
     for at, node in found:  # grows while it is walked
@@ -397,8 +396,6 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
     match node:
         case ast.Call():
             qualified = script.qualname(node.func)
-            if any(isinstance(hook, ast.Call) for _, hook in protocols.hooked(script, node)):
-                return "a hook that is not followed is handed low precision"
             if _refuses(script, node):
                 return f"{qualified or _name(node)} does not work in low precision"
             if qualified is not None:

@@ -48,6 +48,7 @@ _VIEW_METHODS = frozenset(
     """view reshape squeeze unsqueeze transpose permute t flatten expand expand_as narrow select detach contiguous
     view_as unfold swapaxes movedim unflatten data T mT""".split()
 )
+_DISPATCHING = frozenset({"functools.singledispatch", "functools.singledispatchmethod"})
 _NUMBER_METHODS = frozenset("item numel size dim nelement".split())
 _REPLACED_BY_SUMS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.SEQUENCE})
 _STRING_METHODS = frozenset("format join lower upper strip replace read decode".split())
@@ -214,6 +215,8 @@ class Inference:
             case "import":
                 return self._ask(definition, partial(self._imported, definition))
             case "def":
+                if self._dispatches(definition.node):
+                    return ANY  # which of the functions that are registered with it depends on the argument
                 return Values({Value(Kind.FUNCTION, definition.node, self.script)})
             case "class":
                 assert isinstance(definition.node, ast.ClassDef)
@@ -240,6 +243,10 @@ class Inference:
                 return self._part(self.possible(definition.value), definition.path)
             case _:
                 return ANY
+
+    def _dispatches(self, function: ast.AST) -> bool:
+        decorators = getattr(function, "decorator_list", ())
+        return any(self.script.qualname(each) in _DISPATCHING for each in decorators)
 
     def _augmented(self, definition: Definition) -> Values:
         """`x += y`: a tensor, an array or a list stays what it is; numbers become what the sum is."""

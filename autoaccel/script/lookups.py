@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.script.values import Kind, Value
@@ -42,6 +42,13 @@ def member_may_be(script: Script, call: ast.Call, names: Iterable[str]) -> bool:
     key = call.args[1] if len(call.args) > 1 else None
     told = isinstance(key, ast.Constant | ast.JoinedStr | ast.BinOp)
     return told and any(_may_be(script, key, name) for name in names)
+
+
+def mentions(script: Script, names: Collection[str]) -> list[ast.expr]:
+    """Where a file says a member of some object that has one of these names, or computes a name that may be one."""
+    plain = [each for each in script.tree_index.mentions(*names) if script.qualname(each) is None]
+    computed = (each for each in script.tree_index.calls_named("getattr") if member_may_be(script, each, names))
+    return [*plain, *computed]
 
 
 def receiver(function: ast.expr) -> ast.expr | None:

@@ -459,6 +459,8 @@ class _Search:
 
     def _uses(self, low: Low, definition: Definition) -> None:
         script = low.script
+        if protocols.hands_on_names(script, definition.scope.node):
+            self._sink(low, "`locals()` hands it on to code that is not followed")
         for use in script.uses(definition):
             if _leaves(low, use):
                 self._kept(low, script, use, low.part)
@@ -487,6 +489,8 @@ class _Search:
                         self._kept(low, other, use, low.part)
 
     def _attribute_set(self, low: Low, owner: ast.expr, name: str) -> None:
+        if protocols.sets(low.script, owner, name):
+            self._problem(low, "a method of its class is run when it is stored there")
         self._attribute_holds(low, [value.cls for value in low.script.values(owner)], name)
 
     def _attribute_holds(self, low: Low, classes: list[ClassRef | None], name: str) -> None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.script import lookups
+from autoaccel.script.lookups import member_may_be
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -52,6 +52,43 @@ def _methods(
                     yield ref.script, part
 
 
+def sets(script: Script, owner: ast.expr, name: str) -> bool:
+    """Whether storing an attribute may run a method of a project class: `__setattr__`, or a property's setter."""
+    owners = script.values(owner)
+    for value in owners:
+        for ref in value.cls.script.project.lineage(value.cls) if value.cls is not None else ():
+            if any(_is_setter(part, name) for part in ref.node.body):
+                return True
+    if not any(value.cls is None and value.kind is Kind.UNKNOWN for value in owners):
+        return False
+    return any(
+        _is_setter(each, name) and each.name != "__setattr__"
+        for other in script.project.related(script)
+        for each in other.find(ast.FunctionDef)
+    )
+
+
+def _is_setter(part: ast.AST, name: str) -> bool:
+    if not isinstance(part, ast.FunctionDef):
+        return False
+    setters = (each for each in part.decorator_list if isinstance(each, ast.Attribute) and each.attr == "setter")
+    return part.name == "__setattr__" or (part.name == name and any(setters))
+
+
+def hands_on_names(script: Script, scope: ast.AST) -> bool:
+    """Whether code of a scope hands all of its names on: `callback(**locals())`. Formatting them is harmless."""
+    for call in script.tree_index.calls_named("locals", "vars"):
+        if not call.args and (script.function(call) or script.tree) is scope and not _is_formatted(script, call):
+            return True
+    return False
+
+
+def _is_formatted(script: Script, names: ast.Call) -> bool:
+    keyword = script.parent(names)
+    around = script.parent(keyword) if isinstance(keyword, ast.keyword) else None
+    return isinstance(around, ast.Call) and isinstance(around.func, ast.Attribute) and around.func.attr == "format"
+
+
 def is_property(function: ast.FunctionDef) -> bool:
     """Whether reading an attribute runs a method."""
     return any("property" in ast.unparse(each) for each in function.decorator_list)
@@ -73,34 +110,29 @@ def is_protocol(function: ast.FunctionDef) -> bool:
     return function.name.startswith("__") and function.name.endswith("__") and function.name not in _CALLED
 
 
-def hooks(script: Script) -> Iterator[tuple[Script, ast.FunctionDef | ast.Lambda | ast.Call]]:
-    """What is handed the results of modules, in every file around; the registration itself where it is not seen."""
+def hooks(script: Script) -> Iterator[tuple[Script, ast.FunctionDef | ast.expr]]:
+    """What is handed the results of modules, in every file around: functions and lambda expressions, or the method that
+    registers something else."""
     for other in script.project.related(script):
-        for call in other.tree_index.calls_named(*_HOOKING):
-            yield from hooked(other, call)
-        for call in other.tree_index.calls_named("getattr"):
-            if lookups.member_may_be(other, call, _HOOKING):
-                yield other, call
+        computed = (each for each in other.tree_index.calls_named("getattr") if member_may_be(other, each, _HOOKING))
+        for method in (*other.tree_index.mentions(*_HOOKING), *computed):
+            yield from _registered(other, method)
 
 
-def hooked(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.FunctionDef | ast.Lambda | ast.Call]]:
-    """The functions that a call registers as forward hooks."""
-    if not isinstance(call.func, ast.Attribute | ast.Name) or _name(call.func) not in _HOOKING:
+def _registered(script: Script, method: ast.expr) -> Iterator[tuple[Script, ast.FunctionDef | ast.expr]]:
+    call = script.parent(method)
+    if not isinstance(call, ast.Call) or call.func is not method:
+        yield script, method
         return
-    handed = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "hook")]
-    for each in handed:
+    for each in (*call.args[:1], *(each.value for each in call.keywords if each.arg == "hook")):
         if isinstance(each, ast.Lambda):
             yield script, each
             continue
         values = script.values(each)
         for value in values:
-            if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef | ast.Lambda):
+            if isinstance(value.node, ast.FunctionDef | ast.Lambda) and value.kind is Kind.FUNCTION:
                 yield value.script or script, value.node
             else:
-                yield script, call
+                yield script, method
         if not values:
-            yield script, call
-
-
-def _name(function: ast.Attribute | ast.Name) -> str:
-    return function.attr if isinstance(function, ast.Attribute) else function.id
+            yield script, method

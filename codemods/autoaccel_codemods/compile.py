@@ -7,7 +7,8 @@ there are: where the code shows that number, it is handed over as `steps=`. In a
 that are evaluated are compiled.
 
 Left alone:
-- models whose gradients are differentiated again (gradient penalties, forces, meta-learning), models with hooks;
+- models whose gradients are differentiated again (gradient penalties, forces, meta-learning), models with hooks or with
+  hooks of gradients;
 - recurrent networks, which are fused already, and single layers, which have nothing to fuse;
 - models of which one output comes from a part of its own and is never used: compiled code gives that part gradients of
   zeros, on which weight decay works;
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.rewriting.finding import AddDecorator, Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
+from autoaccel.script import lookups
 from autoaccel.script.duration import steps_of_run
 from autoaccel.script.idle_parts import idle_part
 from autoaccel.script.models import TrainedModel, differentiated_twice, settled, trained_models, unfit
@@ -57,7 +59,8 @@ RULE = Rule(
 )
 _HOOKS = frozenset(
     """register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook
-    register_backward_hook register_module_forward_hook""".split()
+    register_backward_hook register_module_forward_hook register_module_forward_pre_hook register_hook
+    register_post_accumulate_grad_hook register_module_full_backward_hook""".split()
 )
 _ELSEWHERE = ("torch.distributed.rpc.", "torch.distributed.fsdp.", "torch.quantization.")
 _WHOLE_FILE = {
@@ -133,8 +136,8 @@ def _whole_file(script: Script) -> str | None:
     """What the file does that forbids compiling any of its models."""
     if script.frameworks:
         return f"{', '.join(sorted(script.frameworks))} compiles models in its own way"
-    if any(_hooks(each, call) for each in script.project.related(script) for call in each.find(ast.Call)):
-        return "hooks do not run inside compiled code"
+    if any(lookups.mentions(each, _HOOKS) for each in script.project.related(script)):
+        return "hooks do not run inside compiled code, or in another order"
     for call in script.find(ast.Call):
         name = script.qualname(call.func)
         if name in _WHOLE_FILE:
@@ -147,8 +150,3 @@ def _whole_file(script: Script) -> str | None:
             if call.func.attr == "share_memory":
                 return "several processes train it, and each would compile it"
     return None
-
-
-def _hooks(script: Script, call: ast.Call) -> bool:
-    """`layer.register_forward_hook(…)` on whatever this or a related file is handed: it may be the model."""
-    return isinstance(call.func, ast.Attribute) and call.func.attr in _HOOKS and script.qualname(call.func) is None
