@@ -306,6 +306,8 @@ def _last_training(script: Script, scope: ast.AST) -> Iterator[ast.stmt]:
     body = scope.body if isinstance(scope, ast.Module | ast.FunctionDef) else []
     if getattr(scope, "name", None) == "forward" and isinstance(script.parent(scope), ast.ClassDef):
         return  # of a model, which others train
+    if isinstance(scope, ast.FunctionDef) and switches_off(script, scope):
+        return
     blocks = [body]
     for statement in body:
         if isinstance(statement, ast.If) and script.tree is scope and is_main_guard(statement):
@@ -313,8 +315,11 @@ def _last_training(script: Script, scope: ast.AST) -> Iterator[ast.stmt]:
     for block in blocks:
         loops = [each for each in block if isinstance(each, ast.For | ast.While)]
         for loop in reversed(loops):
-            if not any(_calls_own_code(script, each) for each in block[block.index(loop) + 1 :]):
+            following = block[block.index(loop) + 1 :]
+            if not any(_calls_own_code(script, each) for each in following):
                 continue  # nothing to speak of comes after it
+            if not any(True for each in following for _ in forward_calls(script, each)):
+                continue
             if any(True for _ in backward_calls(script, loop)) or calls_training(script, loop):
                 yield loop
                 break

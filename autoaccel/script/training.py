@@ -298,11 +298,17 @@ def holds_sites(script: Script, home: Home) -> bool:
 
 
 def _foreign(script: Script, home: Home) -> str | None:
-    """The other file in which a function called from `home` runs a backward or a step."""
-    for call in calls_in(script, home):
-        for other, function in script.callees(call):
-            if other is not script and effects(other, function) & (Effect.BACKWARD | Effect.STEP):
-                return other.path.name if other.path is not None else "another file"
+    """The other file in which a function runs a backward or a step that `home` calls, perhaps through its own."""
+    pending, seen = [home], {home}
+    for current in pending:  # grows while it is walked
+        for call in calls_in(script, current):
+            for other, function in script.callees(call):
+                if function in seen or not effects(other, function) & (Effect.BACKWARD | Effect.STEP):
+                    continue
+                if other is not script:
+                    return other.path.name if other.path is not None else "another file"
+                seen.add(function)
+                pending.append(function)
     return None
 
 

@@ -17,7 +17,7 @@ from benchmarks.wrong_rewrites.rewriting import Forms
 from benchmarks.wrong_rewrites.running import Condition, Record
 
 # One in so many programs is run with processes, or captured: these take seconds; or rewritten once more.
-_AHEAD, _CAPTURED, _OTHERS, _AGAIN, _EXACT = 5, 40, 3, 4, 3
+_AHEAD, _CAPTURED, _OTHERS, _AGAIN, _EXACT = 10, 80, 3, 4, 3
 _SAME_KIND = 12
 """So many finds of one kind are made small; others are only counted."""
 
