@@ -48,18 +48,30 @@ def test_generated_section(repository: Path, monkeypatch: pytest.MonkeyPatch, na
 
 
 def test_every_command_is_described(repository: Path) -> None:
-    readme = (repository / "README.md").read_text(encoding="utf-8")
-    described = set(re.findall(r"^autoaccel (\w+)", section_commands(readme), re.MULTILINE))
+    described = set(re.findall(r"^autoaccel (\w+)", commands(repository), re.MULTILINE))
     assert described == set(COMMANDS)
 
 
-def section_commands(readme: str) -> str:
-    return readme.split("## Commands", 1)[1].split("###", 1)[0]
+def commands(repository: Path) -> str:
+    page = (repository / "docs" / "commands.md").read_text(encoding="utf-8")
+    return page.split("## Commands", 1)[1].split("###", 1)[0]
 
 
 def test_every_flag_that_is_described_exists(repository: Path) -> None:
-    readme = (repository / "README.md").read_text(encoding="utf-8")
     help_text = "".join(command(name, "--help") for name in COMMANDS)
-    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", section_commands(readme)))
+    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", commands(repository)))
     assert flags
     assert {flag for flag in flags if flag not in help_text} == set()
+
+
+def test_it_is_short(repository: Path) -> None:
+    readme = (repository / "README.md").read_text(encoding="utf-8")
+    assert len(readme.split()) <= 600
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs"])
+def test_links_lead_somewhere(repository: Path, page: str) -> None:
+    pages = sorted((repository / page).rglob("*.md")) if page == "docs" else [repository / page]
+    for each in pages:
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", each.read_text(encoding="utf-8")):
+            assert "://" in target or (each.parent / target).exists(), f"{each.name}: {target}"

@@ -10,6 +10,7 @@ import ast
 import os
 import stat
 import tokenize
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +23,7 @@ from autoaccel.script.tree import Tree
 from autoaccel.summaries import Summary, summary
 
 _KEPT = 1_000_000  # characters whose trees are kept for analyses to come; a tree takes seventy times its text
+_OFTEN = 2  # a file that is asked for more often is no longer met in passing
 _KEPT_TEXTS = 1_000_000
 
 Known = Callable[[Path], Summary | None]
@@ -77,6 +79,7 @@ class Files:
         self._members = frozenset(self.paths)
         self._parsed: dict[Path, Parsed] = {}
         self._parsed_size = 0
+        self._asked_for: Counter[Path] = Counter()
         self._read: dict[Path, str | None] = {}
         self._read_size = 0
         self._spare = 0
@@ -132,6 +135,7 @@ class Files:
         """The tree of a text. Raises `SyntaxError` and whatever else the parser raises."""
         if path is None:
             return Parsed(text)
+        self._asked_for[path] += 1
         known = self._parsed.pop(path, None)
         if known is None or known.text != text:
             self._parsed_size -= len(known.text) if known is not None else 0
@@ -139,7 +143,9 @@ class Files:
             self._parsed_size += len(text)
         self._parsed[path] = known  # now the youngest
         while self._parsed_size > _KEPT and len(self._parsed) > 1:
-            oldest = self._parsed.pop(next(iter(self._parsed)))
+            # What many files lean on stays longer than what is met in passing.
+            passing = (each for each in self._parsed if self._asked_for[each] <= _OFTEN and each != path)
+            oldest = self._parsed.pop(next(passing, None) or next(iter(self._parsed)))
             self._parsed_size -= len(oldest.text)
         return known
 

@@ -1,4 +1,4 @@
-"""A run of the suite as Markdown: the whole page, and the small table that the README of the project shows."""
+"""A run of the suite as Markdown: the whole page, and the small table of docs/evidence.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def page(run: Run, *, picture: str = "") -> str:
 
 
 def table(run: Run) -> str:
-    """What the README shows."""
+    """What docs/evidence.md shows."""
     return "\n".join(_table(run)) + "\n"
 
 

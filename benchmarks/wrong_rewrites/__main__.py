@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.wrong_rewrites import planted, reporting, running
-from benchmarks.wrong_rewrites.hunting import Caught, Hunt, Tally
+from benchmarks.wrong_rewrites.hunting import SAME_KIND, Caught, Hunt, Tally
 from benchmarks.wrong_rewrites.ordering import Others
 
 _BATCH = 16
@@ -59,7 +59,7 @@ def _work(arguments: argparse.Namespace, number: int, queue: Any) -> None:
         print(f"{home}: {caught.find.what}", flush=True)
 
     rules = [planted.RULES[arguments.planted]] if arguments.planted else None
-    hunt = Hunt(rules, others, tell, slow=not arguments.fast)
+    hunt = Hunt(rules, others, tell, slow=not arguments.fast, same_kind=1 if arguments.first else SAME_KIND)
     gc.disable()  # once in a batch is enough
     began = told = time.monotonic()
     seed = arguments.seed + number

@@ -17,8 +17,8 @@ from benchmarks.wrong_rewrites.rewriting import Forms
 from benchmarks.wrong_rewrites.running import Condition, Record
 
 # One in so many programs is run with processes, or captured: these take seconds; or rewritten once more.
-_AHEAD, _CAPTURED, _OTHERS, _AGAIN, _EXACT = 10, 80, 3, 4, 3
-_SAME_KIND = 12
+_AHEAD, _CAPTURED, _OTHERS, _AGAIN, _EXACT = 5, 80, 3, 4, 3
+SAME_KIND = 12
 """So many finds of one kind are made small; others are only counted."""
 
 
@@ -78,11 +78,13 @@ class Hunt:
         others: Sequence[Others] = (),
         tell: Callable[[Caught], None] = lambda _: None,
         slow: bool = True,
+        same_kind: int = SAME_KIND,
     ) -> None:
         self._rules = list(rules or registry.rules())
         self._others = others
         self._tell = tell
         self._slow = slow
+        self._same_kind = same_kind
         self.tally = Tally()
         self._caught: list[Caught] = []
         self._wrong: set[int] = set()
@@ -177,7 +179,7 @@ class Hunt:
         blamed = self._blamed(case, find)
         kind = f"{blamed} {find.kind}"
         self.tally.kinds[kind] += 1
-        if self.tally.kinds[kind] > _SAME_KIND:
+        if self.tally.kinds[kind] > self._same_kind:
             return
         caught = Caught(find, blamed, self._smallest(case, find, blamed))
         self._caught.append(caught)

@@ -1,4 +1,4 @@
-"""Create tensors where they are used instead of filling them on the host and copying them over.
+"""Create tensors on the device that uses them.
 
 `torch.zeros(n).to(device)` fills memory of the host, copies it to the device and makes the host wait for the copy.
 With `device=` one kernel fills the tensor where it is used and the host goes on: one stall less at every call, which

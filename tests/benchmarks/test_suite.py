@@ -456,7 +456,7 @@ def test_runs_are_merged_by_the_command(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_recorded_results_are_shown_as_they_are(device: str) -> None:
-    """Page, picture and the README's table are made from the figures (`AUTOACCEL_UPDATE=1`)."""
+    """Page, picture and the table among the evidence are made from the figures (`AUTOACCEL_UPDATE=1`)."""
     record = RESULTS / f"suite_{device}.json"
     if not record.exists():
         pytest.skip(f"no run on {device} is recorded")
@@ -465,11 +465,11 @@ def test_recorded_results_are_shown_as_they_are(device: str) -> None:
         record.with_suffix(".md"): reporting.page(run, picture=f"suite_{device}.svg"),
         record.with_suffix(".svg"): drawing.draw(run),
     }
-    readme = PROJECT / "README.md"
-    text = readme.read_text(encoding="utf-8")
+    evidence = PROJECT / "docs" / "evidence.md"
+    text = evidence.read_text(encoding="utf-8")
     found = re.search(rf"(?<=<!-- suite_{device} -->\n).*?(?=<!-- /suite_{device} -->)", text, re.DOTALL)
     if found is not None:
-        shown[readme] = text[: found.start()] + reporting.table(run) + text[found.end() :]
+        shown[evidence] = text[: found.start()] + reporting.table(run) + text[found.end() :]
     for path, expected in shown.items():
         if os.environ.get("AUTOACCEL_UPDATE") == "1":
             path.write_text(expected, encoding="utf-8")
