@@ -54,10 +54,8 @@ class Parsed:
         )
 
     def __del__(self) -> None:
-        # Scopes and their definitions hold one another, and a whole tree with them.
-        for scope in self.flow.scopes.values() if "flow" in vars(self) else ():
-            scope.definitions.clear()
-            scope.entry.clear()
+        if "flow" in vars(self):
+            self.flow.clear()
 
 
 class Files:

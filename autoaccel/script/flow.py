@@ -1,14 +1,14 @@
 """Reaching definitions: which bindings a name may refer to where it is read.
 
-One structured pass over each scope. Branches join, loops run twice (enough for definitions carried round), `break`,
-`continue`, `return` and `raise` end a path. Names read from an outer scope get every definition that scope gives
-them, since the time of the call is unknown. A name with no definition here comes from builtins, a star import, or
-nowhere: it has none."""
+One structured pass over each scope, over the body of a function when something in it is asked for. Branches join,
+loops run twice (enough for definitions carried round), `break`, `continue`, `return` and `raise` end a path. Names read
+from an outer scope get every definition that scope gives them, since the time of the call is unknown. A name with no
+definition here comes from builtins, a star import, or nowhere: it has none."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -127,26 +127,75 @@ State = dict[str, tuple[Definition, ...]]
 
 
 class Flow:
-    """Definitions of every scope of a module, and for every name read the definitions that may reach it."""
+    """Definitions of every scope of a module, and for every name read the definitions that may reach it.
+
+    Of most files that are looked at for the sake of others, little but the module level is ever asked for. Only where a
+    function binds names of others (`global`, `nonlocal`) are all bodies needed to answer anything.
+    """
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
+        self._binds_outward = bool(tree.find(ast.Global) or tree.find(ast.Nonlocal))
+        self._waiting: dict[ast.AST, _ScopePass] = {}  # functions whose bodies nobody has asked for
         self._qualified: dict[ast.AST, Qualified | None] = {}
         self.walrus = bool(tree.within(tree.module, ast.NamedExpr))
-        self.scopes: dict[ast.AST, Scope] = {}
+        self.known: dict[ast.AST, Scope] = {}  # the scopes that have been looked at
         self._reach: dict[ast.Name, tuple[Definition, ...]] = {}
         self._added_to: dict[ast.Name, tuple[Definition, ...]] = {}
         self._outer: list[tuple[ast.Name, Scope]] = []
-        self._uses: dict[Definition, list[ast.Name]] | None = None
-        self._sorted: set[Definition] = set()
+        self._uses: dict[Definition, list[ast.Name]] = {}
         self._interned: dict[tuple[ast.AST, str, Path, How], Definition] = {}
         self._order: dict[Definition, int] = {}
         _ScopePass(self, Scope(tree.module, None)).run(tree.module.body)
         self._resolve_outer()
 
+    @property
+    def scopes(self) -> Mapping[ast.AST, Scope]:
+        """All scopes by their nodes."""
+        return _Scopes(self)  # made anew: held, it would keep this alive
+
+    def look_at(self, node: ast.AST) -> None:
+        """Go through the bodies of the functions that hold `node`, and of itself, if that has not been done."""
+        if not self._waiting:
+            return
+        around: list[ast.AST] = []
+        current: ast.AST | None = node
+        while current is not None:
+            around.append(current)
+            current = self._tree.function(current)
+        for each in reversed(around):
+            run = self._waiting.pop(each, None)
+            if run is not None:
+                run.function(each)
+                self._resolve_outer()
+
+    def look_at_all(self) -> None:
+        """Go through all bodies."""
+        while self._waiting:
+            for node in list(self._waiting):
+                self.look_at(node)
+
+    def _mentions(self, name: str) -> list[ast.Name]:
+        """The names that are spelled so; what they mean is known then."""
+        found = [each for each in self._tree.mentions(name) if isinstance(each, ast.Name)]
+        for each in found:
+            self.look_at(each)
+        return found
+
+    def clear(self) -> None:
+        """Scopes and their definitions hold one another, and a whole tree with them."""
+        for scope in self.known.values():
+            scope.definitions.clear()
+            scope.entry.clear()
+        self._waiting.clear()
+
     def definitions(self, name: ast.Name) -> tuple[Definition, ...]:
         """What a name that is read may be bound to; for a name that is written, its own binding."""
-        return self._reach.get(name, ())
+        found = self._reach.get(name)
+        if found is None:
+            self.look_at(name)
+            found = self._reach.get(name, ())
+        return found
 
     def qualified(self, expression: ast.AST) -> Qualified | None:
         """What an imported name, or an attribute of one, stands for; None when it is rebound or none."""
@@ -156,7 +205,7 @@ class Flow:
             pass
         found: Qualified | None = None
         if isinstance(expression, ast.Name):
-            definitions = self._reach.get(expression, ())
+            definitions = self.definitions(expression)
             if definitions and all(each.how == "import" for each in definitions):
                 targets = {(each.target, each.level) for each in definitions}
                 target, level = targets.pop()
@@ -175,9 +224,11 @@ class Flow:
     @cached_property
     def imports(self) -> tuple[Definition, ...]:
         """The names that are imported anywhere in the module."""
+        for node in (*self._tree.find(ast.Import), *self._tree.find(ast.ImportFrom)):
+            self.look_at(node)
         return tuple(
             each
-            for scope in self.scopes.values()
+            for scope in self._in_order()
             for definitions in scope.definitions.values()
             for each in definitions
             if each.how == "import" and each.target
@@ -191,34 +242,34 @@ class Flow:
 
     def uses(self, definition: Definition) -> list[ast.Name]:
         """The reads that a definition may reach, in source order."""
-        if self._uses is None:
-            self._uses = {}
-            for name, definitions in self._reach.items():
-                if not isinstance(name.ctx, ast.Store):
-                    for each in definitions:
-                        self._uses.setdefault(each, []).append(name)
         names = self._uses.get(definition)
         if names is None:
-            return []
-        if definition not in self._sorted:
-            self._sorted.add(definition)
+            reads = (name for name in self._mentions(definition.name) if not isinstance(name.ctx, ast.Store))
+            names = [name for name in reads if definition in self._reach.get(name, ())]
             names.sort(key=lambda name: (name.lineno, name.col_offset))
+            self._uses[definition] = names
         return names
 
     def additions(self, definition: Definition) -> list[ast.Name]:
         """The targets of augmented assignments (`x += y`) that read what a definition bound; no part of `uses`."""
-        return [name for name, reached in self._added_to.items() if definition in reached]
+        return [name for name in self._mentions(definition.name) if definition in self._added_to.get(name, ())]
 
     def before_addition(self, target: ast.Name) -> tuple[Definition, ...]:
         """What the target of an augmented assignment may have been bound to before it."""
+        self.look_at(target)
         return self._added_to.get(target, ())
 
     def note_addition(self, target: ast.Name) -> None:
         """Keep what the target of an augmented assignment held before; its own binding takes its place at once."""
         self._added_to[target] = _union(self._added_to.get(target, ()), self._reach.get(target, ()))
 
+    def _in_order(self) -> list[Scope]:
+        """The scopes that have been looked at, in preorder."""
+        return [self.known[node] for node in self._tree.in_order(list(self.known))]
+
     def _resolve_outer(self) -> None:
-        for name, scope in self._outer:
+        waiting, self._outer = self._outer, []
+        for name, scope in waiting:
             outer = scope if scope.parent is None else scope.lookup(name.id)
             found = outer.definitions.get(name.id, []) if outer is not None else []
             if outer is not None and outer is not scope:
@@ -230,19 +281,40 @@ class Flow:
                 ]
             self._reach[name] = _union(self._reach.get(name, ()), found)
         # A module-level name that some function rebinds through `global` may hold that value wherever it is read.
+        if not self._binds_outward:
+            return
         rebound = {
             each.name
-            for scope in self.scopes.values()
+            for scope in self.known.values()
             for names in scope.definitions.values()
             for each in names
             if each.how == "global"
         }
         if rebound:
-            module = next(scope for scope in self.scopes.values() if scope.parent is None)
+            module = next(scope for scope in self.known.values() if scope.parent is None)
             for name, known in list(self._reach.items()):
                 if name.id in rebound and known and all(each.scope is module for each in known):
                     extra = [each for each in module.definitions.get(name.id, ()) if each.how == "global"]
                     self._reach[name] = _union(known, extra)
+
+
+class _Scopes(Mapping[ast.AST, Scope]):
+    """The scopes of a module by their node, looked at when they are asked for."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+
+    def __getitem__(self, node: ast.AST) -> Scope:
+        self._flow.look_at(node)
+        return self._flow.known[node]
+
+    def __iter__(self) -> Iterator[ast.AST]:
+        self._flow.look_at_all()
+        return (scope.node for scope in self._flow._in_order())
+
+    def __len__(self) -> int:
+        self._flow.look_at_all()
+        return len(self._flow.known)
 
 
 def _union(first: tuple[Definition, ...], second: Sequence[Definition]) -> tuple[Definition, ...]:
@@ -280,7 +352,7 @@ class _ScopePass:
         self.breaks: list[list[State | None]] = []
         self.continues: list[list[State | None]] = []
         self.local: frozenset[str] = frozenset()
-        flow.scopes[scope.node] = scope
+        flow.known[scope.node] = scope
 
     def run(self, body: list[ast.stmt]) -> None:
         bound = _bound_names(self.scope.node, self.scope, walrus=self.flow.walrus)
@@ -479,13 +551,21 @@ class _ScopePass:
     # -- scopes
 
     def nested(self, node: ScopeNode, body: list[ast.stmt]) -> None:
-        inner = self.flow.scopes.get(node)
-        if inner is not None:  # the second turn round a loop
+        if node in self.flow.known:  # the second turn round a loop
             return
         run = _ScopePass(self.flow, self.inner(node))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            run.parameters(node.args)
-        run.run(body)
+        if isinstance(node, ast.ClassDef):
+            run.run(body)
+        elif self.flow._binds_outward:
+            run.function(node)
+        else:
+            self.flow._waiting[node] = run
+
+    def function(self, node: ast.AST) -> None:
+        """A function, when somebody asks for something in it."""
+        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        self.parameters(node.args)
+        self.run(node.body)
 
     def inner(self, node: ScopeNode) -> Scope:
         scope = Scope(node, self.scope)
@@ -532,7 +612,7 @@ class _ScopePass:
             self.bind(node.target, node, "walrus", node.value)
         elif isinstance(node, ast.Lambda):
             self.read_signature(node.args)
-            if node not in self.flow.scopes:
+            if node not in self.flow.known:
                 run = _ScopePass(self.flow, self.inner(node))
                 run.parameters(node.args)
                 run.local = frozenset(run.scope.definitions)

@@ -342,7 +342,8 @@ def _all_models(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
 
 
 def tabled_functions(script: Script) -> tuple[tuple[Script, ast.FunctionDef], ...]:
-    """The functions that stand in tables, `{"dice": (0.5, dice_loss)}`, from which what is called may come."""
+    """The functions that may be called under another name: they stand in tables, `{"dice": (0.5, dice_loss)}`, or are
+    handed to what gives another callable, `functools.partial(act)`."""
     known = script.project.tabled.get(script)
     if known is None:
         known = script.project.tabled[script] = tuple(dict.fromkeys(_find_tabled(script)))
@@ -357,6 +358,7 @@ def _find_tabled(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
         for store in other.find(ast.Assign):
             if any(isinstance(each, ast.Subscript) for each in store.targets):
                 elements.append(store.value)
+        elements += _wrapped(other)
         if any(True for _ in other.tree_index.calls_named("globals")):
             yield from ((other, each) for each in other.tree.body if isinstance(each, ast.FunctionDef))
         for element in elements:
@@ -365,6 +367,23 @@ def _find_tabled(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
                     if isinstance(value.node, ast.FunctionDef) and value.script is not None:
                         if value.kind is Kind.FUNCTION:
                             yield value.script, value.node
+
+
+def _wrapped(script: Script) -> Iterator[ast.expr]:
+    """What may be a function and is handed to a call whose result is kept, of no library but `functools`."""
+    named = {each.name for other in script.project.related(script) for each in other.find(ast.FunctionDef)}
+    for call in script.find(ast.Call):
+        given = (*call.args, *(each.value for each in call.keywords))
+        handed = [each for each in given if isinstance(each, ast.Name | ast.Attribute) and _last(each) in named]
+        if not handed or isinstance(script.parent(call), ast.Expr):
+            continue
+        qualified = None if script.is_project_name(call.func) else script.qualname(call.func)
+        if qualified is None or qualified.startswith("functools."):
+            yield from handed
+
+
+def _last(expression: ast.Name | ast.Attribute) -> str:
+    return expression.id if isinstance(expression, ast.Name) else expression.attr
 
 
 def _bodies(cls: ClassRef) -> Iterator[tuple[Script, ast.FunctionDef]]:
