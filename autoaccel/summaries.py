@@ -33,6 +33,12 @@ _LOOKUP = re.compile(
     rb"\b(?:getattr|methodcaller|attrgetter)\b(?!\s*\(\s*[\w.\[\]]+\s*,\s*[rR]?[\"']\w+[\"'])"
     rb"|(?<![\w.])(?:globals|locals|vars|eval|exec)\s*\(|\b__dict__\b"
 )
+# The words without which these need not be searched for.
+_LOOKING = frozenset(
+    rb"""getattr .getattr methodcaller .methodcaller attrgetter .attrgetter globals locals vars eval exec
+__dict__ .__dict__""".split()
+)
+_MAKING = frozenset(b"type .type new_class .new_class make_dataclass .make_dataclass".split())
 _BY_NAME = (b"getattr", b"setattr", b"methodcaller", b"attrgetter")
 _BASES = re.compile(rb"\bclass[ \t]+\w+\s*(?:\[[^\]]*\]\s*)?\((.*?)\)\s*:", re.DOTALL)
 _MADE_CLASS = re.compile(rb"\btype\s*\([^()]*,|\bnew_class\b|\bmake_dataclass\b")
@@ -110,11 +116,11 @@ def _words(data: bytes) -> set[bytes]:
     words.update(b"." + name for name in _LATE_ATTRIBUTE.findall(data))
     if any(b"." + each in words or each in words for each in _BY_NAME):
         words.update(b"." + name for name in _QUOTED.findall(data))
-    if _LOOKUP.search(data):
+    if not words.isdisjoint(_LOOKING) and _LOOKUP.search(data):
         words.add(b"?")
     for bases in _BASES.findall(data):
         words.update(b"<" + name for name in _IDENTIFIER.findall(bases))
-    if _MADE_CLASS.search(data):
+    if not words.isdisjoint(_MAKING) and _MADE_CLASS.search(data):
         words.add(b"<?")
     for pattern in _DEFINED:
         words.update(b":" + name for name in pattern.findall(data))

@@ -94,9 +94,15 @@ def patched(script: Script, names: Collection[str]) -> str | None:
     for name in names:
         owner, _, last = name.rpartition(".")
         for text in script.project.texts_with_word(script, last):
-            if last in text and _patching(owner, last).search(_under_own_names(text, owner)):
+            if last in text and _is_patched(_under_own_names(text, owner), owner, last):
                 return f"`{name}` is replaced by something else"
     return None
+
+
+def _is_patched(text: str, owner: str, last: str) -> bool:
+    if _assigning(owner, last).search(text):
+        return True
+    return ("setattr" in text or "patch" in text) and _patching(owner, last).search(text) is not None
 
 
 def intercepted(script: Script) -> str | None:
@@ -108,10 +114,18 @@ def intercepted(script: Script) -> str | None:
 
 
 @cache
+def _assigning(owner: str, last: str) -> re.Pattern[str]:
+    """`torch.Tensor.cuda = …`, `Tensor.cuda: object = …`. A plain word first, which is searched for fastest."""
+    whole, module = re.escape(owner), re.escape(owner.rpartition(".")[2])
+    alone = rf"(?:(?<![\w.]{module})|(?<={whole})(?<![\w.]{whole}))"
+    return re.compile(rf"{module}{alone}\s*\.\s*{last}\s*(?::[^=\n]*)?=(?!=)")
+
+
+@cache
 def _patching(owner: str, last: str) -> re.Pattern[str]:
     module = f"(?:{re.escape(owner)}|{re.escape(owner.rpartition('.')[2])})"
     return re.compile(
-        rf"(?<![\w.]){module}\s*\.\s*{last}\s*(?::[^=\n]*)?=(?!=)|setattr\(\s*{module}\s*,\s*(?:['\"]{last}['\"]|[^'\"\s])"
+        rf"setattr\(\s*{module}\s*,\s*(?:['\"]{last}['\"]|[^'\"\s])"
         rf"|patch\.object\(\s*{module}\s*,\s*['\"]{last}['\"]|patch\(\s*['\"]{re.escape(owner)}\.{last}['\"]"
         rf"|setattr\(\s*['\"]{re.escape(owner)}\.{last}['\"]"
     )
