@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from autoaccel.script.names import canonical
-from autoaccel.script.tree import Tree, children
+from autoaccel.script.tree import Tree, children, position
 
 How = Literal[
     "assign", "for", "with", "param", "import", "def", "class", "aug", "walrus", "except", "del", "global", "match"
@@ -135,7 +135,7 @@ class Flow:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._binds_outward = bool(tree.find(ast.Global) or tree.find(ast.Nonlocal))
+        self._binds_outward = any(tree.find(ast.Global, ast.Nonlocal))
         self._waiting: dict[ast.AST, _ScopePass] = {}  # functions whose bodies nobody has asked for
         self._qualified: dict[ast.AST, Qualified | None] = {}
         self.walrus = bool(tree.within(tree.module, ast.NamedExpr))
@@ -143,7 +143,7 @@ class Flow:
         self._reach: dict[ast.Name, tuple[Definition, ...]] = {}
         self._added_to: dict[ast.Name, tuple[Definition, ...]] = {}
         self._outer: list[tuple[ast.Name, Scope]] = []
-        self._uses: dict[Definition, list[ast.Name]] = {}
+        self._uses: dict[str, dict[Definition, list[ast.Name]]] = {}  # by the name
         self._interned: dict[tuple[ast.AST, str, Path, How], Definition] = {}
         self._order: dict[Definition, int] = {}
         _ScopePass(self, Scope(tree.module, None)).run(tree.module.body)
@@ -164,9 +164,10 @@ class Flow:
             around.append(current)
             current = self._tree.function(current)
         for each in reversed(around):
-            run = self._waiting.pop(each, None)
+            run = self._waiting.get(each)
             if run is not None:
-                run.function(each)
+                run.function(each)  # which may be too deep for the stack: then it is still waiting
+                del self._waiting[each]
                 self._resolve_outer()
 
     def look_at_all(self) -> None:
@@ -176,11 +177,11 @@ class Flow:
                 self.look_at(node)
 
     def _mentions(self, name: str) -> list[ast.Name]:
-        """The names that are spelled so; what they mean is known then."""
+        """The names that are spelled so, in source order; what they mean is known then."""
         found = [each for each in self._tree.mentions(name) if isinstance(each, ast.Name)]
         for each in found:
             self.look_at(each)
-        return found
+        return sorted(found, key=position)
 
     def clear(self) -> None:
         """Scopes and their definitions hold one another, and a whole tree with them."""
@@ -242,17 +243,19 @@ class Flow:
 
     def uses(self, definition: Definition) -> list[ast.Name]:
         """The reads that a definition may reach, in source order."""
-        names = self._uses.get(definition)
-        if names is None:
-            reads = (name for name in self._mentions(definition.name) if not isinstance(name.ctx, ast.Store))
-            names = [name for name in reads if definition in self._reach.get(name, ())]
-            names.sort(key=lambda name: (name.lineno, name.col_offset))
-            self._uses[definition] = names
-        return names
+        known = self._uses.get(definition.name)
+        if known is None:
+            known = self._uses[definition.name] = {}
+            for name in self._mentions(definition.name):
+                for each in self._reach.get(name, ()) if not isinstance(name.ctx, ast.Store) else ():
+                    known.setdefault(each, []).append(name)
+        return known.get(definition, [])
 
     def additions(self, definition: Definition) -> list[ast.Name]:
         """The targets of augmented assignments (`x += y`) that read what a definition bound; no part of `uses`."""
-        return [name for name in self._mentions(definition.name) if definition in self._added_to.get(name, ())]
+        self.uses(definition)  # everything that mentions the name has been looked at then
+        found = [name for name, reached in self._added_to.items() if definition in reached]
+        return sorted(found, key=position)
 
     def before_addition(self, target: ast.Name) -> tuple[Definition, ...]:
         """What the target of an augmented assignment may have been bound to before it."""
@@ -564,6 +567,7 @@ class _ScopePass:
     def function(self, node: ast.AST) -> None:
         """A function, when somebody asks for something in it."""
         assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        self.state, self.breaks, self.continues = {}, [], []
         self.parameters(node.args)
         self.run(node.body)
 

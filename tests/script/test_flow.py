@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import sys
 
 import pytest
 
 from autoaccel.script import load
+from autoaccel.script.flow import Flow
+from autoaccel.script.tree import Tree
 
 
 def reaching(text: str, name: str) -> list[list[int]]:
@@ -94,3 +98,32 @@ def test_augmented_assignments_read_what_they_add_to() -> None:
     assert script.additions(made) == [second]
     assert script.additions(added) == [third]
     assert script.uses(made) == []
+
+
+def test_a_body_that_is_too_deep_for_the_stack_is_looked_at_again() -> None:
+    tree = Tree(f"def f(x):\n    y = x\n    z = {'-' * 60}y\n    return z\n")
+    flow = Flow(tree)
+    read = next(name for name in tree.find(ast.Name) if name.id == "y" and isinstance(name.ctx, ast.Load))
+    limit = sys.getrecursionlimit()
+
+    def deep(levels: int) -> None:
+        if levels:
+            deep(levels - 1)
+        else:
+            flow.definitions(read)
+
+    with pytest.raises(RecursionError):
+        deep(limit - len(inspect.stack()) - 30)
+    assert [each.how for each in flow.definitions(read)] == ["assign"]
+    assert [each.name for each in flow.scopes[tree.module.body[0]].definitions["y"]] == ["y"]
+
+
+def test_only_what_is_asked_for_is_looked_at() -> None:
+    tree = Tree("import a\n\ndef f():\n    b = a\n    def g():\n        return b\n\ndef h():\n    c = a\n")
+    flow = Flow(tree)
+    b = next(name for name in tree.find(ast.Name) if name.id == "b" and isinstance(name.ctx, ast.Load))
+    assert [each.how for each in flow.definitions(b)] == ["assign"]
+    functions = {function.name: function for function in tree.find(ast.FunctionDef)}
+    assert "b" in flow.known[functions["f"]].definitions
+    assert not flow.known[functions["h"]].definitions
+    assert "c" in flow.scopes[functions["h"]].definitions
