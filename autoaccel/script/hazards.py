@@ -351,14 +351,16 @@ def tabled_functions(script: Script) -> tuple[tuple[Script, ast.FunctionDef], ..
 
 
 def _find_tabled(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
-    for other in script.project.related(script):
+    related = script.project.related(script)
+    named = {each.name for other in related for each in other.find(ast.FunctionDef)}
+    for other in related:
         elements: list[ast.expr] = [each for table in other.find(ast.Dict) for each in table.values]
         elements += [each for table in other.find(ast.List) for each in table.elts]
         elements += [each for table in other.find(ast.Tuple) for each in table.elts if isinstance(table.ctx, ast.Load)]
         for store in other.find(ast.Assign):
             if any(isinstance(each, ast.Subscript) for each in store.targets):
                 elements.append(store.value)
-        elements += _wrapped(other)
+        elements += _wrapped(other, named)
         if any(True for _ in other.tree_index.calls_named("globals")):
             yield from ((other, each) for each in other.tree.body if isinstance(each, ast.FunctionDef))
         for element in elements:
@@ -369,9 +371,8 @@ def _find_tabled(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
                             yield value.script, value.node
 
 
-def _wrapped(script: Script) -> Iterator[ast.expr]:
+def _wrapped(script: Script, named: set[str]) -> Iterator[ast.expr]:
     """What may be a function and is handed to a call whose result is kept, of no library but `functools`."""
-    named = {each.name for other in script.project.related(script) for each in other.find(ast.FunctionDef)}
     for call in script.find(ast.Call):
         given = (*call.args, *(each.value for each in call.keywords))
         handed = [each for each in given if isinstance(each, ast.Name | ast.Attribute) and _last(each) in named]
