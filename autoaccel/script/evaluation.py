@@ -314,15 +314,18 @@ def _last_training(script: Script, scope: ast.AST) -> Iterator[ast.stmt]:
             blocks.append(statement.body)
     for block in blocks:
         loops = [each for each in block if isinstance(each, ast.For | ast.While)]
+        later: list[ast.stmt] = []  # loops of which nobody had to know whether they train, which is dear to find out
         for loop in reversed(loops):
             following = block[block.index(loop) + 1 :]
-            if not any(_calls_own_code(script, each) for each in following):
-                continue  # nothing to speak of comes after it
-            if not any(True for each in following for _ in forward_calls(script, each)):
-                continue
-            if any(True for _ in backward_calls(script, loop)) or calls_training(script, loop):
-                yield loop
+            goes_backward = any(True for _ in backward_calls(script, loop))
+            tried = any(_calls_own_code(script, each) for each in following) and any(
+                True for each in following for _ in forward_calls(script, each)
+            )
+            if goes_backward or (tried and calls_training(script, loop)):
+                if tried and not any(calls_training(script, each) for each in later):
+                    yield loop
                 break
+            later.append(loop)
 
 
 def _calls_own_code(script: Script, statement: ast.stmt) -> bool:

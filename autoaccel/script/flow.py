@@ -136,10 +136,10 @@ class Flow:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._binds_outward = any(tree.find(ast.Global, ast.Nonlocal))
-        self._waiting: dict[ast.AST, _ScopePass] = {}  # functions whose bodies nobody has asked for
+        self._deferred: dict[ast.AST, _ScopePass] = {}  # functions whose bodies nobody has asked for yet
         self._qualified: dict[ast.AST, Qualified | None] = {}
         self.walrus = bool(tree.within(tree.module, ast.NamedExpr))
-        self.known: dict[ast.AST, Scope] = {}  # the scopes that have been looked at
+        self.known: dict[ast.AST, Scope] = {}  # every scope that was met; a deferred one has no definitions yet
         self._reach: dict[ast.Name, tuple[Definition, ...]] = {}
         self._added_to: dict[ast.Name, tuple[Definition, ...]] = {}
         self._outer: list[tuple[ast.Name, Scope]] = []
@@ -154,9 +154,9 @@ class Flow:
         """All scopes by their nodes."""
         return _Scopes(self)  # made anew: held, it would keep this alive
 
-    def look_at(self, node: ast.AST) -> None:
+    def analyse(self, node: ast.AST) -> None:
         """Go through the bodies of the functions that hold `node`, and of itself, if that has not been done."""
-        if not self._waiting:
+        if not self._deferred:
             return
         around: list[ast.AST] = []
         current: ast.AST | None = node
@@ -164,23 +164,23 @@ class Flow:
             around.append(current)
             current = self._tree.function(current)
         for each in reversed(around):
-            run = self._waiting.get(each)
+            run = self._deferred.get(each)
             if run is not None:
-                run.function(each)  # which may be too deep for the stack: then it is still waiting
-                del self._waiting[each]
+                run.function(each)  # which may be too deep for the stack: then it stays deferred
+                del self._deferred[each]
                 self._resolve_outer()
 
-    def look_at_all(self) -> None:
+    def complete(self) -> None:
         """Go through all bodies."""
-        while self._waiting:
-            for node in list(self._waiting):
-                self.look_at(node)
+        while self._deferred:
+            for node in list(self._deferred):
+                self.analyse(node)
 
     def _mentions(self, name: str) -> list[ast.Name]:
         """The names that are spelled so, in source order; what they mean is known then."""
         found = [each for each in self._tree.mentions(name) if isinstance(each, ast.Name)]
         for each in found:
-            self.look_at(each)
+            self.analyse(each)
         return sorted(found, key=position)
 
     def clear(self) -> None:
@@ -188,13 +188,13 @@ class Flow:
         for scope in self.known.values():
             scope.definitions.clear()
             scope.entry.clear()
-        self._waiting.clear()
+        self._deferred.clear()
 
     def definitions(self, name: ast.Name) -> tuple[Definition, ...]:
         """What a name that is read may be bound to; for a name that is written, its own binding."""
         found = self._reach.get(name)
         if found is None:
-            self.look_at(name)
+            self.analyse(name)
             found = self._reach.get(name, ())
         return found
 
@@ -226,7 +226,7 @@ class Flow:
     def imports(self) -> tuple[Definition, ...]:
         """The names that are imported anywhere in the module."""
         for node in (*self._tree.find(ast.Import), *self._tree.find(ast.ImportFrom)):
-            self.look_at(node)
+            self.analyse(node)
         return tuple(
             each
             for scope in self._in_order()
@@ -253,13 +253,13 @@ class Flow:
 
     def additions(self, definition: Definition) -> list[ast.Name]:
         """The targets of augmented assignments (`x += y`) that read what a definition bound; no part of `uses`."""
-        self.uses(definition)  # everything that mentions the name has been looked at then
+        self.uses(definition)  # everything that mentions the name is analysed then
         found = [name for name, reached in self._added_to.items() if definition in reached]
         return sorted(found, key=position)
 
     def before_addition(self, target: ast.Name) -> tuple[Definition, ...]:
         """What the target of an augmented assignment may have been bound to before it."""
-        self.look_at(target)
+        self.analyse(target)
         return self._added_to.get(target, ())
 
     def note_addition(self, target: ast.Name) -> None:
@@ -267,7 +267,7 @@ class Flow:
         self._added_to[target] = _union(self._added_to.get(target, ()), self._reach.get(target, ()))
 
     def _in_order(self) -> list[Scope]:
-        """The scopes that have been looked at, in preorder."""
+        """The scopes that were met, in preorder."""
         return [self.known[node] for node in self._tree.in_order(list(self.known))]
 
     def _resolve_outer(self) -> None:
@@ -302,21 +302,21 @@ class Flow:
 
 
 class _Scopes(Mapping[ast.AST, Scope]):
-    """The scopes of a module by their node, looked at when they are asked for."""
+    """The scopes of a module by their nodes, each analysed when it is asked for."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
 
     def __getitem__(self, node: ast.AST) -> Scope:
-        self._flow.look_at(node)
+        self._flow.analyse(node)
         return self._flow.known[node]
 
     def __iter__(self) -> Iterator[ast.AST]:
-        self._flow.look_at_all()
+        self._flow.complete()
         return (scope.node for scope in self._flow._in_order())
 
     def __len__(self) -> int:
-        self._flow.look_at_all()
+        self._flow.complete()
         return len(self._flow.known)
 
 
@@ -562,7 +562,7 @@ class _ScopePass:
         elif self.flow._binds_outward:
             run.function(node)
         else:
-            self.flow._waiting[node] = run
+            self.flow._deferred[node] = run
 
     def function(self, node: ast.AST) -> None:
         """A function, when somebody asks for something in it."""

@@ -99,9 +99,7 @@ def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
 def in_relatives(script: Script, place: ast.AST) -> Iterator[Problem]:
     """Conversions of models, hooks of gradients and functions with gradients of their own, in a file and in those that
     share its objects."""
-    for other, hook in protocols.hooks(script):
-        if not isinstance(hook, ast.FunctionDef | ast.Lambda):
-            yield hook if other is script else place, "a hook that is not followed is handed low precision"
+    yield from unseen_hooks(script, place)
     for other in script.project.related(script):
         for node, why in _gradient_code(other):
             yield (node, why) if other is script else (place, f"{why} ({_file(other)}, line {node.lineno})")
@@ -113,6 +111,13 @@ def in_relatives(script: Script, place: ast.AST) -> Iterator[Problem]:
                 reason = _conversion(other, call, call.func) if converts else None
                 if reason is not None:
                     yield place, f"{reason} ({_file(other)}, line {call.lineno})"
+
+
+def unseen_hooks(script: Script, place: ast.AST) -> Iterator[Problem]:
+    """Forward hooks that are no functions in sight, such as callable objects."""
+    for other, hook in protocols.hooks(script):
+        if not isinstance(hook, ast.FunctionDef | ast.Lambda):
+            yield hook if other is script else place, "a hook that is not followed is handed low precision"
 
 
 def _file(script: Script) -> str:

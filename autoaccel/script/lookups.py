@@ -45,8 +45,10 @@ def member_may_be(script: Script, call: ast.Call, names: Iterable[str]) -> bool:
 
 
 def mentions(script: Script, names: Collection[str]) -> list[ast.expr]:
-    """Where a file says a member of some object that has one of these names, or computes a name that may be one."""
-    plain = [each for each in script.tree_index.mentions(*names) if script.qualname(each) is None]
+    """Where a file names one of these functions of torch, or a member of some object that is called so, or computes a
+    name that may be one."""
+    spelled = script.tree_index.mentions(*names, *script.import_aliases(tuple(sorted(names))))
+    plain = [each for each in spelled if (script.qualname(each) or "torch.").startswith("torch.")]
     computed = (each for each in script.tree_index.calls_named("getattr") if member_may_be(script, each, names))
     return [*plain, *computed]
 

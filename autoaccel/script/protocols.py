@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.script.lookups import member_may_be
-from autoaccel.script.values import Kind
+from autoaccel.script.lookups import mentions
+from autoaccel.script.values import UNKNOWN, Kind
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
@@ -114,25 +114,20 @@ def hooks(script: Script) -> Iterator[tuple[Script, ast.FunctionDef | ast.expr]]
     """What is handed the results of modules, in every file around: functions and lambda expressions, or the method that
     registers something else."""
     for other in script.project.related(script):
-        computed = (each for each in other.tree_index.calls_named("getattr") if member_may_be(other, each, _HOOKING))
-        for method in (*other.tree_index.mentions(*_HOOKING), *computed):
+        for method in mentions(other, _HOOKING):
             yield from _registered(other, method)
 
 
 def _registered(script: Script, method: ast.expr) -> Iterator[tuple[Script, ast.FunctionDef | ast.expr]]:
     call = script.parent(method)
-    if not isinstance(call, ast.Call) or call.func is not method:
+    given: list[ast.expr] = []
+    if isinstance(call, ast.Call) and call.func is method:
+        given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "hook")]
+    values = [value for each in given if not isinstance(each, ast.Lambda) for value in script.values(each) or {UNKNOWN}]
+    yield from ((script, each) for each in given if isinstance(each, ast.Lambda))
+    functions = [value for value in values if value.kind is Kind.FUNCTION]
+    for value in functions:
+        if isinstance(value.node, ast.FunctionDef | ast.Lambda):
+            yield value.script or script, value.node
+    if not given or len(functions) < len(values):
         yield script, method
-        return
-    for each in (*call.args[:1], *(each.value for each in call.keywords if each.arg == "hook")):
-        if isinstance(each, ast.Lambda):
-            yield script, each
-            continue
-        values = script.values(each)
-        for value in values:
-            if isinstance(value.node, ast.FunctionDef | ast.Lambda) and value.kind is Kind.FUNCTION:
-                yield value.script or script, value.node
-            else:
-                yield script, method
-        if not values:
-            yield script, method

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from autoaccel.script.script import Script
     from autoaccel.script.training import Home, OptimizerStep, Problem, TrainingStep
 
-_METHODS = frozenset(  # of every optimizer, or of a list or table of them
+_OF_OPTIMIZERS = frozenset(  # methods of every optimizer, or of a list or table of them
     """step zero_grad state_dict load_state_dict add_param_group register_step_pre_hook register_step_post_hook
     train eval items values keys get append""".split()
 )
@@ -163,8 +163,8 @@ def _unscale(script: Script, home: Home, steps: list[OptimizerStep], homes: Sequ
                 break
             if reads.of(statement) and not any(statement is other.unit for other in steps):
                 uses.append(statement)
-            if (asked := _asked(script, step, statement)) is not None:
-                scaling.problems.append((asked, "a method of the optimizer that is not seen may read scaled gradients"))
+            if (unseen := _unseen_method(script, step, statement)) is not None:
+                scaling.problems.append((unseen, "an unseen method of the optimizer may read scaled gradients"))
         for use in uses:
             for read in reads.of(use):
                 handled.setdefault(read, []).append(step)
@@ -181,10 +181,10 @@ def _unscale(script: Script, home: Home, steps: list[OptimizerStep], homes: Sequ
             return
 
 
-def _asked(script: Script, step: OptimizerStep, statement: ast.stmt) -> ast.Call | None:
+def _unseen_method(script: Script, step: OptimizerStep, statement: ast.stmt) -> ast.Call | None:
     """A call of a method of an optimizer that torch's optimizers do not have and that is not seen."""
     for call in script.in_scope(statement, ast.Call):
-        if isinstance(call.func, ast.Attribute) and call.func.attr not in _METHODS and not script.callees(call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr not in _OF_OPTIMIZERS and not script.callees(call):
             if script.source(call.func.value) == script.source(step.receiver) or _is_optimizer(
                 script, call.func.value, script, step
             ):

@@ -102,7 +102,12 @@ def _judged(script: Script) -> Iterator[Finding | Skipped]:
     for each in judging.judged(script):
         code = hazards.reached(script, [each.statement])
         escaped = low_precision_flow.find(script, [each.statement], [], code, [each.call], each.call)
-        found = (*hazards.in_code(code, script, each.call), *hazards.in_file(script, each.call), *escaped.problems)
+        found = (
+            *hazards.in_code(code, script, each.call),
+            *hazards.in_file(script, each.call),
+            *hazards.unseen_hooks(script, each.call),
+            *escaped.problems,
+        )
         if found:
             yield RULE.skip(*found[0])
             continue
