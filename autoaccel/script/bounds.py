@@ -25,6 +25,8 @@ class Bounds:
     """Characters of these, besides those that are parsed for other reasons."""
     loaded: int = 500_000
     """Characters of other files that are parsed for one script: a syntax tree takes about a hundred times its text."""
+    loaded_elsewhere: int = 125_000
+    """The same for a script that neither goes backward nor loads data by its words: it has less to gain."""
     file: int = 400_000
     """Bytes of a file that is parsed for the sake of others."""
     beside: int = 400

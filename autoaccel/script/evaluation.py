@@ -351,14 +351,17 @@ def _switches_to_train(statement: ast.stmt) -> bool:
 def _covering(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]:
     """Loops that run the model, one pass each; neighbouring straight statements that do so, as one run."""
     run: list[ast.stmt] = []
+    between: list[ast.stmt] = []  # without a forward: whether they train is dear to find out, and often nobody asks
     for statement in statements:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
-        calls = tuple(call for call in forward_calls(script, statement))
-        if not calls:
+        if not any(True for _ in forward_calls(script, statement)):
+            between.append(statement)
             continue
-        if asks_for_gradients(script, statement) is not None or calls_training(script, statement):
+        passed = (*between, statement)
+        if any(asks_for_gradients(script, each) is not None or calls_training(script, each) for each in passed):
             break
+        between.clear()
         if isinstance(statement, ast.For | ast.While):
             yield from _closely(script, run)
             run = []

@@ -28,10 +28,12 @@ _LOOSE = -1  # where an import leads if nobody knows
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Files in a fixed order; `missing` is None where these are surely all, else why there may be more."""
+    """Files in a fixed order; `missing` is None where these are surely all, else why there may be more. `names` are
+    those under which imports hand on what was asked about."""
 
     paths: tuple[Path, ...] = ()
     missing: str | None = None
+    names: tuple[str, ...] = ()
 
 
 class Index:
@@ -227,7 +229,7 @@ class Index:
             return Found((), str(error))
         if len(found) > most:
             return Found((), _MENTIONED)
-        return Found(self._ordered(found), self._missing(str(path)))
+        return Found(self._ordered(found), self._missing(str(path)), tuple(sorted(words)))
 
     def _names_given(self, number: int, name: str) -> set[tuple[int, str]]:
         """The names under which what a file defines goes by, with the files in which it does."""

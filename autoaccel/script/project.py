@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _CALLERS = ("callers", "callers of a method")
 _PROCESSES = ("Process", "spawn", "start_processes")
+_TRAINING = re.compile(r"\bbackward\b|[lL]oader")
 _STARTERS = (*_PROCESSES, "Thread")
 
 Binding = tuple[ast.expr | Definition, PartPath]
@@ -84,6 +86,7 @@ class Project:
         self.changes: dict[ast.stmt, frozenset[str]] = {}
         self._scripts: dict[Path, Script | None] = {}
         self._definers: dict[tuple[ast.ClassDef, str], ast.ClassDef] = {}
+        self._most = self.bounds.loaded
         self._loaded = 0  # characters of other files that were parsed
         self._shared = 0  # of these, those of `related`
         self._asked: dict[tuple[str, Path, str], Found] = {}
@@ -113,6 +116,8 @@ class Project:
         """Register the script that is analysed."""
         if script.path is not None:
             self._scripts[script.path] = script
+        if not _TRAINING.search(script.text):
+            self._most = min(self._most, self.bounds.loaded_elsewhere)
 
     def release(self) -> None:
         """The end: see `Script.release`."""
@@ -135,7 +140,7 @@ class Project:
         path = Path(os.path.abspath(path))
         if path not in self._scripts:
             text = self._text(path)
-            if self._loaded - self._shared + len(text or "") > self.bounds.loaded:
+            if self._loaded - self._shared + len(text or "") > self._most:
                 raise Incomplete("it leads to more code than is looked at")
             self._loaded += len(text or "")
             self._scripts[path] = None
@@ -294,7 +299,7 @@ class Project:
         """The scripts at these paths. Raises `Incomplete` for what cannot be parsed, and where there is so much of it
         that nothing would be left for what these import."""
         paths = [*paths]
-        if self._loaded - self._shared + self._size(paths) > self.bounds.loaded // 2:
+        if self._loaded - self._shared + self._size(paths) > self._most // 2:
             raise Incomplete(_TOO_MUCH)
         return self._all(paths)
 
@@ -378,14 +383,15 @@ class Project:
         pending = [ref]
         while pending:
             base = pending.pop()
-            homes = self._with_derived(base)
+            homes, names = self._with_derived(base)
             if homes is None:
                 return None
             for other in homes:
                 if _makes_classes(other, base.node.name):
                     return None
                 for cls in other.find(ast.ClassDef):
-                    values = [value for each in cls.bases for value in other.inference.possible(each)]
+                    bases = [each for each in cls.bases if _may_stand_for(other, each, names)]
+                    values = [value for each in bases for value in other.inference.possible(each)]
                     if any(value.kind.name == "UNKNOWN" for value in values) and _names(
                         other, cls.bases, base.node.name
                     ):
@@ -397,16 +403,16 @@ class Project:
                             pending.append(each)
         return tuple(found)
 
-    def _with_derived(self, ref: ClassRef) -> tuple[Script, ...] | None:
-        """The files in which a class may derive from one; None where there may be more."""
+    def _with_derived(self, ref: ClassRef) -> tuple[tuple[Script, ...] | None, frozenset[str]]:
+        """The files in which a class may derive from one, None where there may be more; the names it has in them."""
         script = ref.script
         found = Found() if script.path is None else self._ask("deriving", script.path, ref.node.name)
         if found.missing is not None:
-            return None
+            return None, frozenset()
         try:
-            return (script, *self._parsed(found.paths))
+            return (script, *self._parsed(found.paths)), frozenset({ref.node.name, *found.names})
         except Incomplete:
-            return None
+            return None, frozenset()
 
     def instance_kind(self, ref: ClassRef) -> Kind:
         """The kind of a project class's instances; unknown where it derives from a class that cannot be seen."""
@@ -622,6 +628,18 @@ def _names(script: Script, expressions: Iterable[ast.expr], name: str) -> bool:
         for each in expressions
         for part in script.within(each, ast.AST)
     )
+
+
+def _may_stand_for(script: Script, expression: ast.expr, names: frozenset[str]) -> bool:
+    """Whether an expression may be what imports hand on under some names: what they bring in under another is not."""
+    match expression:
+        case ast.Attribute(value=value, attr=name):
+            return name in names or _may_stand_for(script, value, names)
+        case ast.Name(id=name) if name not in names:
+            definitions = script.definitions(expression)
+            return not definitions or any(each.how != "import" for each in definitions)
+        case _:
+            return True
 
 
 def _line(other: Script, node: ast.expr, script: Script) -> str:
