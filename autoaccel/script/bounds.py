@@ -23,9 +23,9 @@ class Bounds:
     """Files that are parsed because they share the objects of a file, which trains or evaluates."""
     shared: int = 600_000
     """Characters of these, besides those that are parsed for other reasons."""
-    loaded: int = 500_000
+    loaded: int = 250_000
     """Characters of other files that are parsed for one script: a syntax tree takes about a hundred times its text."""
-    loaded_elsewhere: int = 125_000
+    loaded_elsewhere: int = 100_000
     """The same for a script that neither goes backward nor loads data by its words: it has less to gain."""
     file: int = 400_000
     """Bytes of a file that is parsed for the sake of others."""
