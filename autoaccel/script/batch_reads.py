@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoaccel.script.batches import is_named, root
+from autoaccel.script.batches import changed_in_place, is_named, root
 from autoaccel.script.flow import STAR, Definition, Path
-from autoaccel.script.loaders import LoaderLoop, Transfer
+from autoaccel.script.loaders import LoaderLoop, Transfer, loader_loops, transfers_of
 from autoaccel.script.project import bind_argument
 from autoaccel.script.tree import Function, breadth_first, position
 from autoaccel.script.values import UNKNOWN, Kind
@@ -44,10 +44,10 @@ class BatchReads:
     def __init__(self, script: Script, loop: LoaderLoop) -> None:
         self.script = script
         self.loop = loop
-        self.transfers = {transfer.call: transfer for transfer in script.transfers_of(loop)}
+        self.transfers = {transfer.call: transfer for transfer in transfers_of(script, loop)}
         self.functions: dict[Function | None, list[ast.Call]] = {script.function(loop.node): []}
         """The functions that see the batch, with the calls that hand it over."""
-        self.single = sum(each.node is loop.node for each in script.loader_loops) == 1
+        self.single = sum(each.node is loop.node for each in loader_loops(script)) == 1
         self.reads: tuple[Read, ...] = tuple(self._collect())
 
     def _collect(self) -> list[Read]:
@@ -209,7 +209,7 @@ class BatchReads:
 
     def _changed_after_move(self) -> Iterator[Path]:
         """The parts that are changed on the host after a copy of them was made: `host = x; x = x.to(d); host += 1`."""
-        for owner, node in self.script.changes:
+        for owner, node in changed_in_place(self.script):
             values = self.script.values(owner)
             parts = {
                 value.path[:1]
@@ -231,7 +231,7 @@ class BatchReads:
     def _changes_copies(self) -> bool:
         """Whether a moved part of the batch may be changed in place, or asked for its gradient."""
         script = self.script
-        for owner, _ in (*script.changes, *_gradients(script)):
+        for owner, _ in (*changed_in_place(script), *_gradients(script)):
             if any(value.name == "moved" and value.node in self.transfers for value in script.values(owner)):
                 return True
         moved = {

@@ -11,7 +11,8 @@ from autoaccel.rewriting.finding import AddImport, InsertAfter
 from autoaccel.script.flow import Path
 from autoaccel.script.loader_calls import loader_calls
 from autoaccel.script.loader_changes import changed_by_library, is_library
-from autoaccel.script.loaders import Transfer
+from autoaccel.script.loaders import Transfer, loader_loops
+from autoaccel.script.queries import once
 from autoaccel.script.tensor_types import chosen_type, tensor_type
 from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind, Value, union
@@ -110,7 +111,7 @@ def own_to_method(script: Script, transfer: Transfer) -> str | None:
     whole = not transfer.path and transfer.derived is None
     loaders = [
         made
-        for loop in transfer.site_script.loader_loops
+        for loop in loader_loops(transfer.site_script)
         if loop.node is transfer.site
         for home, call in transfer.site_script.creations(loop.loader)
         for made in loader_calls(home)
@@ -120,7 +121,7 @@ def own_to_method(script: Script, transfer: Transfer) -> str | None:
     ]
     known = sum(
         len(loop.node.body) > 0 and len(transfer.site_script.creations(loop.loader))
-        for loop in transfer.site_script.loader_loops
+        for loop in loader_loops(transfer.site_script)
         if loop.node is transfer.site
     )
     if len(loaders) < known:
@@ -175,7 +176,13 @@ def is_named(owner: ast.expr, transfer: Transfer) -> bool:
     return changed is not None and held is not None and changed.id == held.id
 
 
-def changes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
+@once
+def changed_in_place(script: Script) -> tuple[tuple[ast.expr, ast.AST], ...]:
+    """What a file changes in place, and where."""
+    return tuple(_changes(script))
+
+
+def _changes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
     """In-place methods and functions, `out=`, item assignments and `x += y`: the object that they change, and where."""
     for call in script.find(ast.Call):
         if is_library(script, call):

@@ -16,7 +16,9 @@ from autoaccel.script import datasets, external
 from autoaccel.script.devices import precedes
 from autoaccel.script.evaluation import is_main_guard
 from autoaccel.script.loader_calls import LoaderCall, loader_calls
+from autoaccel.script.loaders import loader_loops
 from autoaccel.script.project import bind_argument
+from autoaccel.script.training import training_steps
 from autoaccel.script.values import Kind, Value
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def _training_step(script: Script, model: TrainedModel) -> TrainingStep | None:
     made = {value.node for value in model.values}
     steps = [
         step
-        for step in script.training
+        for step in training_steps(script)
         if any(value.node in made for call in step.forwards for value in script.values(call.func))
     ]
     return steps[0] if len(steps) == 1 else None
@@ -156,7 +158,7 @@ def _count(script: Script, loop: _Loop) -> _Factor | None:
     """How often a loop turns."""
     if not isinstance(loop, ast.For):
         return None
-    loaders = [each for each in script.loader_loops if each.node is loop]
+    loaders = [each for each in loader_loops(script) if each.node is loop]
     if loaders:
         (each, *others) = loaders
         known = not others and each.known and isinstance(each.loader, ast.Name)

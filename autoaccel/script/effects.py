@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.script.external import BUILTINS
 from autoaccel.script.gradients import is_backward
+from autoaccel.script.queries import once
 from autoaccel.script.tensor_operations import METHODS, STORING
 from autoaccel.script.tree import children
 from autoaccel.script.values import Kind
@@ -70,13 +71,10 @@ _FORWARDS = frozenset(
 )
 
 
+@once
 def calls_in(script: Script, scope: ast.AST) -> tuple[ast.Call, ...]:
     """The calls of a function's (or the module's) own body, in source order."""
-    known = script.project.calls.get(scope)
-    if known is None:
-        found = script.in_scope(scope, ast.Call)
-        known = script.project.calls[scope] = tuple(sorted(found, key=lambda call: (call.lineno, call.col_offset)))
-    return known
+    return tuple(sorted(script.in_scope(scope, ast.Call), key=lambda call: (call.lineno, call.col_offset)))
 
 
 def effects(script: Script, node: ast.AST) -> Effect:

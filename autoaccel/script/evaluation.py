@@ -22,6 +22,7 @@ from autoaccel.script.gradients import (
 )
 from autoaccel.script.graph_loss import lost_graph
 from autoaccel.script.hidden_gradients import entered_gradients, reason_of
+from autoaccel.script.queries import once
 from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind
 
@@ -59,8 +60,13 @@ class EvaluationPass:
     problem: str | None
 
 
-def evaluations(script: Script) -> Iterator[EvaluationPass]:
+@once
+def evaluations(script: Script) -> tuple[EvaluationPass, ...]:
     """Every evaluation pass of a file: functions first, then runs of statements."""
+    return tuple(_evaluations(script))
+
+
+def _evaluations(script: Script) -> Iterator[EvaluationPass]:
     whole: set[ast.AST] = set()
     functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [*script.find(ast.FunctionDef)]
     functions.extend(script.find(ast.AsyncFunctionDef))
@@ -84,12 +90,10 @@ def forward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
             yield call
 
 
+@once
 def is_forward(script: Script, call: ast.Call) -> bool:
     """Whether a call runs a model: `model(x)`, `self.net(x)`, `model.forward(x)`, or a project function that does."""
-    known = script.project.forwards.get(call)
-    if known is None:
-        known = script.project.forwards[call] = _is_forward(script, call, set())
-    return known
+    return _is_forward(script, call, set())
 
 
 def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.script.queries import once
 from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind
 
@@ -60,15 +61,10 @@ def is_optimizer_step(script: Script, call: ast.Call) -> bool:
     return script.kind(function.value) in (Kind.OPTIMIZER, Kind.SCALER)
 
 
+@once
 def asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
     """The outermost node within `outer` (nested functions included) that trains or needs a graph; None when there is
     none."""
-    if outer not in script.project.gradient_asks:
-        script.project.gradient_asks[outer] = _asks_for_gradients(script, outer)
-    return script.project.gradient_asks[outer]
-
-
-def _asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
     asking: list[ast.AST] = [
         part for part in script.within(outer, ast.Attribute) if part.attr == "grad" and script.qualname(part) is None
     ]
@@ -120,12 +116,10 @@ def is_asking_function(script: Script, expression: ast.AST) -> bool:
     return name in _GRAD_ASKED or (method and (name is None or name.startswith("torch.Tensor.")))
 
 
+@once
 def trains(script: Script, function: ast.AST) -> bool:
     """Whether a function trains or needs gradients, itself or through the project functions that it calls."""
-    known = script.project.training.get(function)
-    if known is None:
-        known = script.project.training[function] = _trains(script, function, set())
-    return known
+    return _trains(script, function, set())
 
 
 def _trains(script: Script, function: ast.AST, seen: set[ast.AST]) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.script.completeness import CallSite, Incomplete
 from autoaccel.script.gradients import sets_grad_mode
+from autoaccel.script.queries import once
 from autoaccel.script.values import NONE, Kind
 
 if TYPE_CHECKING:
@@ -28,13 +29,10 @@ _PLAIN_DECORATORS = frozenset({"staticmethod", "classmethod"})
 _PROPERTIES = frozenset({"property", "cached_property"})
 
 
+@once
 def connected_files(script: Script) -> tuple[Script, ...]:
     """All files that may share an object with a script: those that imports connect with it."""
-    known = script.project.connected.get(script)
-    if known is None:
-        known = _closure(script, lambda each: (*each.project.related(each), *_importers(each)))
-        script.project.connected[script] = known
-    return known
+    return _closure(script, lambda each: (*each.project.related(each), *_importers(each)))
 
 
 def importing_files(script: Script) -> tuple[Script, ...]:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autoaccel.script import external
+from autoaccel.script.batches import changed_in_place
 from autoaccel.script.completeness import Incomplete
 from autoaccel.script.flow import STAR, Path
 from autoaccel.script.loader_inputs import same_memory
@@ -64,11 +65,11 @@ class _HostTensor:
         kept, homes = self._is_kept, tuple(self._reached)
         if kept:
             try:
-                homes = self.script.around
+                homes = self.script.project.related(self.script)
             except Incomplete as unseen:
                 return f"{_KEPT}: {unseen}"
         for home in homes:
-            for owner, node in home.changes:
+            for owner, node in changed_in_place(home):
                 found = list(memory(home, owner))
                 if not any(value is UNKNOWN or self._is_part(value, node) for value in found):
                     continue

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.script.effects import Effect, effects
-from autoaccel.script.evaluation import forward_calls
+from autoaccel.script.evaluation import evaluations, forward_calls
 from autoaccel.script.gradients import sets_grad_mode
+from autoaccel.script.loaders import loader_loops
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -47,10 +48,10 @@ def only_evaluates(script: Script) -> bool:
 
 def judged(script: Script) -> Iterator[Judged]:
     """The forward passes of a program that only evaluates, one in each of its loops over a loader."""
-    if not script.loader_loops or not only_evaluates(script):
+    if not loader_loops(script) or not only_evaluates(script):
         return
-    passes = [each for each in script.evaluations if each.problem is None]
-    for loop in script.loader_loops:
+    passes = [each for each in evaluations(script) if each.problem is None]
+    for loop in loader_loops(script):
         if not any(_holds(script, each.function or each.node, each.first, each.last, loop.node) for each in passes):
             continue
         found = _single_forward(script, loop)
@@ -68,7 +69,7 @@ def _holds(script: Script, node: ast.stmt, first: ast.stmt | None, last: ast.stm
 
 def _single_forward(script: Script, loop: LoaderLoop) -> Judged | None:
     calls = list(forward_calls(script, loop.node))
-    if len(calls) != 1 or sum(each.node is loop.node for each in script.loader_loops) != 1:
+    if len(calls) != 1 or sum(each.node is loop.node for each in loader_loops(script)) != 1:
         return None
     call = calls[0]
     statement = script.parent(call)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.script.external import LOADER_CLASSES
+from autoaccel.script.loaders import loader_loops
 from autoaccel.script.mappings import mapping_items, mapping_keys
 from autoaccel.script.values import Kind
 
@@ -71,7 +72,7 @@ def iterations(script: Script, call: ast.Call) -> tuple[Iteration, ...]:
     """Every place in the project that surely may iterate the loader that `call` makes."""
     return tuple(
         Iteration(home, node, how)
-        for home in script.around
+        for home in script.project.related(script)
         for node, how, loader in _sites(home)
         if any(origin is call for _, origin in home.creations(loader))
     )
@@ -80,12 +81,15 @@ def iterations(script: Script, call: ast.Call) -> tuple[Iteration, ...]:
 def loops_over_unknown(script: Script) -> list[tuple[Script, ast.AST]]:
     """The loops over loaders of which nobody knows where they were made: over any loader, then."""
     return [
-        (home, loop.node) for home in script.around for loop in home.loader_loops if not home.creations(loop.loader)
+        (home, loop.node)
+        for home in script.project.related(script)
+        for loop in loader_loops(home)
+        if not home.creations(loop.loader)
     ]
 
 
 def _sites(script: Script) -> Iterator[tuple[ast.AST, str, ast.expr]]:
-    for loop in script.loader_loops:
+    for loop in loader_loops(script):
         yield loop.node, "for", loop.loader
     for comprehension in script.find(ast.comprehension):
         yield comprehension, "for", unwrapped(script, comprehension.iter)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from autoaccel.script import datasets
 from autoaccel.script.loader_calls import LoaderCall, loader_calls, repeats
 from autoaccel.script.loader_inputs import ALL, IN_WORKERS, LoaderInputs
+from autoaccel.script.queries import once
 from autoaccel.script.running import CONSTRUCTORS, Place, extents_of, in_body, runs_after, runs_within
 from autoaccel.script.values import Kind
 
@@ -59,12 +60,12 @@ class LoaderState:
     @cached_property
     def changes(self) -> tuple[Place, ...]:
         """The statements and expressions that change one of these inputs."""
-        return tuple(changes(self.inputs, self.script.around))
+        return tuple(changes(self.inputs, self.script.project.related(self.script)))
 
     @cached_property
     def readings(self) -> tuple[Place, ...]:
         """Where others read what making a batch changes: the task that a sampler has chosen."""
-        return tuple(_readings(self.inputs, self.script.around))
+        return tuple(_readings(self.inputs, self.script.project.related(self.script)))
 
     def problem(self, draws: Sequence[Place], *, in_workers: bool = False) -> str | None:
         """Why batches cannot be made anywhere else, or any sooner, than where loops (or other `draws`) ask for them."""
@@ -132,7 +133,7 @@ def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
     made = [value.node for value in script.values(loop.loader) if value.kind is not Kind.NONE]
     if not all(node in known for node in made):
         calls = (call for call in script.find(ast.Call) if _hands_on(script, call))
-        for node in (*(each for each in script.possible_changes if _changes_by_name(script, each)), *calls):
+        for node in (*(each for each in possible_changes(script) if _changes_by_name(script, each)), *calls):
             if runs_within(script, node, script, loop.node):
                 return "its dataset or order may be changed while it is read"
     return None
@@ -180,18 +181,17 @@ def _is_source(owner: ast.expr) -> bool:
 def loader_state(script: Script, made: LoaderCall, *, in_workers: bool = False) -> LoaderState:
     """The same for a loader of `script`; `in_workers` without the order of samples, which no worker holds."""
     in_workers = in_workers and not made.settings.keys().isdisjoint(_ORDER)
-    known = script.loader_states.get((made.call, in_workers))
-    if known is None:
+    key = (LoaderState, made.call, in_workers)
+    if key not in script.facts:
         inputs = LoaderInputs(script, made, IN_WORKERS if in_workers else ALL)
-        known = LoaderState(script, made, inputs)
-        script.loader_states[made.call, in_workers] = known
-    return known
+        script.facts[key] = LoaderState(script, made, inputs)
+    return script.facts[key]  # type: ignore[no-any-return]
 
 
 def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Place]:
     """Statements and expressions that change one of these inputs."""
     for home in scripts:
-        for node in home.possible_changes:
+        for node in possible_changes(home):
             match node:
                 case ast.AugAssign(target=ast.Name() as target):
                     changed = inputs.extends(home, target)
@@ -238,7 +238,13 @@ def _is_written(home: Script, attribute: ast.Attribute) -> bool:
             return False
 
 
-def possible_changes(script: Script) -> Iterator[ast.AST]:
+@once
+def possible_changes(script: Script) -> tuple[ast.AST, ...]:
+    """The places of a file that may change an object."""
+    return tuple(_possible_changes(script))
+
+
+def _possible_changes(script: Script) -> Iterator[ast.AST]:
     """The places of a file that may change an object: what is assigned to, and calls that do not only read."""
     targets: Iterator[ast.Attribute | ast.Subscript] = script.find(ast.Attribute, ast.Subscript)
     for target in targets:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from autoaccel.script import external
 from autoaccel.script.flow import STAR, Path
+from autoaccel.script.queries import once
 from autoaccel.script.tree import position
 from autoaccel.script.values import Kind, Value
 
@@ -53,8 +54,13 @@ class Transfer:
     site_script: Script
 
 
-def loader_loops(script: Script) -> Iterator[LoaderLoop]:
+@once
+def loader_loops(script: Script) -> tuple[LoaderLoop, ...]:
     """Every loop over a loader in source order of the loops."""
+    return tuple(_loader_loops(script))
+
+
+def _loader_loops(script: Script) -> Iterator[LoaderLoop]:
     for node in script.find(ast.For):
         for loader, target, prefetched in _leaves(script, node.iter, node.target, False):
             kinds = {value.kind for value in script.values(loader)} - {Kind.NONE}
@@ -118,8 +124,18 @@ def _named_loader(expression: ast.expr) -> bool:
             return False
 
 
-def transfers(script: Script) -> Iterator[Transfer]:
+@once
+def transfers(script: Script) -> tuple[Transfer, ...]:
     """Moves of batch data anywhere in the file, whichever file holds the loop, in source order."""
+    return tuple(_transfers(script))
+
+
+def transfers_of(script: Script, loop: LoaderLoop) -> tuple[Transfer, ...]:
+    """The moves, in this file, of the batches that one loop yields."""
+    return tuple(each for each in transfers(script) if each.site is loop.node)
+
+
+def _transfers(script: Script) -> Iterator[Transfer]:
     for call in script.find(ast.Call):
         function = call.func
         if not isinstance(function, ast.Attribute) or function.attr not in _WIDENING:

@@ -15,12 +15,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from autoaccel.script import hazards, module_lists, protocols
+from autoaccel.script import module_lists, protocols
 from autoaccel.script.effects import Effect, call_effects, is_sensitive
 from autoaccel.script.external import BUILTINS
 from autoaccel.script.floating import Content, content, is_pair, is_set_elsewhere
 from autoaccel.script.flow import Definition
-from autoaccel.script.hazards import written_by_index
+from autoaccel.script.hazards import Problem, written_by_index
+from autoaccel.script.reached import Reached, tabled_functions
 from autoaccel.script.tensor_operations import (
     ALIKE,
     ENDING_BUILTINS,
@@ -42,7 +43,6 @@ from autoaccel.script.values import ClassRef, Kind
 if TYPE_CHECKING:
     from autoaccel.script.regions import Hoist
     from autoaccel.script.script import Script
-    from autoaccel.script.training import Problem
 
 _TORCH = ("torch.", "torchvision.", "einops.")
 _PASSING = ("autoaccel", "copy.", "functools.partial", "itertools.", "collections.", "typing.")
@@ -88,7 +88,7 @@ def find(
     script: Script,
     statements: Iterable[ast.stmt],
     hoists: Iterable[Hoist],
-    code: hazards.Reached,
+    code: Reached,
     single: Iterable[ast.expr],
     place: ast.AST,
 ) -> Escapes:
@@ -113,7 +113,7 @@ class _Search:
         self,
         script: Script,
         inside: list[ast.AST],
-        code: hazards.Reached,
+        code: Reached,
         lifted: dict[ast.expr, None],
         place: ast.AST,
     ) -> None:
@@ -641,7 +641,7 @@ class _Search:
         for other, callee in callees:
             self._enter(low, call, other, callee)
         if not callees and not isinstance(function, ast.Attribute):
-            for other, callee in hazards.tabled_functions(script):
+            for other, callee in tabled_functions(script):
                 self._enter(low, call, other, callee)
         if callees and not any(value.kind is Kind.UNKNOWN for value in values):
             return

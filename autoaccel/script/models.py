@@ -17,6 +17,7 @@ from autoaccel.script.gradients import (
 from autoaccel.script.judging import judged
 from autoaccel.script.repetition import runs_once
 from autoaccel.script.small_modules import is_function, is_small
+from autoaccel.script.training import training_homes
 from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind, Value
 
@@ -149,7 +150,7 @@ def training_forwards(script: Script) -> Iterator[tuple[Script, ast.Call, bool]]
     """Calls of models in scopes with a backward pass, and in what these scopes call, and whether they are repeated;
     not the calls inside models."""
     pending: list[tuple[Script, ast.AST]] = []
-    pending.extend((script, home) for home in script.training_homes)
+    pending.extend((script, home) for home in training_homes(script))
     seen: set[ast.AST] = set()
     while pending:
         other, home = pending.pop()

@@ -12,6 +12,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.script.batches import changed_in_place
 from autoaccel.script.host_writes import memory
 from autoaccel.script.values import ANY, Kind, Value, Values, union
 
@@ -85,8 +86,8 @@ def _leaves(values: Values) -> Iterator[Value]:
 def _is_written_to(use: Iteration, batches: Values) -> bool:
     """Whether the host writes to the memory of a batch; another item in its place in a new container does not."""
     container = all(value.kind in (Kind.SEQUENCE, Kind.MAPPING) for value in batches)
-    for home in use.script.around:
-        for owner, node in home.changes:
+    for home in use.script.project.related(use.script):
+        for owner, node in changed_in_place(home):
             for value in memory(home, owner):
                 if value.kind is Kind.BATCH and value.node in (use.node, *_nexts(use)):
                     item = isinstance(node, ast.Subscript) and not value.path

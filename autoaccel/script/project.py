@@ -76,14 +76,6 @@ class Project:
         self.bounds = bounds or self.disk.bounds
         self.queries = Queries(self.bounds.evaluations, self.bounds.depth, self.bounds.rounds)
         self._related: dict[Script, tuple[Script, ...]] = {}
-        self.connected: dict[Script, tuple[Script, ...]] = {}
-        self.tabled: dict[Script, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
-        self.forwards: dict[ast.Call, bool] = {}
-        self.training: dict[ast.AST, bool] = {}
-        self.gradient_asks: dict[ast.AST, ast.AST | None] = {}
-        self.calls: dict[ast.AST, tuple[ast.Call, ...]] = {}
-        self.reads: dict[ast.AST, frozenset[str]] = {}
-        self.changes: dict[ast.stmt, frozenset[str]] = {}
         self._scripts: dict[Path, Script | None] = {}
         self._definers: dict[tuple[ast.ClassDef, str], ast.ClassDef] = {}
         self._most = self.bounds.loaded

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.script.training import training_homes
 from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind
 
@@ -93,7 +94,7 @@ def _only_called(script: Script, function: ast.FunctionDef) -> bool:
 
 
 def _called_in_training(script: Script, function: ast.FunctionDef) -> bool:
-    homes = {home for each in script.project.known_related(script) for home in each.training_homes}
+    homes = {home for each in script.project.known_related(script) for home in training_homes(each)}
     for other, call in script.callers(function):
         if (other.function(call) or other.tree) in homes and other.loops(call) and not _works_on_host(other, call):
             return True

@@ -11,14 +11,35 @@ Source: the top-down solver of Le Charlier and Van Hentenryck, "A universal top-
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from autoaccel.script.completeness import Incomplete
 
+if TYPE_CHECKING:
+    from autoaccel.script.script import Script
+
 Answer = TypeVar("Answer")
+Asked = ParamSpec("Asked")
 
 _NOBODY = 1 << 30
 _UNKNOWN = object()
+
+
+def once(function: Callable[Concatenate[Script, Asked], Answer]) -> Callable[Concatenate[Script, Asked], Answer]:
+    """Keep the answers of a function with the script that it is asked about, by its other arguments.
+
+    What raises is asked again. For answers that do not come back to themselves; those that may are for `Queries`.
+    """
+
+    @wraps(function)
+    def known(script: Script, *args: Asked.args, **kwargs: Asked.kwargs) -> Answer:
+        key = (function, *args, *kwargs.items())
+        if key not in script.facts:
+            script.facts[key] = function(script, *args, **kwargs)
+        return script.facts[key]  # type: ignore[no-any-return]
+
+    return known  # type: ignore[return-value]  # whose first argument is given by position
 
 
 class _TooDeepError(Exception):

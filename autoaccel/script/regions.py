@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 from autoaccel.script import hazards
 from autoaccel.script.effects import Effect, call_effects, effects, is_sensitive, may_run_model
 from autoaccel.script.gradients import sets_grad_mode
+from autoaccel.script.hazards import Problem
+from autoaccel.script.loaders import loader_loops
+from autoaccel.script.reached import Reached, reached
 from autoaccel.script.saturation import out_of_reach, sigmoid_arguments
 from autoaccel.script.slicing import Slice, changed, variables
 from autoaccel.script.tree import walk_scope
@@ -23,7 +26,7 @@ from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
-    from autoaccel.script.training import Backward, Problem, TrainingStep
+    from autoaccel.script.training import Backward, TrainingStep
 
 _BY_CLASS = frozenset(f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "MultiMarginLoss"))
 _NEVER = Effect.BACKWARD | Effect.STEP | Effect.SAVES | Effect.YIELDS
@@ -73,7 +76,7 @@ class Regions:
     loads: list[tuple[ast.stmt, ast.Call, str]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     reduced: set[str] = field(default_factory=set)
-    code: hazards.Reached = field(default_factory=list)
+    code: Reached = field(default_factory=list)
     needs_range: bool = False  # its numbers do not fit float16
 
     def statements(self, script: Script) -> Iterator[ast.stmt]:
@@ -93,7 +96,7 @@ class _Planner:
         self.script = script
         self.step = step
         self.found = Regions()
-        self.loader_loops = {loop.node for loop in script.loader_loops}
+        self.loader_loops = {loop.node for loop in loader_loops(script)}
         self.slice = Slice(script, self._unwrappable)
         self.heavy = {backward.statement: backward for backward in step.backwards if self._heavy(backward.loss)}
         self.named: dict[ast.AST, set[str]] = {}
@@ -120,7 +123,7 @@ class _Planner:
             *(hoist.expression for each in self.found.regions for hoist in each.hoists),
         ]
         self._whole_step(inside)
-        self.found.code = hazards.reached(self.script, inside)
+        self.found.code = reached(self.script, inside)
         self.found.problems += hazards.in_code(self.found.code, self.script, self.step.backwards[0].call)
         if self.probabilities:
             self.found.single += sigmoid_arguments(self.found.code, self.script)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from autoaccel.script import hazards
+from autoaccel.script.reached import reached
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
@@ -37,7 +37,7 @@ def replicated(scripts: Iterable[Script]) -> tuple[Script, ast.AST] | None:
     seen: set[ast.AST] = set()
     for script in whole:
         functions = (*script.find(ast.FunctionDef), *script.find(ast.AsyncFunctionDef))
-        for other, node in hazards.reached(script, (script.tree, *functions)):
+        for other, node in reached(script, (script.tree, *functions)):
             if other not in whole and node not in seen:
                 seen.add(node)
                 if (place := _place(other, node)) is not None:

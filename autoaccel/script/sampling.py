@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.script.evaluation import (
     EvaluationPass,
+    evaluations,
     forward_calls,
     is_function_module,
     is_module_method,
@@ -25,6 +26,7 @@ from autoaccel.script.gradients import (
 from autoaccel.script.graph_loss import lost_graph
 from autoaccel.script.hidden_gradients import needs_gradients
 from autoaccel.script.repetition import runs_once
+from autoaccel.script.training import training_homes, training_steps
 from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ _WITHOUT_GRAPH = frozenset(
 
 def samples(script: Script) -> Iterator[EvaluationPass]:
     """Runs of statements that run a model and whose results go only where no gradient comes back from."""
-    known = {node for each in script.evaluations for node in _covered_by(script, each)}
+    known = {node for each in evaluations(script) for node in _covered_by(script, each)}
     found: dict[ast.stmt, list[ast.Call]] = {}
     for call in script.find(ast.Call):
         if _is_sample(script, call, known):
@@ -124,7 +126,7 @@ def _is_tried_out(script: Script, call: ast.Call) -> bool:
     file, and nothing is read from somewhere."""
     if _HAS_WEIGHTS.search(script.text) or not runs_once(script, call):
         return False
-    steps = script.training if script.training_homes else ()
+    steps = training_steps(script) if training_homes(script) else ()
     if any(step.steps or not all(runs_once(script, each.call) for each in step.backwards) for step in steps):
         return False
     return made_here(script, call.func, script.tree)

@@ -12,6 +12,7 @@ from autoaccel.script.binding import always_runs, is_bound, is_empty, last_bindi
 from autoaccel.script.effects import Effect, effects, gradient_reads, is_step
 from autoaccel.script.flow import Definition
 from autoaccel.script.gradients import calls_by_phase, is_backward
+from autoaccel.script.hazards import Problem
 from autoaccel.script.holdings import Source
 from autoaccel.script.rounds import Happens, Round, State
 from autoaccel.script.slicing import blocks
@@ -20,7 +21,7 @@ from autoaccel.script.tree import walk_scope
 
 if TYPE_CHECKING:
     from autoaccel.script.script import Script
-    from autoaccel.script.training import Home, OptimizerStep, Problem, TrainingStep
+    from autoaccel.script.training import Home, OptimizerStep, TrainingStep
 
 _OF_OPTIMIZERS = frozenset(  # methods of every optimizer, or of a list or table of them
     """step zero_grad state_dict load_state_dict add_param_group register_step_pre_hook register_step_post_hook

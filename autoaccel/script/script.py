@@ -7,14 +7,13 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from autoaccel.rewriting.finding import AddImport
-from autoaccel.script import batches, evaluation, external, loader_changes, loaders, training
+from autoaccel.script import external
 from autoaccel.script.completeness import Callers
-from autoaccel.script.evaluation import EvaluationPass
 from autoaccel.script.flow import Definition, Flow, Scope
 from autoaccel.script.inference import Inference
-from autoaccel.script.loaders import LoaderLoop, Transfer
 from autoaccel.script.names import canonical
 from autoaccel.script.project import Project, bind_argument
 from autoaccel.script.tree import Function, Loop, Node
@@ -54,7 +53,7 @@ class Script:
         self._settled = self.project.queries.known
         self._callees: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
         self._class_refs: dict[ast.ClassDef, ClassRef] = {}
-        self.loader_states: dict[tuple[ast.Call, bool], loader_changes.LoaderState] = {}
+        self.facts: dict[object, Any] = {}  # what was found out about all of it, see `once`
         self._aliases: dict[tuple[str, ...], frozenset[str]] = {}
         self.located: dict[tuple[str, int], tuple[Path, tuple[str, ...]] | None] = {}
 
@@ -388,54 +387,6 @@ class Script:
         this file)."""
         home = owner or self
         return bind_argument(function, call, parameter, bound=self.project.is_bound(home, function, self, call))
-
-    # -- loaders
-
-    @cached_property
-    def around(self) -> tuple[Script, ...]:
-        """The files that the objects of this one may come to: itself, those that import it, and all that these import,
-        however many imports lie between."""
-        return self.project.related(self)
-
-    @cached_property
-    def possible_changes(self) -> tuple[ast.AST, ...]:
-        """The places of this file that may change an object."""
-        return tuple(loader_changes.possible_changes(self))
-
-    @cached_property
-    def changes(self) -> tuple[tuple[ast.expr, ast.AST], ...]:
-        """What this file changes in place, and where."""
-        return tuple(batches.changes(self))
-
-    @cached_property
-    def loader_loops(self) -> tuple[LoaderLoop, ...]:
-        """Loops over data loaders."""
-        return tuple(loaders.loader_loops(self))
-
-    @cached_property
-    def transfers(self) -> tuple[Transfer, ...]:
-        """Moves of batch data to a device, in this file."""
-        return tuple(loaders.transfers(self))
-
-    def transfers_of(self, loop: LoaderLoop) -> tuple[Transfer, ...]:
-        """The moves, in this file, of the batches that one loop yields."""
-        return tuple(each for each in self.transfers if each.site is loop.node)
-
-    @cached_property
-    def evaluations(self) -> tuple[EvaluationPass, ...]:
-        """Passes that run a model without training it."""
-        return tuple(evaluation.evaluations(self))
-
-    @cached_property
-    def training(self) -> tuple[training.TrainingStep, ...]:
-        """Training steps: what is connected with each backward pass and optimizer step, and why it must be left
-        alone."""
-        return training.find(self)
-
-    @cached_property
-    def training_homes(self) -> tuple[ast.AST, ...]:
-        """The functions (or the module) that hold a part of a training step."""
-        return training.homes(self)
 
     # -- the whole file
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.script.effects import Effect, call_effects, effects, may_run_model
+from autoaccel.script.queries import once
 from autoaccel.script.tree import walk_scope
 from autoaccel.script.values import Kind
 
@@ -23,12 +24,10 @@ _OBJECTS = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER, Kind.DATASET, Kind.LOSS_FU
 _COMPOUND = ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try | ast.TryStar | ast.Match
 
 
-def variables(script: Script, node: ast.AST) -> frozenset[str]:
+@once
+def variables(script: Script, node: ast.AST) -> frozenset[str]:  # noqa: ARG001  # it keeps the answers
     """What an expression or statement reads: names, and attributes of `self` one level deep."""
-    known = script.project.reads.get(node)
-    if known is None:
-        known = script.project.reads[node] = frozenset(_variables(node))
-    return known
+    return frozenset(_variables(node))
 
 
 def _variables(node: ast.AST) -> Iterator[str]:
@@ -54,12 +53,10 @@ def target_variables(target: ast.expr) -> set[str]:
             return set()
 
 
+@once
 def changed(script: Script, statement: ast.stmt) -> frozenset[str]:
     """The variables that a statement (with everything nested in it) may give a value."""
-    known = script.project.changes.get(statement)
-    if known is None:
-        known = script.project.changes[statement] = frozenset(_changed(script, statement))
-    return known
+    return frozenset(_changed(script, statement))
 
 
 def _changed(script: Script, statement: ast.stmt) -> Iterator[str]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-from autoaccel.script import hazards, replicas
 from autoaccel.script.effects import Effect, call_effects, calls_in, effects, is_step
 from autoaccel.script.flow import Definition
 from autoaccel.script.gradients import calls_by_phase, is_backward
+from autoaccel.script.queries import once
+from autoaccel.script.reached import reached
 from autoaccel.script.tree import breadth_first
 from autoaccel.script.values import Kind
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from autoaccel.script.script import Script
 
 Home = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-Problem = tuple[ast.AST, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,16 +66,6 @@ class TrainingStep:
     crossings: dict[Home, str]
     converted: bool
 
-    @cached_property
-    def problem(self) -> Problem | None:
-        """The first of the reasons, with its place, why it must be left as it is: one is enough, and they are dear."""
-        return next(_problems(self), None)
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """All of them."""
-        return tuple(_problems(self))
-
     @property
     def zero_grads(self) -> tuple[ast.Call, ...]:
         return tuple(
@@ -91,13 +80,15 @@ class TrainingStep:
         return (call for home in self.homes for call in calls_in(self.script, home))
 
 
-def homes(script: Script) -> tuple[Home, ...]:
+@once
+def training_homes(script: Script) -> tuple[Home, ...]:
     """The functions of a file that hold a part of a training step."""
     calls = (call for call in calls_by_phase(script) if is_backward(script, call) or is_step(script, call))
-    return tuple(dict.fromkeys(_home(script, call) for call in calls))
+    return tuple(dict.fromkeys(home_of(script, call) for call in calls))
 
 
-def find(script: Script) -> tuple[TrainingStep, ...]:
+@once
+def training_steps(script: Script) -> tuple[TrainingStep, ...]:
     """Every training step of a file, in source order of its first site."""
     calls = calls_by_phase(script)
     backwards = [_backward(script, call) for call in calls if is_backward(script, call)]
@@ -121,7 +112,8 @@ def _position(step: TrainingStep) -> int:
     return min(call.lineno for call in calls)
 
 
-def _home(script: Script, node: ast.AST) -> Home:
+def home_of(script: Script, node: ast.AST) -> Home:
+    """The function, or else the module, that a place belongs to."""
     return script.function(node) or script.tree
 
 
@@ -132,7 +124,7 @@ def _backward(script: Script, call: ast.Call) -> Backward:
         loss = call.args[0] if call.args else named[0] if named else call
     elif isinstance(call.func, ast.Attribute):
         loss = call.func.value
-    return Backward(call, loss, script.statement(call), _home(script, call), scaled(script, loss))
+    return Backward(call, loss, script.statement(call), home_of(script, call), scaled(script, loss))
 
 
 def scaled(script: Script, loss: ast.expr) -> bool:
@@ -150,7 +142,7 @@ def _step(script: Script, call: ast.Call) -> OptimizerStep:
     receiver = call.func.value
     if script.kind(receiver) is Kind.SCALER and call.args:
         receiver = call.args[0]
-    home = _home(script, call)
+    home = home_of(script, call)
     binding = _loop_binding(script, receiver, home)
     if binding is None:
         return OptimizerStep(call, receiver, receiver, statement, statement, home)
@@ -169,7 +161,7 @@ def _step(script: Script, call: ast.Call) -> OptimizerStep:
 
 def common_name(script: Script, receiver: ast.expr) -> ast.expr | None:
     """What to call an optimizer where no loop variable is bound: the container that a loop takes it from."""
-    binding = _loop_binding(script, receiver, _home(script, receiver))
+    binding = _loop_binding(script, receiver, home_of(script, receiver))
     if binding is None:
         return receiver
     assert isinstance(binding.node, ast.For | ast.comprehension)
@@ -282,7 +274,7 @@ def _calling(script: Script, home: Home) -> Iterator[tuple[Script, Home]]:
         if isinstance(function, ast.Module):
             continue
         for other, call in at.callers(function):
-            caller = _home(other, call)
+            caller = home_of(other, call)
             if caller in seen:
                 continue
             seen.add(caller)
@@ -295,21 +287,6 @@ def _calling(script: Script, home: Home) -> Iterator[tuple[Script, Home]]:
 def holds_sites(script: Script, home: Home) -> bool:
     """Whether a function's own body, callees aside, has a backward or an optimizer step."""
     return any(is_backward(script, call) or is_step(script, call) for call in calls_in(script, home))
-
-
-def _foreign(script: Script, home: Home) -> str | None:
-    """The other file in which a function runs a backward or a step that `home` calls, perhaps through its own."""
-    pending, seen = [home], {home}
-    for current in pending:  # grows while it is walked
-        for call in calls_in(script, current):
-            for other, function in script.callees(call):
-                if function in seen or not effects(other, function) & (Effect.BACKWARD | Effect.STEP):
-                    continue
-                if other is not script:
-                    return other.path.name if other.path is not None else "another file"
-                seen.add(function)
-                pending.append(function)
-    return None
 
 
 # -- one component
@@ -340,7 +317,7 @@ def _has_region(script: Script, homes: frozenset[Home]) -> bool:
     if not regions:
         return False
     inside = {script.function(statement) or script.tree for statement in regions}
-    return bool(inside & homes) or any(node in inside for _, node in hazards.reached(script, homes))
+    return bool(inside & homes) or any(node in inside for _, node in reached(script, homes))
 
 
 def _opens_region(script: Script, expression: ast.expr) -> bool:
@@ -355,126 +332,3 @@ def _by_runtime(script: Script, backward: Backward) -> bool:
             )
         case _:
             return False
-
-
-def _problems(found: TrainingStep) -> Iterator[Problem]:
-    script, backwards, steps = found.script, found.backwards, found.steps
-    homes = found.homes
-    place = [*(each.call for each in backwards), *(each.call for each in steps)][0]
-    for label in sorted(script.frameworks):
-        yield place, f"{label} runs the training step"
-    for home in homes:
-        elsewhere = _foreign(script, home) or found.crossings.get(home)
-        if elsewhere is not None:
-            yield place, f"a part of the training step is in {elsewhere}"
-    if not steps:
-        outside = [each for home in homes for each in _calling_wrapped(script, home)]
-        reason = (
-            "the optimizer is stepped by a class of the project" if outside else "no optimizer steps on these gradients"
-        )
-        yield place, reason
-    if not backwards:
-        yield place, "no backward pass is seen for this optimizer step"
-    for backward in backwards:
-        yield from _backward_problems(script, backward)
-    for step in steps:
-        yield from _step_problems(script, step)
-    for home in homes:
-        yield from hazards.in_step(script, home)
-    seen: dict[Script, None] = {}
-    for other in (script, *(caller for home in homes for caller in _caller_scripts(script, home))):
-        if other not in seen:
-            seen[other] = None
-            yield from ((node if other is script else place, reason) for node, reason in hazards.in_file(other, place))
-    yield from hazards.in_relatives(script, place)
-    if (replica := replicas.replicated(seen)) is not None:
-        where = replica[1] if replica[0] is script else place
-        yield where, "DataParallel runs the model in threads that do not take over the precision of a region"
-
-
-def _caller_scripts(script: Script, home: Home) -> Iterator[Script]:
-    """The files that call a home, however far away."""
-    pending: list[tuple[Script, Home]] = [(script, home)]
-    seen: set[Home] = {home}
-    while pending:
-        at, function = pending.pop()
-        for other, call in () if isinstance(function, ast.Module) else at.callers(function):
-            yield other
-            caller = _home(other, call)
-            if caller not in seen:
-                seen.add(caller)
-                pending.append((other, caller))
-
-
-def _calling_wrapped(script: Script, home: Home) -> Iterator[ast.Call]:
-    for call in calls_in(script, home):
-        if Effect.STEP in call_effects(script, call) and not is_step(script, call):
-            yield call
-
-
-def _backward_problems(script: Script, backward: Backward) -> Iterator[Problem]:
-    call = backward.call
-    if script.qualname(call.func) == "torch.distributed.autograd.backward":
-        yield call, "distributed autograd keeps the gradients"
-    elif backward.loss is call:
-        yield call, "what it runs backward from is not seen"
-    if isinstance(backward.home, ast.Lambda):
-        yield call, "backward runs in a lambda"
-    if backward.scaled:
-        yield call, "it uses a gradient scaler already"
-    elif call.args and script.qualname(call.func) is None and _owns_backward(script, backward):
-        yield call, "backward belongs to an engine or optimizer"
-    for keyword in call.keywords:
-        if keyword.arg == "create_graph" and not (
-            isinstance(keyword.value, ast.Constant) and keyword.value.value is False
-        ):
-            yield call, "it differentiates twice (create_graph)"
-    if not isinstance(backward.statement, ast.Expr):
-        yield call, "backward is part of a larger statement"
-
-
-def _owns_backward(script: Script, backward: Backward) -> bool:
-    """`engine.backward(loss)`: the receiver is no tensor."""
-    if script.kind(backward.loss) in (Kind.TENSOR, Kind.BATCH):
-        return False
-    return "loss" not in script.source(backward.loss).lower()
-
-
-def _step_problems(script: Script, step: OptimizerStep) -> Iterator[Problem]:
-    call = step.call
-    if script.kind(call.func.value) is Kind.SCALER:  # type: ignore[attr-defined]
-        yield call, "it uses a gradient scaler already"
-        return
-    if call.args or call.keywords:
-        yield call, "the optimizer evaluates a closure or takes arguments"
-    if not isinstance(step.statement, ast.Expr):
-        yield call, "the result of the optimizer step is used"
-    if step.optimizer is None:
-        yield call, "the optimizers of a loop have no common name"
-    elif any(isinstance(part, ast.Call) for part in breadth_first(step.optimizer)):
-        yield call, "the optimizer is the result of a call"
-    if isinstance(step.home, ast.Lambda):
-        yield call, "the optimizer steps in a lambda"
-    for value in script.values(step.receiver):
-        made = value.name or ""
-        if made.endswith(".LBFGS"):
-            yield call, "LBFGS evaluates a closure several times"
-        elif isinstance(value.node, ast.Call) and value.script is not None and value.kind is Kind.OPTIMIZER:
-            yield from _creation_problems(value.script, value.node, call)
-
-
-def _creation_problems(script: Script, creation: ast.Call, place: ast.AST) -> Iterator[Problem]:
-    parameters = creation.args[0] if creation.args else None
-    if isinstance(parameters, ast.List | ast.Tuple):
-        tensors = [each for each in parameters.elts if _is_tensor(script, each)]
-        if tensors and len(tensors) == len(parameters.elts):
-            yield place, "it optimizes tensors, not a model"
-
-
-def _is_tensor(script: Script, expression: ast.expr) -> bool:
-    if script.kind(expression) in (Kind.TENSOR, Kind.BATCH):
-        return True
-    if not isinstance(expression, ast.Name):
-        return False
-    made = [definition.value for definition in script.definitions(expression)]
-    return any(value is not None and "requires_grad" in script.source(value) for value in made)

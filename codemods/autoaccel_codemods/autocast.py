@@ -51,10 +51,13 @@ from autoaccel.rewriting.finding import (
 )
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script, devices, hazards, judging, low_precision_flow, regions, scaling
+from autoaccel.script.hazards import Problem
+from autoaccel.script.reached import reached
 from autoaccel.script.regions import Hoist, Region, Regions
 from autoaccel.script.repetition import runs_once
 from autoaccel.script.scaling import Creation, Scaling
-from autoaccel.script.training import Backward, Home, OptimizerStep, Problem, TrainingStep
+from autoaccel.script.step_problems import problem as step_problem
+from autoaccel.script.training import Backward, Home, OptimizerStep, TrainingStep, training_steps
 
 RULE = Rule(
     code="AA301",
@@ -73,10 +76,10 @@ RULE = Rule(
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
     names = _Names(script)
-    for step in script.training:
+    for step in training_steps(script):
         if step.converted:
             continue
-        problem = step.problem or next(_single(script, step), None)
+        problem = step_problem(step) or next(_single(script, step), None)
         if problem is None:
             found = regions.plan(script, step)
             # Where float16 is out of the question no gradient needs a scaler.
@@ -93,14 +96,14 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         found.single += escaped.single
         edits = _edits(script, step, found, scaled, names)
         yield RULE.finding(step.backwards[0].call, _message(step), *script.import_runtime, *edits)
-    if not script.training:
+    if not training_steps(script):
         yield from _judged(script)
 
 
 def _judged(script: Script) -> Iterator[Finding | Skipped]:
     """Forward passes of a program that only evaluates; what comes after them gets float32, as before."""
     for each in judging.judged(script):
-        code = hazards.reached(script, [each.statement])
+        code = reached(script, [each.statement])
         escaped = low_precision_flow.find(script, [each.statement], [], code, [each.call], each.call)
         found = (
             *hazards.in_code(code, script, each.call),

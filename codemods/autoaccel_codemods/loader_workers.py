@@ -48,6 +48,7 @@ from autoaccel.script.loader_calls import (
     repeats,
 )
 from autoaccel.script.loader_changes import loader_state
+from autoaccel.script.loaders import transfers
 from autoaccel.script.pinning import told_apart
 from autoaccel.script.running import runs_within
 from autoaccel.script.values import Kind, Value
@@ -172,7 +173,7 @@ def _moved(made: LoaderCall, uses: tuple[Iteration, ...]) -> bool:
     """Whether some batches are moved to a device after they were loaded: then they come from the CPU."""
     for home in dict.fromkeys(use.script for use in uses):
         loops = [use.node for use in uses if use.script is home]
-        for transfer in home.transfers:
+        for transfer in transfers(home):
             if transfer.site in loops or advances(transfer.site_script, transfer.site, made.call):
                 return True
     return False

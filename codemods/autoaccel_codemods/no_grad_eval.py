@@ -66,7 +66,7 @@ from autoaccel.rewriting.finding import (
 )
 from autoaccel.rewriting.rule import Rule
 from autoaccel.script import Script
-from autoaccel.script.evaluation import EvaluationPass
+from autoaccel.script.evaluation import EvaluationPass, evaluations
 from autoaccel.script.grad_mode_seen import asks_for_mode, inspects_graphs, is_introspected, shares_weight_cache
 from autoaccel.script.imports import imported
 from autoaccel.script.names import canonical
@@ -87,7 +87,7 @@ RULE = Rule(
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    for found in (*script.evaluations, *samples(script)):
+    for found in (*evaluations(script), *samples(script)):
         if found.covered:
             continue
         problem = found.problem or _framework(script, found) or _graph_tool(script) or _undecorated(script, found)

@@ -29,7 +29,7 @@ from autoaccel.script import Script
 from autoaccel.script.batches import device_of, own_to_method
 from autoaccel.script.host_writes import changed_after
 from autoaccel.script.library_names import patched
-from autoaccel.script.loaders import Transfer
+from autoaccel.script.loaders import Transfer, transfers
 
 RULE = Rule(
     code="AA103",
@@ -43,10 +43,10 @@ RULE = Rule(
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    transfers: dict[ast.Call, list[Transfer]] = {}
-    for transfer in script.transfers:
-        transfers.setdefault(transfer.call, []).append(transfer)
-    for call, served in transfers.items():
+    moves: dict[ast.Call, list[Transfer]] = {}
+    for transfer in transfers(script):
+        moves.setdefault(transfer.call, []).append(transfer)
+    for call, served in moves.items():
         if any(_settled(script, transfer) for transfer in served):
             continue
         problems = (

@@ -37,7 +37,7 @@ from autoaccel.script.batch_reads import BatchReads, moves_whole_part
 from autoaccel.script.batches import Target, device_of, own_to_method
 from autoaccel.script.flow import STAR, Definition
 from autoaccel.script.loader_changes import drawn_beside
-from autoaccel.script.loaders import LoaderLoop, Transfer
+from autoaccel.script.loaders import LoaderLoop, Transfer, loader_loops, transfers_of
 from autoaccel.script.values import Kind
 
 RULE = Rule(
@@ -53,8 +53,8 @@ Part = int | str
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    for loop in script.loader_loops:
-        transfers = [each for each in script.transfers_of(loop) if device_of(script, each).accelerates]
+    for loop in loader_loops(script):
+        transfers = [each for each in transfers_of(script, loop) if device_of(script, each).accelerates]
         if loop.prefetched:
             continue
         if not transfers:

@@ -8,6 +8,7 @@ import pytest
 
 from autoaccel.script import Script, batches, host_writes, load
 from autoaccel.script.batch_reads import BatchReads
+from autoaccel.script.loaders import loader_loops, transfers
 
 HEAD = """\
 import torch
@@ -41,13 +42,13 @@ def looped(target: str, *lines: str) -> Script:
 )
 def test_reads_on_the_host(target: str, lines: list[str], kept: set[tuple[object, ...]]) -> None:
     script = looped(target, *lines)
-    (loop,) = script.loader_loops
+    (loop,) = loader_loops(script)
     assert {read.path for read in BatchReads(script, loop).reads if read.transfer is None} == kept
 
 
 def test_reads_after_the_loop_count() -> None:
     script = load(HEAD + "for x, y in loader:\n    a = x.to(device)\nprint(x)\n")
-    (loop,) = script.loader_loops
+    (loop,) = loader_loops(script)
     assert [read.path for read in BatchReads(script, loop).reads if read.transfer is None] == [(0,)]
 
 
@@ -66,7 +67,7 @@ def test_reads_after_the_loop_count() -> None:
 )
 def test_device_of(move: str, text: str | None, accelerates: bool) -> None:
     script = looped("x, y", move)
-    (transfer,) = script.transfers
+    (transfer,) = transfers(script)
     target = batches.device_of(script, transfer)
     assert (target.text, target.accelerates) == (text, accelerates)
 
@@ -102,7 +103,7 @@ def test_device_of(move: str, text: str | None, accelerates: bool) -> None:
 )
 def test_changed_after(lines: list[str], changed: bool) -> None:
     script = looped("x, y", *lines)
-    (transfer,) = script.transfers
+    (transfer,) = transfers(script)
     assert (host_writes.changed_after(script, transfer) is not None) is changed
 
 
@@ -118,17 +119,17 @@ def test_changed_after(lines: list[str], changed: bool) -> None:
 )
 def test_shared_copies(lines: list[str], shared: bool) -> None:
     script = looped("x, y", *lines)
-    (loop,) = script.loader_loops
+    (loop,) = loader_loops(script)
     assert bool(BatchReads(script, loop).shared_copies()) is shared
 
 
 def test_reads_follow_calls_and_what_they_pass() -> None:
     helper = "def step(batch, where):\n    x, y = batch\n    return x.to(where), y\n"
     script = load(f"{HEAD}{helper}for b in loader:\n    step(b, device)\n")
-    (loop,) = script.loader_loops
+    (loop,) = loader_loops(script)
     batch = BatchReads(script, loop)
     assert [(read.path, read.transfer is not None) for read in batch.reads] == [((0,), True), ((1,), False)]
-    (transfer,) = script.transfers
+    (transfer,) = transfers(script)
     assert isinstance(transfer.device, ast.Name)
     passed = batch.passed(transfer.device)
     assert passed is not None
@@ -137,11 +138,11 @@ def test_reads_follow_calls_and_what_they_pass() -> None:
 
 def test_a_call_that_cannot_be_followed_reads_the_whole_batch() -> None:
     script = looped("b", "log(b)", "x = b[0].to(device)")
-    (loop,) = script.loader_loops
+    (loop,) = loader_loops(script)
     assert [read.path for read in BatchReads(script, loop).reads if read.transfer is None] == [()]
 
 
 def test_a_lambda_in_map_gets_the_elements() -> None:
     script = looped("b", "x, y = map(lambda t: t.to(device), b)")
-    (transfer,) = script.transfers
+    (transfer,) = transfers(script)
     assert transfer.path == ("*",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoaccel.script import load
+from autoaccel.script.evaluation import evaluations
 
 HEAD = """\
 import torch
@@ -19,7 +20,7 @@ OFFSET = HEAD.count("\n")
 
 def passes(text: str) -> list[tuple[int, str]]:
     """Line (after the head) and verdict of every pass."""
-    found = load(HEAD + text).evaluations
+    found = evaluations(load(HEAD + text))
     return [(each.node.lineno - OFFSET, "covered" if each.covered else each.problem or "open") for each in found]
 
 

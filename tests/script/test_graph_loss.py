@@ -10,6 +10,7 @@ import pytest
 from autoaccel.script import Project, load
 from autoaccel.script.bounds import Bounds
 from autoaccel.script.evaluation import EvaluationPass
+from autoaccel.script.evaluation import evaluations as evaluation_passes
 from autoaccel.script.graph_flow import NEEDED
 from autoaccel.script.graph_loss import lost_graph, reaches_backward
 
@@ -230,4 +231,4 @@ def test_a_lower_bound_declines(tmp_path: Path) -> None:
 def evaluations(folder: Path, bounds: Bounds) -> tuple[EvaluationPass, ...]:
     path = folder / "common.py"
     path.write_text(COMMON)
-    return load(COMMON, path, Project([*folder.glob("*.py")], bounds=bounds)).evaluations
+    return evaluation_passes(load(COMMON, path, Project([*folder.glob("*.py")], bounds=bounds)))

@@ -8,6 +8,7 @@ import pytest
 
 from autoaccel.script import load
 from autoaccel.script.loader_calls import in_daemon, iterations, loader_calls, repeats
+from autoaccel.script.loaders import loader_loops
 from autoaccel.script.mappings import mapping_items, mapping_keys
 from autoaccel.script.running import runs_within
 
@@ -81,7 +82,7 @@ def test_runs_within_follows_calls() -> None:
         IMPORTS
         + "loader = DataLoader([1])\ndef look():\n    for y in loader:\n        pass\nfor x in loader:\n    look()\n"
     )
-    inner, outer = sorted((loop.node for loop in script.loader_loops), key=lambda node: node.lineno)
+    inner, outer = sorted((loop.node for loop in loader_loops(script)), key=lambda node: node.lineno)
     assert runs_within(script, inner, script, outer)
     assert not runs_within(script, outer, script, inner)
 

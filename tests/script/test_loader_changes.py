@@ -7,6 +7,7 @@ import pytest
 from autoaccel.script import load
 from autoaccel.script.loader_calls import loader_calls
 from autoaccel.script.loader_changes import drawn_beside, loader_state
+from autoaccel.script.loaders import loader_loops
 
 SCRIPT = """\
 import random
@@ -49,7 +50,7 @@ loader = DataLoader({dataset}, sampler=order)
 def state_of(body: str, *, before: str = "", item: str = "self.x[i] * self.width", **parts: str) -> str | None:
     text = SCRIPT.format(item=item, given=parts.get("given", ""), dataset=parts.get("dataset", "data"))
     script = load(f"{text}{before}\nfor epoch in range(2):\n    for x in loader:\n        {body}\n")
-    (loop,) = script.loader_loops
+    (loop,) = loader_loops(script)
     return drawn_beside(script, loop)
 
 

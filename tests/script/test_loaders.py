@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoaccel.script import load
+from autoaccel.script.loaders import loader_loops, transfers
 
 HEAD = """\
 import itertools
@@ -36,16 +37,16 @@ b = DataLoader([])
 )
 def test_loops(loop: str, expected: list[tuple[str, str]]) -> None:
     script = load(HEAD + loop)
-    assert [(script.source(each.loader), script.source(each.target).strip()) for each in script.loader_loops] in (
+    assert [(script.source(each.loader), script.source(each.target).strip()) for each in loader_loops(script)] in (
         expected,
         [(loader, target.strip("()")) for loader, target in expected],
     )
-    assert not any(each.prefetched for each in script.loader_loops)
+    assert not any(each.prefetched for each in loader_loops(script))
 
 
 def test_prefetched() -> None:
     script = load(HEAD + "for x in accel.prefetch(a, device):\n    pass\n")
-    assert [(script.source(each.loader), each.prefetched) for each in script.loader_loops] == [("a", True)]
+    assert [(script.source(each.loader), each.prefetched) for each in loader_loops(script)] == [("a", True)]
 
 
 @pytest.mark.parametrize(
@@ -69,10 +70,10 @@ def test_prefetched() -> None:
 )
 def test_transfers(body: str, expected: list[tuple[str, tuple[object, ...], str | None]]) -> None:
     script = load(HEAD + f"for data in a:\n    {body}\n")
-    assert [(each.method, each.path, each.derived) for each in script.transfers] == expected
-    assert all(each.site is script.loader_loops[0].node for each in script.transfers)
+    assert [(each.method, each.path, each.derived) for each in transfers(script)] == expected
+    assert all(each.site is loader_loops(script)[0].node for each in transfers(script))
 
 
 def test_transfer_in_a_helper() -> None:
     script = load(HEAD + "def step(x):\n    return x.to(device)\nfor x, y in a:\n    step(x)\n")
-    assert [(each.path, each.site is script.loader_loops[0].node) for each in script.transfers] == [((0,), True)]
+    assert [(each.path, each.site is loader_loops(script)[0].node) for each in transfers(script)] == [((0,), True)]

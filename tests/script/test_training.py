@@ -10,7 +10,8 @@ import pytest
 
 from autoaccel.script import Project, Script, devices, load, regions, scaling
 from autoaccel.script.effects import Effect, effects
-from autoaccel.script.training import TrainingStep
+from autoaccel.script.step_problems import problems
+from autoaccel.script.training import TrainingStep, training_steps
 
 HEAD = """\
 import torch
@@ -27,12 +28,12 @@ def script(body: str, head: str = HEAD) -> Script:
 
 
 def only(found: Script) -> TrainingStep:
-    [step] = found.training
+    [step] = training_steps(found)
     return step
 
 
 def reasons(found: Script) -> list[str]:
-    return [reason for step in found.training for _, reason in step.problems]
+    return [reason for step in training_steps(found) for _, reason in problems(step)]
 
 
 def lines(found: Script) -> list[tuple[int, int]]:
@@ -54,7 +55,7 @@ def test_two_independent_functions_are_two_steps() -> None:
             net(x).mean().backward()
             opt.step()
     """)
-    assert len(found.training) == 2
+    assert len(training_steps(found)) == 2
 
 
 def test_one_optimizer_joins_the_functions_that_step_it() -> None:
@@ -112,7 +113,7 @@ def test_environments_and_schedulers_are_no_optimizers() -> None:
         env.step(action)
         scheduler.step()
     """)
-    assert found.training == ()
+    assert training_steps(found) == ()
 
 
 # -- problems
@@ -151,7 +152,7 @@ def test_a_plain_step_has_no_problem() -> None:
             optimizer.step()
     """)
     step = only(found)
-    assert step.problems == ()
+    assert tuple(problems(step)) == ()
     assert not step.converted
     assert [found.source(call) for call in step.zero_grads] == ["optimizer.zero_grad()"]
     assert [found.source(call) for call in step.forwards] == ["model(x)"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.script import Kind, Project, Script, load
+from autoaccel.script.loaders import loader_loops, transfers
 
 HEAD = """\
 import torch
@@ -125,7 +126,7 @@ def test_trainer_attributes() -> None:
         node.attr: script.kind(node) for node in script.find(ast.Attribute) if node.attr in ("model", "loader")
     }
     assert attributes == {"model": Kind.MODULE, "loader": Kind.LOADER}
-    assert [loop.known for loop in script.loader_loops] == [True]
+    assert [loop.known for loop in loader_loops(script)] == [True]
 
 
 def test_inherited_attributes() -> None:
@@ -165,11 +166,11 @@ def test_across_files(project: Project) -> None:
     assert engine is not None
     assert name_kind(engine, "net", 3) is Kind.MODULE
     assert name_kind(engine, "optimizer", 4) is Kind.OPTIMIZER
-    (loop,) = engine.loader_loops
+    (loop,) = loader_loops(engine)
     assert loop.known
     ((script, call),) = engine.creations(loop.loader)
     assert script.path is not None and script.path.name == "data.py" and call.lineno == 2
-    assert [transfer.path for transfer in engine.transfers] == [(0,)]
+    assert [transfer.path for transfer in transfers(engine)] == [(0,)]
 
 
 def test_text_in_memory_hides_the_disk(tmp_path: Path) -> None:
