@@ -18,10 +18,10 @@ from types import MappingProxyType
 import libcst
 from libcst.codemod import CodemodCommand, CodemodContext
 
+from autoaccel.analysis import Project
 from autoaccel.config import TIERS, known_rules, plan
 from autoaccel.rewriting import engine
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Project
 
 __all__ = ["Rewrite"]
 

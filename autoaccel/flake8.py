@@ -42,7 +42,7 @@ class Plugin:
             yield failure.line, failure.column - 1, f"{_BROKEN} {_line(failure.message)}", Plugin
 
     def _report(self) -> Report:
-        from autoaccel.script import Project
+        from autoaccel.analysis import Project
 
         chosen = plan(self._path.parent)
         return inspection.inspect_text(self._text, self._path, chosen, Project((self._path,)))

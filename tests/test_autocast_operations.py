@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from autoaccel.script import autocast_operations as known
+from autoaccel.library_models import autocast_operations as known
 
 ROOT = Path(__file__).parents[1]
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from autoaccel.analysis import Project
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.engine import Result
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Project
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 UPDATE = os.environ.get("AUTOACCEL_UPDATE") == "1"

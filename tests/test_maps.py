@@ -8,12 +8,14 @@ from types import ModuleType
 
 import pytest
 
-from autoaccel import measure, runtime, script
+from autoaccel import analysis, dataflow, library_models, measure, pytorch, runtime
 from autoaccel.measure import benching, observing, verifying
 from autoaccel.runtime import resident
 
 
-@pytest.mark.parametrize("room", [script, measure, observing, verifying, benching, runtime, resident])
+@pytest.mark.parametrize(
+    "room", [dataflow, library_models, analysis, pytorch, measure, observing, verifying, benching, runtime, resident]
+)
 def test_the_map_names_every_module(room: ModuleType) -> None:
     folder = Path(room.__file__ or "").parent
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from autoaccel import sources
+from autoaccel.analysis import Project
 from autoaccel.measure.observing.record import FINISHED, Record
 from autoaccel.measure.observing.request import Request
 from autoaccel.rewriting import engine, registry
-from autoaccel.script import Project
 from tests.measure.forking import REPOSITORY, Forking
 
 SCRIPTS = REPOSITORY / "fixtures" / "scripts"

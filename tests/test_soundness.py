@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from autoaccel.script.bounds import Bounds
+from autoaccel.dataflow.bounds import Bounds
 from benchmarks.soundness import properties
 
 PROJECTS = list(properties.fixtures())

@@ -1,4 +1,4 @@
-"""Asks torch what autocast does with each operation, and writes `autoaccel/script/autocast_operations.py`.
+"""Asks torch what autocast does with each operation, and writes `autoaccel/library_models/autocast_operations.py`.
 
     python -m tools.autocast_operations
 
@@ -27,7 +27,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-TARGET = Path(__file__).parents[1] / "autoaccel" / "script" / "autocast_operations.py"
+TARGET = Path(__file__).parents[1] / "autoaccel" / "library_models" / "autocast_operations.py"
 KEYS = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}
 LOW, SINGLE = torch.bfloat16, torch.float32
 SAMPLES, MOST = 8, 200  # of each operation: some of the first, evenly spaced

@@ -17,11 +17,11 @@ from autoaccel.jobs import inspection
 from autoaccel.reports.counting import counted
 
 if TYPE_CHECKING:
+    from autoaccel.analysis import Project
     from autoaccel.cli.terminal import Terminal
     from autoaccel.cli.undo import Change
     from autoaccel.config import Plan
     from autoaccel.rewriting.baseline import Baseline
-    from autoaccel.script import Project
 
 DONE, FAILED = 0, 2
 
@@ -58,7 +58,7 @@ class _Silenced:
 
 def add(paths: Sequence[Path], why: str, plan: Plan, speaker: Terminal, stdin_filename: Path | None) -> int:
     """Silence everything that `lint` finds in these paths. Files in which that is impossible stay as they are."""
-    from autoaccel.script import Project
+    from autoaccel.analysis import Project
 
     if paths == (STDIN,):
         return _filter(stdin_filename, why, plan, speaker)
@@ -102,7 +102,7 @@ def _in_file(path: Path, why: str, plan: Plan, project: Project) -> list[_Silenc
 
 def _filter(name: Path | None, why: str, plan: Plan, speaker: Terminal) -> int:
     """Whatever happens, what came in goes out, with comments where that was possible."""
-    from autoaccel.script import Project
+    from autoaccel.analysis import Project
 
     data = sys.stdin.buffer.read()
     path = name or UNNAMED

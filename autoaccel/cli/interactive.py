@@ -12,8 +12,8 @@ from autoaccel.cli.terminal import Terminal, colour_diff
 from autoaccel.reports import diff
 
 if TYPE_CHECKING:
+    from autoaccel.edits import Finding
     from autoaccel.rewriting.engine import Analysis
-    from autoaccel.rewriting.finding import Finding
 
 HELP = (
     "y: apply this change; n: leave it; a: apply it and all that follow in this file; q: leave it and all that follow"
@@ -31,8 +31,8 @@ class Chooser:
 
     def choose(self, analysis: Analysis, name: Path) -> list[Finding]:
         """The findings that the user accepts. One that needs a declined one is not offered."""
+        from autoaccel.edits import CannotApplyError
         from autoaccel.rewriting.engine import apply
-        from autoaccel.rewriting.finding import CannotApplyError
 
         accepted: list[Finding] = []
         text = analysis.places.text

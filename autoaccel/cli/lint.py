@@ -24,8 +24,9 @@ from autoaccel.cli.options import (
 )
 from autoaccel.cli.progress import Progress
 from autoaccel.cli.terminal import terminal
+from autoaccel.config.settings import OUTPUT_FORMATS
 from autoaccel.jobs import inspection
-from autoaccel.reports.formats import DEFAULT, FORMATS, WITH_CHANGES
+from autoaccel.reports.formats import DEFAULT, WITH_CHANGES
 from autoaccel.reports.totals import in_order
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ CLEAN, FOUND, FAILED = 0, 1, 2
 
 @click.command(short_help="Report slow patterns; exit 1 if there are any.", cls=baseline.WithBaseline)
 @click.argument("paths", nargs=-1, metavar="[PATHS|-]", type=SourcePath())
-@click.option("--output-format", type=click.Choice(FORMATS), help=f"Default: {DEFAULT}.")
+@click.option("--output-format", type=click.Choice(OUTPUT_FORMATS), help=f"Default: {DEFAULT}.")
 @click.option("--output-file", type=FilledPath(), metavar="FILE", help="Write the report there, not to stdout.")
 @click.option("--statistics", is_flag=True, help="Report how often each rule found something.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 even if there are findings.")
@@ -112,7 +113,7 @@ def lint(
 
 
 def _lint_stdin(name: Path, plan: Plan, texts: dict[str, str], *, changes: bool) -> Report:
-    from autoaccel.script import Project
+    from autoaccel.analysis import Project
 
     data = sys.stdin.buffer.read()
     report = inspection.inspect_data(data, name, plan.rules_for(name), plan.tier_for(name), Project(), changes=changes)

@@ -34,9 +34,9 @@ from autoaccel.reports import diff as diffs
 from autoaccel.reports import rewritten
 
 if TYPE_CHECKING:
+    from autoaccel.analysis import Project
     from autoaccel.config import Plan
     from autoaccel.rewriting.engine import Result
-    from autoaccel.script import Project
 
 DONE, PENDING, FAILED = 0, 1, 2
 
@@ -244,7 +244,7 @@ def _copy_runtime(attempts: Sequence[Done], run: Run) -> None:
 
 def _rewrite_stdin(name: Path | None, run: Run) -> int:
     """The filter: whatever happens, what came in goes out, rewritten where that was possible."""
-    from autoaccel.script import Project
+    from autoaccel.analysis import Project
 
     data = sys.stdin.buffer.read()
     task = Task(name or UNNAMED, run.mode.output or STDIN)
@@ -278,7 +278,7 @@ def _outcomes(files: Sequence[Path], jobs: int | None, run: Run) -> Iterable[con
         texts = run.mode.vendor or run.mode.output is not None
         with Progress(len(files), run.terminal) as progress:
             return conversion.rewrite_files(files, run.plan, texts=texts, jobs=jobs, progress=progress)
-    from autoaccel.script import Project
+    from autoaccel.analysis import Project
 
     project = Project(files)
     return (

@@ -68,9 +68,9 @@ class InMemory:
     """How to colour what is told; None says nothing."""
 
     def __call__(self, path: Path, text: str) -> str:
+        from autoaccel.analysis import Project
         from autoaccel.reports.counting import counted
         from autoaccel.rewriting import engine
-        from autoaccel.script import Project
 
         path = Path(os.path.abspath(path))
         result = engine.rewrite(

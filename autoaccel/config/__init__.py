@@ -20,7 +20,7 @@ from autoaccel.discovery import Scope
 from autoaccel.patterns import Matcher, Patterns
 
 if TYPE_CHECKING:
-    from autoaccel.rewriting.finding import Tier
+    from autoaccel.edits import Tier
     from autoaccel.rewriting.rule import Rule
 
 

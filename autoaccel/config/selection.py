@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from autoaccel.rewriting.finding import Tier
+    from autoaccel.edits import Tier
     from autoaccel.rewriting.rule import Rule
 
 
@@ -68,7 +68,7 @@ def is_empty(choice: Choice) -> bool:
 
 
 def tier_of(choice: Choice) -> Tier:
-    from autoaccel.rewriting.finding import Tier
+    from autoaccel.edits import Tier
 
     return Tier[choice.tier.upper()]
 
@@ -80,7 +80,7 @@ def selected(rules: Sequence[Rule], layers: Iterable[Selection]) -> list[Rule]:
     AA102 to AA104. A later layer wins over an earlier one: `--ignore AA1` over a file's `select = ["AA101"]`.
     Raises `ConfigError`.
     """
-    from autoaccel.rewriting.finding import Tier
+    from autoaccel.edits import Tier
 
     chosen = {rule.code for rule in rules if rule.tier is not Tier.OPT_IN}
     for layer in layers:

@@ -151,6 +151,7 @@ _KEYS: dict[str, type] = {
     "tier": str,
 }
 
+OUTPUT_FORMATS = ("full", "concise", "json", "github", "sarif", "gitlab", "junit", "rdjson")
 _EXPECTED = {bool: "true or false", str: "a string", dict: "a table of patterns and lists of rules"}
 
 
@@ -237,9 +238,7 @@ def _choices(key: str) -> Sequence[str]:
     if key == "tier":
         return TIERS
     if key == "output-format":
-        from autoaccel.reports.formats import FORMATS
-
-        return FORMATS
+        return OUTPUT_FORMATS
     return ()
 
 

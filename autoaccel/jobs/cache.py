@@ -24,8 +24,8 @@ from autoaccel.jobs.cache_keys import fingerprint
 from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
 
 if TYPE_CHECKING:
-    from autoaccel.script.files import Files
-    from autoaccel.script.project import Consulted
+    from autoaccel.analysis.files import Files
+    from autoaccel.analysis.project import Consulted
     from autoaccel.summaries import Summary
 
 FOLDER = ".autoaccel_cache"

@@ -15,11 +15,11 @@ from autoaccel.defects import describe
 from autoaccel.jobs import inspection
 
 if TYPE_CHECKING:
+    from autoaccel.analysis import Project
+    from autoaccel.analysis.files import Files
     from autoaccel.config import Plan
+    from autoaccel.edits import Finding
     from autoaccel.rewriting.engine import Result
-    from autoaccel.rewriting.finding import Finding
-    from autoaccel.script import Project
-    from autoaccel.script.files import Files
 
 Accept = Callable[["Finding"], bool]
 
@@ -56,9 +56,9 @@ def rewrite_files(
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[Outcome]:
     """What becomes of each file. `texts`: whether those of unchanged files are wanted, too."""
+    from autoaccel.analysis.files import Files
     from autoaccel.jobs import pool
     from autoaccel.rewriting.engine import Result
-    from autoaccel.script.files import Files
 
     outcomes: dict[Path, Outcome] = {}
     concerned = []
@@ -86,7 +86,7 @@ def _rewriter(files: Files, plan: Plan, texts: bool) -> Callable[[Path], Outcome
 
 
 def _rewrite_file(path: Path, plan: Plan, files: Files, *, texts: bool) -> Outcome:
-    from autoaccel.script import Project
+    from autoaccel.analysis import Project
 
     outcome = attempt(path, lambda: sources.read(path), plan, Project(files))
     if isinstance(outcome, Refused):

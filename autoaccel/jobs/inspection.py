@@ -14,14 +14,14 @@ from autoaccel.defects import describe
 from autoaccel.rewriting.record import Failure, Report
 
 if TYPE_CHECKING:
+    from autoaccel.analysis import Project
+    from autoaccel.analysis.files import Files
+    from autoaccel.analysis.project import Consulted
     from autoaccel.config import Plan
     from autoaccel.config.selection import Choice
+    from autoaccel.edits import Tier
     from autoaccel.jobs.cache import Cache
-    from autoaccel.rewriting.finding import Tier
     from autoaccel.rewriting.rule import Rule
-    from autoaccel.script import Project
-    from autoaccel.script.files import Files
-    from autoaccel.script.project import Consulted
 
 _SHARD = 16  # files: neighbours share what is parsed, and a slow folder must not keep one process busy to the end
 _ENOUGH = 64  # files to analyse that are worth the start of a process
@@ -128,7 +128,7 @@ def _analysed(
 
 
 def _shared_files(files: Sequence[Path], cache: Cache | None) -> Files:
-    from autoaccel.script.files import Files
+    from autoaccel.analysis.files import Files
 
     return Files(files) if cache is None else Files(files, known=cache.summary)
 
@@ -177,8 +177,8 @@ def _inspect_file(
     changes: bool,
     digests: bool,
 ) -> Inspected:
+    from autoaccel.analysis import Project
     from autoaccel.config.selection import tier_of
-    from autoaccel.script import Project
 
     path, choice = item
     try:

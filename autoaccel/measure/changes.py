@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoaccel import sources
+from autoaccel.analysis import Project
+from autoaccel.analysis.files import Files
+from autoaccel.edits import AddDecorator, AddImport, Edit, Finding, Tier, WrapStatements
 from autoaccel.rewriting import engine
-from autoaccel.rewriting.finding import AddDecorator, AddImport, Edit, Finding, Tier, WrapStatements
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import anchors
 from autoaccel.rewriting.record import Record
 from autoaccel.rewriting.recording import record, records
-from autoaccel.script import Project
-from autoaccel.script.files import Files
 
 if TYPE_CHECKING:
     from autoaccel.config import Plan

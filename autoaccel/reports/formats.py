@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from autoaccel.reports.context import Context
     from autoaccel.rewriting.record import Report
 
-FORMATS = ("full", "concise", "json", "github", "sarif", "gitlab", "junit", "rdjson")
 DEFAULT = "full"
 
 FOR_PEOPLE = frozenset({"full", "concise"})
@@ -25,5 +24,5 @@ Render = Callable[[Sequence["Report"], "Context"], str]
 
 
 def renderer(name: str) -> Render:
-    """The function that turns the reports of a run into text in one of `FORMATS`."""
+    """The function that turns the reports of a run into text in one of `OUTPUT_FORMATS`."""
     return cast("Render", importlib.import_module(f"autoaccel.reports.{name}").render)

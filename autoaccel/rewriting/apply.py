@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from autoaccel.rewriting import arguments, blocks, disguise, imports
-from autoaccel.rewriting.finding import (
+from autoaccel.edits import (
     AddArguments,
     AddDecorator,
     AddImport,
@@ -30,6 +29,7 @@ from autoaccel.rewriting.finding import (
     Replace,
     WrapStatements,
 )
+from autoaccel.rewriting import arguments, blocks, disguise, imports
 from autoaccel.rewriting.fragments import Fragments, bare, code_of, parenthesized, preferred_quote, same_meaning
 from autoaccel.rewriting.layout import Layout, Statement, UnfaithfulError
 from autoaccel.rewriting.places import Places, Position

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoaccel.edits import Comment, Finding, Tier
 from autoaccel.rewriting import check, engine
-from autoaccel.rewriting.finding import Comment, Finding, Tier
 from autoaccel.rewriting.places import Places, newline_of, raw_lines
 from autoaccel.rewriting.plan import touched
 from autoaccel.rewriting.record import Record
@@ -20,7 +20,7 @@ from autoaccel.rewriting.rule import Rule
 from autoaccel.rewriting.suppression import IGNORE, Suppression
 
 if TYPE_CHECKING:
-    from autoaccel.script import Project
+    from autoaccel.analysis import Project
 
 # What is silenced may let something else surface, which it was in the way of.
 _MOST_ROUNDS = 20

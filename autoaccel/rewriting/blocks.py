@@ -13,7 +13,7 @@ from typing import Protocol
 
 import libcst as cst
 
-from autoaccel.rewriting.finding import Code, Finding
+from autoaccel.edits import Code, Finding
 
 Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from autoaccel.rewriting.finding import (
+from autoaccel.edits import (
     AddImport,
     Edit,
     EditComment,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from autoaccel.rewriting.finding import CannotApplyError, EditComment, Finding
+from autoaccel.edits import CannotApplyError, EditComment, Finding
 from autoaccel.rewriting.places import Places, Position, raw_lines
 
 

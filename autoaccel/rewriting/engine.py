@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoaccel.defects import describe
+from autoaccel.edits import CannotApplyError, Finding, Skipped, Tier
 from autoaccel.rewriting import comments, suppression
-from autoaccel.rewriting.finding import CannotApplyError, Finding, Skipped, Tier
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import plan
 from autoaccel.rewriting.record import Record
@@ -24,8 +24,8 @@ from autoaccel.rewriting.recording import in_order, record, records
 from autoaccel.rewriting.rule import Rule
 
 if TYPE_CHECKING:
+    from autoaccel.analysis import Project, Script
     from autoaccel.rewriting.suppression import Suppression
-    from autoaccel.script import Project, Script
 
 # Findings that wait for one another settle in two; more means that rules undo each other's work. Comments come last.
 _MOST_ROUNDS = 4
@@ -99,7 +99,7 @@ def analyse(
     `tier` is how exact rewrites must be; opt-in rules that are handed in have been asked for. `path` serves to find
     files of the project and to name this one.
     """
-    from autoaccel.script import load
+    from autoaccel.analysis import load
 
     name = path or "<text>"
     try:
@@ -120,7 +120,7 @@ def analyse(
 
 
 def _judged(script: Script, path: Path | None, places: Places, rules: Sequence[Rule], tier: Tier) -> Analysis:
-    from autoaccel.script.completeness import Incomplete
+    from autoaccel.dataflow.completeness import Incomplete
 
     text, name = places.text, path or "<text>"
     unseen = Incomplete.made
@@ -166,7 +166,7 @@ def _said(
     rule: Rule, run: Callable[[], Iterable[Finding | Skipped]], name: Path | str
 ) -> tuple[list[Finding | Skipped], bool]:
     """What a rule says of a file, and whether it has seen all that it asked for: else none of it stands."""
-    from autoaccel.script.completeness import Incomplete
+    from autoaccel.dataflow.completeness import Incomplete
 
     try:
         return list(run()), True
@@ -303,8 +303,8 @@ def _culprits(analysis: Analysis, findings: Sequence[Finding]) -> str:
 
 def _outside_tests(script: Script, findings: Sequence[Finding]) -> tuple[list[Finding], list[Skipped]]:
     """Tests and benchmarks are about the code as it stands: no rule has anything to gain there."""
-    from autoaccel.script.completeness import Incomplete
-    from autoaccel.script.unit_tests import reason_to_keep
+    from autoaccel.analysis.unit_tests import reason_to_keep
+    from autoaccel.dataflow.completeness import Incomplete
 
     reasons: dict[Finding, str | None] = {}
     for each in findings:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import libcst as cst
 
-from autoaccel.rewriting.finding import Code
+from autoaccel.edits import Code
 
 Filled = TypeVar("Filled", bound=cst.CSTNode)
 

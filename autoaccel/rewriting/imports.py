@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from autoaccel.rewriting.finding import AddImport, Code, Finding, InsertAfter
+from autoaccel.edits import AddImport, Code, Finding, InsertAfter
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import anchors
 

@@ -14,7 +14,7 @@ import libcst as cst
 from libcst.metadata import CodeRange, PositionProvider
 from libcst.metadata.position_provider import PositionProvidingCodegenState
 
-from autoaccel.rewriting.finding import CannotApplyError
+from autoaccel.edits import CannotApplyError
 from autoaccel.rewriting.places import Places, Position, raw_lines
 
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoaccel.edits import CannotApplyError, Finding, Tier
 from autoaccel.rewriting import comments, engine
-from autoaccel.rewriting.finding import CannotApplyError, Finding, Tier
 from autoaccel.rewriting.places import raw_lines
 from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
 from autoaccel.rewriting.recording import in_order, record, records
@@ -17,10 +17,10 @@ from autoaccel.rewriting.rule import Rule
 from autoaccel.rewriting.wording import wording
 
 if TYPE_CHECKING:
+    from autoaccel.analysis import Project
     from autoaccel.rewriting.apply import Concrete
     from autoaccel.rewriting.engine import Analysis, RewriteError
     from autoaccel.rewriting.places import Places
-    from autoaccel.script import Project
 
 _LONG = 1000  # lines from which the exact comparison of frequent lines would take long
 

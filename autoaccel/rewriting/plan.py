@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from autoaccel.rewriting.finding import (
+from autoaccel.edits import (
     AddArguments,
     AddDecorator,
     AddImport,

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable
 
-from autoaccel.rewriting.finding import Finding, Skipped
+from autoaccel.edits import Finding, Skipped
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import anchors
 from autoaccel.rewriting.record import Range, Record

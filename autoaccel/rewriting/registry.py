@@ -1,8 +1,9 @@
-"""The rules there are: the built-in ones, and those of packs that announce themselves under `autoaccel.codemods`."""
+"""The rules there are: whatever stands among the built-in ones, and packs that announce themselves."""
 
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
+_BUILT_IN = "autoaccel_codemods"
+
+
 class PackError(ValueError):
     """A pack of rules that cannot be used; the message says which and why."""
 
@@ -22,9 +26,10 @@ class PackError(ValueError):
 @cache
 def rules() -> tuple[Rule, ...]:
     """All rules, in the order in which they are applied: an earlier rule wins over a later one. Raises `PackError`."""
-    import autoaccel_codemods
-
-    found = [_rule(importlib.import_module(f"autoaccel_codemods.{name}")) for name in autoaccel_codemods.MODULES]
+    built_in = importlib.import_module(_BUILT_IN)
+    names = sorted(each.name for each in pkgutil.iter_modules(built_in.__path__))
+    found = [_rule(importlib.import_module(f"{_BUILT_IN}.{name}")) for name in names]
+    found.sort(key=lambda rule: (rule.order, rule.code))
     for entry in _packs():
         found.extend(_pack(entry))
     known: dict[str, Rule] = {}

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autoaccel import HOME
-from autoaccel.rewriting.finding import Edit, Finding, Skipped, Tier
+from autoaccel.edits import Edit, Finding, Skipped, Tier
 
 if TYPE_CHECKING:
+    from autoaccel.analysis import Script
     from autoaccel.rewriting.suppression import Account
-    from autoaccel.script import Script
 
 _PAGES = f"{HOME}/blob/main/docs/rules"
 _BUILT_IN = "autoaccel_codemods."
@@ -46,6 +46,8 @@ class Rule:
     """A regular expression that a file with an opportunity matches, too: for needles that are common elsewhere."""
     addresses: tuple[str, ...] = field(default=(), kw_only=True)
     """Of what can bind a script, what the rule makes shorter; what it is made for first."""
+    order: int = field(default=95, kw_only=True)
+    """Built-in rules are applied in this order, then by code: an earlier one wins where two want the same code."""
     function: Check | None = field(default=None, kw_only=True)
     comment_function: CommentCheck | None = field(default=None, kw_only=True)
     _words: tuple[str, ...] = field(default=(), init=False, repr=False)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from autoaccel.rewriting.finding import AddDecorator, Comment, Finding, Skipped, WrapStatements
+from autoaccel.edits import AddDecorator, Comment, Finding, Skipped, WrapStatements
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import touched
 

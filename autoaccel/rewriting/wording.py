@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from autoaccel.rewriting import imports
-from autoaccel.rewriting.finding import (
+from autoaccel.edits import (
     AddArguments,
     AddDecorator,
     Code,
@@ -25,6 +24,7 @@ from autoaccel.rewriting.finding import (
     Replace,
     WrapStatements,
 )
+from autoaccel.rewriting import imports
 from autoaccel.rewriting.record import AMONG_IMPORTS
 
 if TYPE_CHECKING:

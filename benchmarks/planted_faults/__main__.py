@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from autoaccel import sources
+from autoaccel.analysis import Project
 from autoaccel.measure.verifying.procedure import STEPS, Limits
 from autoaccel.rewriting import engine, registry
-from autoaccel.script import Project
 from benchmarks.planted_faults import judging
 from benchmarks.planted_faults.catalogue import Fault, faults
 from benchmarks.planted_faults.planting import plant

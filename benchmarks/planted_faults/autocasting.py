@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from autoaccel.rewriting.finding import Code, Finding, InsertAfter, InsertBefore, Replace, WrapStatements
+from autoaccel.edits import Code, Finding, InsertAfter, InsertBefore, Replace, WrapStatements
 from benchmarks.planted_faults.catalogue import fault
 from benchmarks.planted_faults.planting import Planted, Scene, also, instead, reworded, without
 

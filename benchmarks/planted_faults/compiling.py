@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.rewriting.finding import AddDecorator, Code, InsertAfter
+from autoaccel.edits import AddDecorator, Code, InsertAfter
 from benchmarks.planted_faults.catalogue import fault
 from benchmarks.planted_faults.planting import RUNTIME, Planted, Scene, made_up, reworded
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.rewriting.finding import AddDecorator, Code, InsertAfter, InsertBefore, WrapStatements
+from autoaccel.edits import AddDecorator, Code, InsertAfter, InsertBefore, WrapStatements
 from benchmarks.planted_faults.catalogue import fault
 from benchmarks.planted_faults.planting import Planted, Scene, also, instead, made_up, reworded
 

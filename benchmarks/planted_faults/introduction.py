@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from autoaccel.rewriting.finding import AddArguments, Code, Edit, InsertBefore, Replace, Tier
+from autoaccel.edits import AddArguments, Code, Edit, InsertBefore, Replace, Tier
 from autoaccel.rewriting.rule import Rule
 from benchmarks.planted_faults.catalogue import fault
 from benchmarks.planted_faults.planting import Planted, Scene, made_up

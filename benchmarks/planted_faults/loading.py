@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.rewriting.finding import AddArguments, Code, InsertBefore, Replace, Tier
+from autoaccel.edits import AddArguments, Code, InsertBefore, Replace, Tier
 from benchmarks.planted_faults.catalogue import fault
 from benchmarks.planted_faults.planting import RUNTIME, Planted, Scene, also, made_up, reworded
 

@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from autoaccel.rewriting import registry
-from autoaccel.rewriting.engine import Analysis
-from autoaccel.rewriting.finding import (
+from autoaccel.edits import (
     AddArguments,
     AddDecorator,
     AddImport,
@@ -26,6 +24,8 @@ from autoaccel.rewriting.finding import (
     Tier,
     WrapStatements,
 )
+from autoaccel.rewriting import registry
+from autoaccel.rewriting.engine import Analysis
 from autoaccel.rewriting.plan import codes, plan
 from autoaccel.rewriting.rule import Rule
 

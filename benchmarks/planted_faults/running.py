@@ -14,13 +14,13 @@ from pathlib import Path
 
 from autoaccel.config import Plan
 from autoaccel.config.settings import Settings
+from autoaccel.edits import Finding
 from autoaccel.measure import changes
 from autoaccel.measure.observing.record import Record
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits, verify
 from autoaccel.measure.verifying.report import Outcome, Report, Verdict
 from autoaccel.rewriting.engine import Analysis
-from autoaccel.rewriting.finding import Finding
 from benchmarks.planted_faults import judging
 from benchmarks.planted_faults.catalogue import FIXTURES, Fault
 from benchmarks.planted_faults.planting import UnplantableError, plant

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoaccel.rewriting.finding import Code, Replace, Tier
+from autoaccel.edits import Code, Replace, Tier
 from benchmarks.planted_faults.catalogue import fault
 from benchmarks.planted_faults.planting import Planted, Scene, instead, made_up, reworded
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from autoaccel.analysis import Project
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.engine import Result
 from autoaccel.rewriting.record import Record
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Project
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoaccel import sources
+from autoaccel.analysis import Project
 from autoaccel.rewriting import engine, linting
 from autoaccel.rewriting.places import raw_lines
 from autoaccel.rewriting.record import Failure, TextEdit
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Project
 from benchmarks.public_scripts.surveying import changed_elsewhere
 from benchmarks.robustness import probing
 

@@ -10,9 +10,7 @@ import ast
 import random
 from collections.abc import Iterator
 
-from autoaccel.rewriting import check
-from autoaccel.rewriting.apply import apply
-from autoaccel.rewriting.finding import (
+from autoaccel.edits import (
     AddArguments,
     AddDecorator,
     AddImport,
@@ -25,6 +23,8 @@ from autoaccel.rewriting.finding import (
     Tier,
     WrapStatements,
 )
+from autoaccel.rewriting import check
+from autoaccel.rewriting.apply import apply
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import plan
 from autoaccel.rewriting.rule import Rule

@@ -14,9 +14,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
 
+from autoaccel.analysis import Project
 from autoaccel.rewriting import registry
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Project
 from benchmarks.robustness.judging import Depth, Verdict, judge
 
 _MOST_MEMORY = 6 << 30

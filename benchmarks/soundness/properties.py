@@ -13,12 +13,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from autoaccel.analysis import Project, Script, load
+from autoaccel.dataflow.bounds import Bounds
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.edits import Finding
 from autoaccel.rewriting import engine, registry
-from autoaccel.rewriting.finding import Finding
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Project, Script, load
-from autoaccel.script.bounds import Bounds
-from autoaccel.script.completeness import Incomplete
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Texts = dict[Path, str]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from autoaccel.rewriting.finding import (
+from autoaccel.analysis import Script
+from autoaccel.edits import (
     AddArguments,
     AddDecorator,
     AddImport,
@@ -17,7 +18,6 @@ from autoaccel.rewriting.finding import (
     WrapStatements,
 )
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Script
 
 Found = Iterator[Finding | Skipped]
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from autoaccel.analysis import Project
+from autoaccel.edits import Tier
 from autoaccel.rewriting import engine, registry
-from autoaccel.rewriting.finding import Tier
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Project
 
 _FOLDER = Path("/wrong-rewrites")
 

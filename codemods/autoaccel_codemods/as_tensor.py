@@ -25,15 +25,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.rewriting.finding import Code, Finding, RemoveArgument, Replace, Skipped, Tier
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.edits import Code, Finding, RemoveArgument, Replace, Skipped, Tier
+from autoaccel.pytorch.arrays import is_fresh, is_read_only
+from autoaccel.pytorch.device_moves import move
+from autoaccel.pytorch.patched_names import patched
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script.arrays import is_fresh, is_read_only
-from autoaccel.script.library_names import patched
-from autoaccel.script.moves import move
-from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
-    from autoaccel.script import Script
+    from autoaccel.analysis import Script
 
 RULE = Rule(
     code="AA102",
@@ -46,6 +46,7 @@ RULE = Rule(
         "https://docs.pytorch.org/docs/stable/generated/torch.tensor.html",
     ),
     addresses=("other", "loader"),
+    order=20,
 )
 
 

@@ -29,18 +29,18 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.rewriting.finding import AddArguments, Code, Edit, Finding, RemoveStatement, Replace, Skipped, Tier
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.edits import AddArguments, Code, Edit, Finding, RemoveStatement, Replace, Skipped, Tier
+from autoaccel.pytorch.device_moves import Move, may_move_creation, move, moved_later
+from autoaccel.pytorch.integers import integral
+from autoaccel.pytorch.patched_names import intercepted, patched
+from autoaccel.pytorch.tensor_creation import FOLDING, Creation, creation, is_plain_variable, scalar
+from autoaccel.pytorch.tensor_types import ChosenType, changes_default, chosen_type, tensor_type
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script.completeness import Incomplete
-from autoaccel.script.creation import FOLDING, Creation, creation, is_plain_variable, scalar
-from autoaccel.script.integers import integral
-from autoaccel.script.library_names import intercepted, patched
-from autoaccel.script.moves import Move, may_move_creation, move, moved_later
-from autoaccel.script.tensor_types import ChosenType, changes_default, chosen_type, tensor_type
-from autoaccel.script.values import Kind
 
 if TYPE_CHECKING:
-    from autoaccel.script import Script
+    from autoaccel.analysis import Script
 
 RULE = Rule(
     code="AA101",
@@ -53,6 +53,7 @@ RULE = Rule(
         "https://docs.pytorch.org/docs/stable/notes/randomness.html",
     ),
     addresses=("transfer", "sync"),
+    order=20,
 )
 
 

@@ -26,7 +26,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from autoaccel.rewriting.finding import (
+from autoaccel.analysis import Script
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.edits import (
     AddArguments,
     AddImport,
     Code,
@@ -38,11 +41,8 @@ from autoaccel.rewriting.finding import (
     Skipped,
     Tier,
 )
+from autoaccel.pytorch.patched_names import class_asked, looked_up, names_a_type, object_asked, replaced
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Script
-from autoaccel.script.completeness import Incomplete
-from autoaccel.script.library_names import class_asked, looked_up, names_a_type, object_asked, replaced
-from autoaccel.script.tree import breadth_first
 
 RULE = Rule(
     code="AA302",
@@ -50,6 +50,7 @@ RULE = Rule(
     tier=Tier.EXACT,
     needles=(b"cuda.amp", b"cpu.amp", b"torch.cuda import", b"torch.cpu import"),
     references=("https://docs.pytorch.org/docs/stable/amp.html",),
+    order=10,
 )
 _CUSTOM = ("custom_fwd", "custom_bwd")
 # The positional parameters of the old functions; those of GradScaler have kept their order.

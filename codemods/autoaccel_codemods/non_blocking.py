@@ -23,13 +23,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from autoaccel.rewriting.finding import AddArguments, Code, Finding, Skipped, Tier
+from autoaccel.analysis import Script
+from autoaccel.edits import AddArguments, Code, Finding, Skipped, Tier
+from autoaccel.pytorch.batches import device_of, own_to_method
+from autoaccel.pytorch.host_writes import changed_after
+from autoaccel.pytorch.loader_loops import Transfer, transfers
+from autoaccel.pytorch.patched_names import patched
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Script
-from autoaccel.script.batches import device_of, own_to_method
-from autoaccel.script.host_writes import changed_after
-from autoaccel.script.library_names import patched
-from autoaccel.script.loaders import Transfer, transfers
 
 RULE = Rule(
     code="AA103",
@@ -38,6 +38,7 @@ RULE = Rule(
     needles=(b".to(", b".cuda(", b".type("),
     references=("https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",),
     addresses=("transfer",),
+    order=40,
 )
 
 

@@ -23,15 +23,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.rewriting.finding import AddImport, Code, Edit, Finding, Replace, Skipped, Tier
+from autoaccel.edits import AddImport, Code, Edit, Finding, Replace, Skipped, Tier
+from autoaccel.pytorch.arrays import array_elements, may_be_empty, only_last_axis_empty
+from autoaccel.pytorch.device_moves import move
+from autoaccel.pytorch.patched_names import patched
+from autoaccel.pytorch.tensor_types import tensor_type
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script.arrays import array_elements, may_be_empty, only_last_axis_empty
-from autoaccel.script.library_names import patched
-from autoaccel.script.moves import move
-from autoaccel.script.tensor_types import tensor_type
 
 if TYPE_CHECKING:
-    from autoaccel.script import Script
+    from autoaccel.analysis import Script
 
 RULE = Rule(
     code="AA104",
@@ -41,6 +41,7 @@ RULE = Rule(
     pattern="torch",
     references=("https://github.com/pytorch/pytorch/issues/13918",),
     addresses=("other", "loader"),
+    order=20,
 )
 _OWN_MEMORY = frozenset({"requires_grad", "pin_memory", "device"})
 

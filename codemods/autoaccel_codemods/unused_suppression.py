@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.config import did_you_mean
-from autoaccel.rewriting.finding import Comment, EditComment, Finding, Skipped, Tier
+from autoaccel.edits import Comment, EditComment, Finding, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel.rewriting.suppression import NOQA, ON, Selector, Suppression, without
 
@@ -39,6 +39,7 @@ RULE = Rule(
     tier=Tier.EXACT,
     needles=(b"utoaccel", b"utoAccel", b"noqa", b"NOQA"),
     pattern=r"(?i)#\s*(?:autoaccel\s*:\s*(?:file-ignore|ignore|off|on)\b|noqa\s*:[^#\n]*\bAA\d)",
+    order=100,
 )
 
 

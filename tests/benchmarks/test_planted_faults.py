@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from autoaccel import sources
+from autoaccel.analysis import Project
+from autoaccel.edits import Code, RemoveStatement, Replace
 from autoaccel.measure.verifying.procedure import Limits
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.engine import Analysis
-from autoaccel.rewriting.finding import Code, RemoveStatement, Replace
-from autoaccel.script import Project
 from benchmarks.planted_faults import judging
 from benchmarks.planted_faults.__main__ import shown
 from benchmarks.planted_faults.catalogue import Fault, faults

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from autoaccel.analysis import Project, Script
+from autoaccel.edits import Code, Finding, InsertBefore, Skipped, Tier
 from autoaccel.rewriting import apply as applying
 from autoaccel.rewriting import check
-from autoaccel.rewriting.finding import Code, Finding, InsertBefore, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Project, Script
 from benchmarks.robustness import commands, judging, probing, running
 from benchmarks.robustness.judging import Depth, Verdict, judge
 from benchmarks.robustness.reporting import page, tally, text

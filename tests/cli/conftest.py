@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from autoaccel.analysis import Script
 from autoaccel.cli.main import cli
+from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.rewriting import registry
-from autoaccel.rewriting.finding import Code, Finding, Replace, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Script
 
 Run = Callable[..., Result]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from autoaccel.analysis import Script
+from autoaccel.edits import Finding, Skipped, Tier
 from autoaccel.rewriting import registry
-from autoaccel.rewriting.finding import Finding, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Script
 
 Run = Callable[..., Result]
 

@@ -15,7 +15,8 @@ import pytest
 from click.testing import Result
 
 from autoaccel.cli import reporting
-from autoaccel.reports.formats import DEFAULT, FORMATS
+from autoaccel.config.settings import OUTPUT_FORMATS
+from autoaccel.reports.formats import DEFAULT
 
 Run = Callable[..., Result]
 
@@ -52,7 +53,7 @@ def test_concise(run: Run, train: Path) -> None:
     assert result.stdout == "train.py:4:5: AA190 fast-call: slow() is fast() now [exact]\n"
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", OUTPUT_FORMATS)
 def test_every_format_from_stdin(run: Run, name: str) -> None:
     result = run("lint", "--output-format", name, "--stdin-filename", "new/train.py", "-", input=SLOW)
     assert result.exit_code == 1
@@ -100,7 +101,7 @@ def test_findings_are_sorted(run: Run, folder: Path) -> None:
 # -- what could not be done
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", OUTPUT_FORMATS)
 def test_failures_are_always_on_stderr(run: Run, folder: Path, name: str) -> None:
     (folder / "broken.py").write_text(BROKEN)
     (folder / "train.py").write_text(SLOW)
@@ -162,7 +163,7 @@ def test_json_speaks_of_full_names(run: Run, train: Path) -> None:
 # -- to a file
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", OUTPUT_FORMATS)
 def test_output_file(run: Run, train: Path, folder: Path, name: str) -> None:
     """The same bytes as on stdout, without colour, in a folder that is made."""
     expected = run("lint", "--output-format", name, "train.py").stdout_bytes
@@ -268,7 +269,7 @@ def test_statistics_of_nothing(run: Run, folder: Path) -> None:
     assert json.loads(run("lint", "--statistics", "--output-format", "json", ".").stdout) == []
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if name not in ("full", "concise", "json")])
+@pytest.mark.parametrize("name", [name for name in OUTPUT_FORMATS if name not in ("full", "concise", "json")])
 def test_statistics_in_a_format_that_has_none(run: Run, train: Path, name: str) -> None:
     result = run("lint", "--statistics", "--output-format", name, "train.py")
     assert (result.exit_code, result.stdout) == (2, "")
@@ -299,7 +300,7 @@ def _process(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", OUTPUT_FORMATS)
 def test_names_that_are_no_text(folder: Path, name: str) -> None:
     raw = b"caf\xe9\nau lait.py"
     (folder / os.fsdecode(raw)).write_text(SLOW + "y = '\N{SNOWMAN}', slow(2)\n")
@@ -319,7 +320,7 @@ def test_colour(run: Run, train: Path) -> None:
     coloured = run("lint", "--color", "always", "train.py")
     assert "\x1b[" in coloured.stdout
     assert "\x1b[" in coloured.stderr
-    for name in set(FORMATS) - {"full", "concise"}:
+    for name in set(OUTPUT_FORMATS) - {"full", "concise"}:
         assert "\x1b[" not in run("lint", "--color", "always", "--output-format", name, "train.py").stdout
 
 

@@ -87,7 +87,7 @@ def python(code: str, *, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False)
 
 
-HEAVY = ["libcst", "torch", "autoaccel.script", "autoaccel.rewriting.engine"]
+HEAVY = ["libcst", "torch", "autoaccel.analysis", "autoaccel.rewriting.engine"]
 
 IMPORTED = """
 import sys

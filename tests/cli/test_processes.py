@@ -38,9 +38,9 @@ finally:
 HEAVY = {
     "autoaccel.jobs.pool",
     "autoaccel.rewriting.engine",
-    "autoaccel.rewriting.finding",
+    "autoaccel.edits",
     "autoaccel.rewriting.registry",
-    "autoaccel.script",
+    "autoaccel.analysis",
     "autoaccel_codemods",
     "importlib.metadata",
     "libcst",
@@ -113,7 +113,7 @@ ODD = """
 import os, pathlib, sys, time
 from autoaccel.cli.main import main
 from autoaccel.rewriting import registry
-from autoaccel.rewriting.finding import Tier
+from autoaccel.edits import Tier
 from autoaccel.rewriting.rule import Rule
 
 ODD = Rule("ZZ100", "odd", Tier.EXACT, (b"number",))

@@ -380,10 +380,10 @@ def test_internal_error_is_one_line_and_other_files_are_done(
 def test_rule_that_fails_is_named_and_other_files_are_done(
     run: Run, folder: Path, train: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from autoaccel.analysis import Script
+    from autoaccel.edits import Finding, Tier
     from autoaccel.rewriting import registry
-    from autoaccel.rewriting.finding import Finding, Tier
     from autoaccel.rewriting.rule import Rule
-    from autoaccel.script import Script
 
     broken = Rule("ZZ001", "broken", Tier.EXACT, (b"defect",))
 

@@ -16,7 +16,7 @@ PROGRAM = """\
 import sys
 from pathlib import Path
 from autoaccel.rewriting import engine, registry
-from autoaccel.script import Project
+from autoaccel.analysis import Project
 
 rules = [rule for rule in registry.rules() if rule.code in ("AA103", "AA201", "AA202")]
 for path in map(Path, sys.argv[1:]):

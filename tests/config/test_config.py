@@ -11,9 +11,9 @@ from autoaccel import __version__
 from autoaccel.config import ConfigError, Plan, plan, settings
 from autoaccel.config.selection import Selection, rule_named, selected
 from autoaccel.config.settings import EXCLUDE, PerFile, Settings, read
+from autoaccel.edits import Tier
 from autoaccel.patterns import Patterns
 from autoaccel.rewriting import registry
-from autoaccel.rewriting.finding import Tier
 from autoaccel.rewriting.rule import Rule
 
 RULES = [

@@ -9,12 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from autoaccel.analysis import Script
 from autoaccel.config import Plan, plan
-from autoaccel.measure import changes
-from autoaccel.measure.changes import Changes
-from autoaccel.rewriting import registry
-from autoaccel.rewriting.engine import Analysis
-from autoaccel.rewriting.finding import (
+from autoaccel.edits import (
     AddDecorator,
     AddImport,
     Code,
@@ -25,8 +22,11 @@ from autoaccel.rewriting.finding import (
     Tier,
     WrapStatements,
 )
+from autoaccel.measure import changes
+from autoaccel.measure.changes import Changes
+from autoaccel.rewriting import registry
+from autoaccel.rewriting.engine import Analysis
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Script
 
 FAST = Rule("AA190", "fast-call", Tier.EXACT, (b"slow(",))
 LOWER = Rule("AA390", "lower", Tier.NUMERICS, (b"train(",))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from autoaccel.edits import Tier
 from autoaccel.reports.context import Context
-from autoaccel.rewriting.finding import Tier
 from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
 from autoaccel.rewriting.rule import Rule
 

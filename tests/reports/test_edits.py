@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
+from autoaccel.analysis import Project
+from autoaccel.edits import Finding
 from autoaccel.reports import json as as_json
 from autoaccel.reports import rdjson, sarif
 from autoaccel.rewriting import engine, linting, registry
 from autoaccel.rewriting.engine import Analysis
-from autoaccel.rewriting.finding import Finding
 from autoaccel.rewriting.linting import applied, text_edits
 from autoaccel.rewriting.record import Record, Report
 from autoaccel.rewriting.recording import in_order
-from autoaccel.script import Project
 from tests.reports import sample
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from autoaccel import HOME
+from autoaccel.edits import Tier
 from autoaccel.reports.rules import explanation_markdown, explanation_text, table_markdown
-from autoaccel.rewriting.finding import Tier
 from autoaccel.rewriting.rule import Rule
 
 DOCSTRING = """Do it faster.

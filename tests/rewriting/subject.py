@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TypeVar
 
+from autoaccel.edits import Edit, Finding, Tier
 from autoaccel.rewriting import check
 from autoaccel.rewriting.apply import apply
-from autoaccel.rewriting.finding import Edit, Finding, Tier
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import Plan, plan
 from autoaccel.rewriting.rule import Rule

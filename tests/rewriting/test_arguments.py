@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from autoaccel.rewriting.finding import AddArguments, Code, RemoveArgument
+from autoaccel.edits import AddArguments, Code, RemoveArgument
 from tests.rewriting.subject import Subject
 
 

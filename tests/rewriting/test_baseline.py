@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from autoaccel.analysis import Script
+from autoaccel.edits import AddDecorator, Code, Finding, InsertBefore, Replace, Skipped
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.baseline import Baseline, silence
-from autoaccel.rewriting.finding import AddDecorator, Code, Finding, InsertBefore, Replace, Skipped
 from autoaccel.rewriting.linting import lint
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Script
 from tests.rewriting.subject import toy
 from tests.rewriting.test_properties import scripts
 

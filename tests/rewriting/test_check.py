@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from autoaccel.edits import AddImport, Code, InsertAfter, Replace, WrapStatements
 from autoaccel.rewriting import check
-from autoaccel.rewriting.finding import AddImport, Code, InsertAfter, Replace, WrapStatements
 from tests.rewriting.subject import Subject
 
 TEXT = "import os\n\nx = f(a)\n# about y\ny = 2\nz = 3\n"

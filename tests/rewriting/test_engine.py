@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from autoaccel.analysis import Script
+from autoaccel.edits import AddImport, Code, Edit, Finding, InsertAfter, Replace, Skipped, Tier
 from autoaccel.rewriting import engine
-from autoaccel.rewriting.finding import AddImport, Code, Edit, Finding, InsertAfter, Replace, Skipped, Tier
 from autoaccel.rewriting.record import Range
 from autoaccel.rewriting.rule import Check, Rule
-from autoaccel.script import Script
 
 
 def rule(check: Check, code: str = "AA001", tier: Tier = Tier.EXACT, needles: tuple[bytes, ...] = ()) -> Rule:
@@ -200,7 +200,7 @@ def test_libcst_is_imported_only_to_change_something() -> None:
 import sys
 from autoaccel.rewriting import engine
 from autoaccel.rewriting.rule import Rule
-from autoaccel.rewriting.finding import Tier
+from autoaccel.edits import Tier
 rule = Rule("AA001", "toy", Tier.EXACT, ())
 rule.check(lambda script: iter([rule.skip(script.tree, "no")]))
 assert engine.rewrite("x = 1", None, [rule]).skipped

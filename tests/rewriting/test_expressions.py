@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from autoaccel.rewriting.finding import AddArguments, Code, Replace
+from autoaccel.edits import AddArguments, Code, Replace
 from tests.rewriting.subject import Subject
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoaccel.rewriting.finding import AddImport, Code, InsertBefore
+from autoaccel.edits import AddImport, Code, InsertBefore
 from tests.rewriting.subject import Subject
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoaccel.rewriting.finding import (
+from autoaccel.edits import (
     AddArguments,
     Code,
     Edit,

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autoaccel.rewriting import check
-from autoaccel.rewriting.apply import apply
-from autoaccel.rewriting.finding import (
+from autoaccel.edits import (
     AddArguments,
     AddDecorator,
     AddImport,
@@ -25,6 +23,8 @@ from autoaccel.rewriting.finding import (
     Replace,
     WrapStatements,
 )
+from autoaccel.rewriting import check
+from autoaccel.rewriting.apply import apply
 from autoaccel.rewriting.places import Places, raw_lines
 from autoaccel.rewriting.plan import plan
 from tests.rewriting.subject import toy

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from autoaccel.rewriting.finding import (
+from autoaccel.edits import (
     AddDecorator,
     Code,
     Edit,

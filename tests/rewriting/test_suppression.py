@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from autoaccel.analysis import Script
+from autoaccel.edits import AddDecorator, Code, Finding, Replace, Skipped, Tier, WrapStatements
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.engine import Result
-from autoaccel.rewriting.finding import AddDecorator, Code, Finding, Replace, Skipped, Tier, WrapStatements
 from autoaccel.rewriting.linting import applied, lint
 from autoaccel.rewriting.rule import Rule
 from autoaccel.rewriting.suppression import suppressing, suppressions
-from autoaccel.script import Script
 from tests.rewriting.subject import Subject, toy
 
 

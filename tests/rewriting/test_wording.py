@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.rewriting import engine, registry
-from autoaccel.rewriting.finding import (
+from autoaccel.analysis import Project
+from autoaccel.edits import (
     AddArguments,
     AddDecorator,
     AddImport,
@@ -22,8 +22,8 @@ from autoaccel.rewriting.finding import (
     Replace,
     WrapStatements,
 )
+from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.wording import wording
-from autoaccel.script import Project
 from tests.rewriting.subject import Subject
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from autoaccel.edits import Tier
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.record import FAILED, FINISHED, Record
 from autoaccel.measure.observing.request import REHEARSALS, WORKERS, Request
@@ -29,7 +30,6 @@ from autoaccel.measure.verifying.seeds import Spreading
 from autoaccel.measure.verifying.trials import CannotVerifyError as CannotVerifyError
 from autoaccel.measure.verifying.trials import Runner, Trials, View
 from autoaccel.reports.counting import counted
-from autoaccel.rewriting.finding import Tier
 
 STEPS = 40
 SEEDS = 8

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from autoaccel.config import known_rules
+from autoaccel.edits import Tier
 from autoaccel.measure.benching.diagnosis import diagnose
 from autoaccel.measure.benching.report import Diagnosis, Share
 from autoaccel.measure.observing.attribution import CLASSES
 from autoaccel.measure.observing.record import Profile
-from autoaccel.rewriting.finding import Tier
 from autoaccel.rewriting.rule import BINDING, Rule
 
 

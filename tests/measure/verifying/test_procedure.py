@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from autoaccel.analysis import Script
 from autoaccel.config import plan
+from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.measure import changes
 from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Decision, Failure, Record
 from autoaccel.measure.observing.request import COMPILE, WORKERS, Request
@@ -21,9 +23,7 @@ from autoaccel.measure.verifying import procedure
 from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits
 from autoaccel.measure.verifying.report import Outcome, Report, Verdict
 from autoaccel.rewriting import registry
-from autoaccel.rewriting.finding import Code, Finding, Replace, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
-from autoaccel.script import Script
 from tests.measure.verifying.made import RECORD, losses, one_pass
 
 EXACT = Rule("AA190", "fast", Tier.EXACT, (b"slow",))

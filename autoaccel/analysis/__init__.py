@@ -1,0 +1,21 @@
+"""What a script says, among the files around it: Python alone, but for what `library_models` tells of libraries.
+
+From the outside in:
+    script             `Script`, the door to all of it; `load`
+    inference          which values an expression may have
+    attributes         what is stored in an attribute of a class, and by whom
+    name_lookups       functions that are reached by names which the program computes
+    keyword_arguments  keys and values behind `**kwargs`
+    imported_names     dotted names that a file imports
+    unit_tests         places that belong to tests and benchmarks
+    project            the files that a script belongs with, call sites, classes
+    project_index      who imports whom, and who mentions what by name
+    module_search      the files that imports lead to
+    files              the files around a script: texts, trees, import lines, folders
+"""
+
+from autoaccel.analysis.project import Project
+from autoaccel.analysis.script import Script, load
+from autoaccel.dataflow.abstract_values import Kind, Value
+
+__all__ = ["Kind", "Project", "Script", "Value", "load"]

@@ -1,0 +1,203 @@
+"""The files around a script: their texts and trees, which files there are, and what they have to do with one another.
+
+Nothing here depends on which script is being analysed, so all analyses of a project share it. Texts and trees are kept
+within a bound; a text that has changed since is read and parsed anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import stat
+import tokenize
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from autoaccel.analysis.module_search import Modules
+from autoaccel.analysis.project_index import Found, Index
+from autoaccel.dataflow.bounds import Bounds
+from autoaccel.dataflow.reaching_definitions import Flow
+from autoaccel.dataflow.syntax_index import Tree
+from autoaccel.summaries import Summary, summary
+
+_KEPT = 1_000_000  # characters whose trees are kept for analyses to come; a tree takes seventy times its text
+_OFTEN = 2  # a file that is asked for more often is no longer met in passing
+_KEPT_TEXTS = 1_000_000
+
+Known = Callable[[Path], Summary | None]
+
+
+class Parsed:
+    """One text, its tree and its flow: all of a file that follows from its text alone."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tree = Tree(text)
+
+    @cached_property
+    def flow(self) -> Flow:
+        return Flow(self.tree)
+
+    @cached_property
+    def written(self) -> tuple[tuple[ast.expr, ast.AST], ...]:
+        """Objects that statements may write to, with the place: the `x.y` of `x.y.z = …`, of `x.y.z[i] += …` and of
+        `x.y.reset()`."""
+        attributes = (each for each in self.tree.find(ast.Attribute) if isinstance(each.ctx, ast.Store))
+        items = (each for each in self.tree.find(ast.Subscript) if isinstance(each.ctx, ast.Store))
+        calls = (each.value for each in self.tree.find(ast.Expr) if isinstance(each.value, ast.Call))
+        return (
+            *((each.value, each) for each in attributes),
+            *((each.value.value, each) for each in items if isinstance(each.value, ast.Attribute)),
+            *((each.func.value, each) for each in calls if isinstance(each.func, ast.Attribute)),
+        )
+
+    def __del__(self) -> None:
+        if "flow" in vars(self):
+            self.flow.clear()
+
+
+class Files:
+    """Reads files, with `texts` in the place of what is on disk. `known` gives the summary of a file whose content was
+    summed up before; else it is read."""
+
+    def __init__(
+        self,
+        paths: Iterable[Path] = (),
+        texts: Mapping[Path, str] | None = None,
+        bounds: Bounds | None = None,
+        known: Known | None = None,
+    ) -> None:
+        self.paths = tuple(dict.fromkeys(Path(os.path.abspath(path)) for path in paths))
+        self.texts = {Path(os.path.abspath(path)): text for path, text in (texts or {}).items()}
+        self.bounds = bounds or Bounds()
+        self.modules = Modules(frozenset(str(path.parent) for path in self.paths), self.texts)
+        self._summaries = _Summaries(self.texts, known)
+        self._members = frozenset(self.paths)
+        self._parsed: dict[Path, Parsed] = {}
+        self._parsed_size = 0
+        self._asked_for: Counter[Path] = Counter()
+        self._read: dict[Path, str | None] = {}
+        self._read_size = 0
+        self._spare = 0
+
+    def spare(self, characters: int) -> None:
+        """What is found out about the first `characters` of text need not be taken to pieces: the process ends soon."""
+        self._spare = characters
+
+    def spares(self, characters: int) -> bool:
+        """Whether what was found out about a text of this length may stay as it is."""
+        self._spare -= characters
+        return self._spare >= 0
+
+    def changed(self, path: Path, text: str) -> Files:
+        """These files with another text for one of them."""
+        path = Path(os.path.abspath(path))
+        files = Files((), {**self.texts, path: text}, self.bounds)
+        files.paths, files._members, files.modules = self.paths, self._members, self.modules
+        files._summaries = _Summaries(files.texts, self._summaries.known)
+        if "index" in vars(self):
+            files.index = self.index.with_text(path, files._summaries(path))
+        files._parsed = {each: parsed for each, parsed in self._parsed.items() if each != path}
+        files._parsed_size = sum(len(parsed.text) for parsed in files._parsed.values())
+        return files
+
+    def __contains__(self, path: Path) -> bool:
+        return path in self._members
+
+    # -- texts and trees
+
+    def text(self, path: Path) -> str | None:
+        """The text of a file; None for what cannot be read, is no file, or is too large to be a script."""
+        text = self.texts.get(path)
+        if text is not None:
+            return text
+        if path not in self._read:
+            text = _read(path, self.bounds.file)
+            self._read_size += len(text or "")
+            if self._read_size > _KEPT_TEXTS:
+                self._read, self._read_size = {}, len(text or "")
+            self._read[path] = text
+        return self._read[path]
+
+    def size(self, path: Path) -> int:
+        """About how long a text is."""
+        text = self.texts.get(path)
+        try:
+            return path.stat().st_size if text is None else len(text)
+        except OSError:
+            return 0
+
+    def parse(self, text: str, path: Path | None) -> Parsed:
+        """The tree of a text. Raises `SyntaxError` and whatever else the parser raises."""
+        if path is None:
+            return Parsed(text)
+        self._asked_for[path] += 1
+        known = self._parsed.pop(path, None)
+        if known is None or known.text != text:
+            self._parsed_size -= len(known.text) if known is not None else 0
+            known = Parsed(text)
+            self._parsed_size += len(text)
+        self._parsed[path] = known  # now the youngest
+        while self._parsed_size > _KEPT and len(self._parsed) > 1:
+            # What many files lean on stays longer than what is met in passing.
+            passing = (each for each in self._parsed if self._asked_for[each] <= _OFTEN and each != path)
+            oldest = self._parsed.pop(next(passing, None) or next(iter(self._parsed)))
+            self._parsed_size -= len(oldest.text)
+        return known
+
+    # -- imports and names
+
+    @cached_property
+    def index(self) -> Index:
+        """Who imports whom, and who mentions what."""
+        return Index(self.paths, self._summaries, self.modules, self.bounds.beside)
+
+    def ask(self, question: str, path: Path, name: str = "") -> Found:
+        """What the index says: who has to do with a file, or with a name of it."""
+        match question:
+            case "importers":
+                return self.index.importers(path)
+            case "related":
+                return self.index.related(path, self.bounds.sharing)
+            case "deriving":
+                return self.index.deriving(path, name, self.bounds.related)
+            case "mentioning":
+                return self.index.mentioning(path, name)
+            case _:
+                return self.index.callers(path, name, self.bounds.related, method=question != "callers")
+
+
+class _Summaries:
+    """What each file has to do with others: found out before, or told by its text."""
+
+    def __init__(self, texts: Mapping[Path, str], known: Known | None) -> None:
+        self._texts = texts
+        self.known = known
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "known": None}  # other processes have the index, or read what they need
+
+    def __call__(self, path: Path) -> Summary:
+        text = self._texts.get(path)
+        if text is not None:
+            return summary(text.encode(errors="surrogatepass"))
+        known = None if self.known is None else self.known(path)
+        if known is not None:
+            return known
+        try:
+            return summary(path.read_bytes() if path.is_file() else b"")
+        except OSError:  # nobody can import it
+            return Summary()
+
+
+def _read(path: Path, most: int) -> str | None:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+            return None
+        with tokenize.open(path) as file:
+            return file.read()
+    except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
+        return None

@@ -1,0 +1,897 @@
+"""What an expression may evaluate to, as far as the project's own files tell.
+
+Kinds come from constructors, from annotations, from the arguments at call sites, from what functions return, and
+where none of these speak from use (`x.zero_grad()` with `x.step()` makes an optimizer).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from autoaccel.analysis import attributes
+from autoaccel.analysis.attributes import Stored
+from autoaccel.analysis.name_lookups import named_member
+from autoaccel.dataflow.abstract_values import (
+    ANY,
+    BOOL,
+    NONE,
+    NOTHING,
+    NUMBER,
+    STRING,
+    UNKNOWN,
+    ClassRef,
+    Items,
+    Kind,
+    Value,
+    Values,
+    any_item,
+    arithmetic,
+    item,
+    merged,
+    settle,
+    shallow,
+    union,
+)
+from autoaccel.dataflow.reaching_definitions import STAR, Definition, Path
+from autoaccel.library_models import library_values
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+_RETURNS_SELF = frozenset(
+    """to cuda cpu xpu float double half bfloat16 train eval apply requires_grad_ share_memory type zero_ to_empty
+    ipu""".split()
+)
+_VIEW_METHODS = frozenset(
+    """view reshape squeeze unsqueeze transpose permute t flatten expand expand_as narrow select detach contiguous
+    view_as unfold swapaxes movedim unflatten data T mT""".split()
+)
+_DISPATCHING = frozenset({"functools.singledispatch", "functools.singledispatchmethod"})
+_NUMBER_METHODS = frozenset("item numel size dim nelement".split())
+_REPLACED_BY_SUMS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.SEQUENCE})
+_STRING_METHODS = frozenset("format join lower upper strip replace read decode".split())
+
+
+class Inference:
+    """Evaluates expressions of one script to sets of values; memoised, with a guard for definitions that go round in
+    circles."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.queries = script.project.queries
+
+    # -- entry points
+
+    def values(self, expression: ast.expr) -> Values:
+        """All values that an expression may have; `ANY` when nothing is known."""
+        return self.possible(expression) or ANY
+
+    def kind(self, expression: ast.expr) -> Kind | None:
+        return self.values(expression).kind
+
+    def knows(self, expression: ast.expr) -> bool:
+        """Whether the values of an expression are settled for good."""
+        return expression in self.queries.known
+
+    def _ask(self, key: Hashable, compute: Callable[[], Values]) -> Values:
+        known = self.queries.known.get(key)
+        if known is not None:
+            return known  # type: ignore[no-any-return]
+        return self.queries.ask(key, partial(self._computed, compute), NOTHING, ANY)
+
+    def _computed(self, compute: Callable[[], Values]) -> Values:
+        found = compute()
+        for value in found.unordered():
+            if value.items or value.path:
+                found = shallow(merged(found), self.script.project.bounds.nesting, self.queries.cut)
+                # Equal sets are one: elements of elements would else be compared along every way to them.
+                return self.queries.sets.setdefault(found, found)  # type: ignore[no-any-return]
+        return found
+
+    def possible(self, expression: ast.expr) -> Values:
+        """`values`, asked from within an evaluation: empty while a value goes round in a circle."""
+        known = self.queries.known.get(expression)
+        if known is not None:
+            return known  # type: ignore[no-any-return]
+        return self._ask(expression, partial(self._evaluate, expression))
+
+    # -- expressions
+
+    def _evaluate(self, node: ast.expr) -> Values:
+        match node:
+            case ast.Constant(value=value):
+                return Values({_constant(value, node)})
+            case ast.Name():
+                return self._name(node)
+            case ast.Attribute():
+                return self._attribute(node)
+            case ast.Call():
+                return self._call(node)
+            case ast.Subscript():
+                return self._subscript(node)
+            case ast.IfExp(body=body, orelse=orelse):
+                return self.possible(body) | self.possible(orelse)
+            case ast.BoolOp(values=values):
+                return union(self.possible(value) for value in values)
+            case ast.NamedExpr(value=value) | ast.Starred(value=value):
+                return self.possible(value)
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                return Values({self._sequence(node, elements)})
+            case ast.Dict(keys=keys, values=values):
+                items = tuple(
+                    (
+                        key.value if isinstance(key, ast.Constant) and isinstance(key.value, int | str) else None,
+                        self.possible(value),
+                    )
+                    for key, value in zip(keys, values, strict=True)
+                )
+                return Values({Value(Kind.MAPPING, node, self.script, items=items)})
+            case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.SetComp(elt=element):
+                return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, self.possible(element)),))})
+            case ast.DictComp(value=value):
+                return Values({Value(Kind.MAPPING, node, self.script, items=((None, self.possible(value)),))})
+            case ast.BinOp(left=left, right=right):
+                return arithmetic(self.possible(left), self.possible(right), node, self.script)
+            case ast.UnaryOp(op=ast.Not()):
+                return Values({BOOL})
+            case ast.UnaryOp(operand=operand):
+                return arithmetic(self.possible(operand), Values({NUMBER}), node, self.script)
+            case ast.Compare(left=left, ops=[operator], comparators=[right]):
+                kinds = {value.kind for value in self.possible(left) | self.possible(right)}
+                if Kind.TENSOR in kinds or Kind.BATCH in kinds:
+                    return Values({Value(Kind.TENSOR, node, self.script)})
+                elementwise = not isinstance(operator, ast.Is | ast.IsNot | ast.In | ast.NotIn)
+                if elementwise and Kind.ARRAY in kinds and Kind.UNKNOWN not in kinds:
+                    return Values({Value(Kind.ARRAY, node, self.script, name="arithmetic")})
+                return ANY if Kind.UNKNOWN in kinds else Values({BOOL})
+            case ast.Compare():
+                return Values({BOOL})
+            case ast.JoinedStr():
+                return Values({STRING})
+            case _:
+                return ANY
+
+    def _sequence(self, node: ast.expr, elements: list[ast.expr]) -> Value:
+        if any(isinstance(element, ast.Starred) for element in elements):
+            merged = union(
+                self.possible(each.value) if isinstance(each, ast.Starred) else self.possible(each) for each in elements
+            )
+            return Value(Kind.SEQUENCE, node, self.script, items=((None, merged),))
+        items: list[tuple[int | str | None, Values]] = [
+            (index, self.possible(each)) for index, each in enumerate(elements)
+        ]
+        appended = self._appended(node) if isinstance(node, ast.List) and len(elements) < 2 else NOTHING
+        if appended:
+            return Value(Kind.SEQUENCE, node, self.script, items=((None, union([*(v for _, v in items), appended])),))
+        return Value(Kind.SEQUENCE, node, self.script, items=tuple(items))
+
+    def _appended(self, node: ast.expr) -> Values:
+        """What `xs.append(…)` adds to a list that starts (nearly) empty."""
+        target = self.script.tree_index.bound_name(node)
+        if target is None:
+            return NOTHING
+        found: Values = NOTHING
+        for definition in self.script.definitions(target):
+            for use in self.script.uses(definition):
+                attribute = self.script.parent(use)
+                call = self.script.parent(attribute) if isinstance(attribute, ast.Attribute) else None
+                if (
+                    isinstance(call, ast.Call)
+                    and isinstance(attribute, ast.Attribute)
+                    and attribute.attr == "append"
+                    and call.args
+                ):
+                    found |= self.possible(call.args[0])
+        return found
+
+    # -- names
+
+    def _name(self, node: ast.Name) -> Values:
+        definitions = self.script.definitions(node)
+        if not definitions:
+            starred = self.script.project.star_import(self.script, node.id)
+            if starred is not None:
+                script, name = starred
+                return script.inference.exported(name)
+            return (
+                Values({Value(Kind.EXTERNAL, name=f"builtins.{node.id}")})
+                if node.id in library_values.BUILTINS
+                else ANY
+            )
+        return settle(union(self.definition(each) for each in definitions))
+
+    def exported(self, name: str) -> Values:
+        """The value of a module-level name, seen from another file."""
+        module = self.script.module_scope
+        definitions = module.definitions.get(name, [])
+        if not definitions:
+            starred = self.script.project.star_import(self.script, name)
+            if starred is not None:
+                return starred[0].inference.exported(starred[1])
+            return ANY
+        return settle(union(self.definition(each) for each in definitions))
+
+    def definition(self, definition: Definition) -> Values:
+        """The values that one binding gives its name."""
+        match definition.how:
+            case "import":
+                return self._ask(definition, partial(self._imported, definition))
+            case "def":
+                if self._dispatches(definition.node):
+                    return ANY  # which of the functions that are registered with it depends on the argument
+                return Values({Value(Kind.FUNCTION, definition.node, self.script)})
+            case "class":
+                assert isinstance(definition.node, ast.ClassDef)
+                return Values(
+                    {Value(Kind.CLASS, definition.node, self.script, cls=self.script.class_ref(definition.node))}
+                )
+            case "param":
+                return self._ask(definition.node, partial(self._parameter, definition))
+            case "aug":
+                return self._ask(definition, partial(self._augmented, definition))
+            case "for" if definition.value is not None:
+                element = self._element(self.possible(definition.value), definition.node)
+                return self.part(element, definition.path)
+            case "assign" | "walrus" | "global" if definition.value is not None:
+                annotated = self._annotation(getattr(definition.node, "annotation", None))
+                if annotated:
+                    return annotated
+                if isinstance(definition.node, ast.AugAssign):
+                    return self._ask(definition, partial(self._augmented, definition))
+                if isinstance(definition.node, ast.For):
+                    return self.part(self._element(self.possible(definition.value), definition.node), definition.path)
+                return self.part(self.possible(definition.value), definition.path)
+            case "with" if definition.value is not None:
+                return self.part(self.possible(definition.value), definition.path)
+            case _:
+                return ANY
+
+    def _dispatches(self, function: ast.AST) -> bool:
+        decorators = getattr(function, "decorator_list", ())
+        return any(self.script.qualname(each) in _DISPATCHING for each in decorators)
+
+    def _augmented(self, definition: Definition) -> Values:
+        """`x += y`: a tensor, an array or a list stays what it is; numbers become what the sum is."""
+        assert isinstance(definition.node, ast.AugAssign)
+        added = self.possible(definition.node.value)
+        target = definition.node.target
+        if not isinstance(target, ast.Name):
+            return added
+        before = union(self.definition(each) for each in self.script.flow.before_addition(target))
+        changed = Values(value for value in before if value.kind in _REPLACED_BY_SUMS)
+        kept = before.without(changed)
+        return kept | arithmetic(changed, added, target, self.script) if changed else kept
+
+    def _imported(self, definition: Definition) -> Values:
+        target = definition.target or ""
+        found = self.script.project.imported(self.script, target, definition.level)
+        if found is not None:
+            script, name = found
+            if name is None:
+                return Values({Value(Kind.OBJECT, script.tree, script, name="module")})
+            return script.inference.exported(name)
+        known = self.script.project.library_name(self.script, target, definition.level)
+        if definition.level and not known:
+            return ANY
+        return Values({Value(Kind.EXTERNAL, name=library_values.canonical(known or target))})
+
+    def _parameter(self, definition: Definition) -> Values:
+        argument = definition.node
+        function = definition.scope.node
+        assert isinstance(argument, ast.arg)
+        if definition.path == (STAR,):
+            return Values(
+                {Value(Kind.SEQUENCE if _is_vararg(function, argument) else Kind.MAPPING, argument, self.script)}
+            )
+        annotated = self._annotation(argument.annotation)
+        if annotated:
+            return self._passed(function, argument, annotated)
+        own = self._receiver(function, argument)
+        if own is not None:
+            return own
+        passed = self.script.project.arguments(self.script, function, argument.arg)
+        given = [self._mapped(function, argument), *(each.inference.possible(value) for each, value in passed)]
+        found = union(given)
+        if not found:
+            if len(given) > 1:
+                return NOTHING  # as yet: it is passed what depends on itself
+            return self._by_use(definition) or (
+                self.possible(definition.value) if definition.value is not None else ANY
+            )
+        if definition.value is not None and not all(value.kind is Kind.UNKNOWN for value in found):
+            found |= Values(value for value in self.possible(definition.value) if value.kind is not Kind.UNKNOWN)
+        if Kind.UNKNOWN in {value.kind for value in found}:
+            used = self._by_use(definition)
+            if used and not any(value.kind not in (Kind.UNKNOWN, Kind.NONE) for value in found):
+                return used
+        return found
+
+    def _mapped(self, function: ast.AST, argument: ast.arg) -> Values:
+        """What `map(lambda t: …, xs)` passes to its lambda."""
+        match self.script.parent(function):
+            case ast.Call(func=ast.Name(id="map"), args=[ast.Lambda(args=parameters) as first, *iterables]) as call:
+                if first is function and argument in parameters.args[: len(iterables)]:
+                    return self._element(self.possible(iterables[parameters.args.index(argument)]), call)
+        return NOTHING
+
+    def _passed(self, function: ast.AST, argument: ast.arg, annotated: Values) -> Values:
+        """What call sites pass for an annotated parameter: it says which loader or model, where the annotation says
+        only that it is one."""
+        kinds = {value.kind for value in annotated}
+        if not kinds <= {Kind.DATASET, Kind.LOADER, Kind.MODULE, Kind.OPTIMIZER}:
+            return annotated
+        passed = self.script.project.arguments(self.script, function, argument.arg)
+        given = [script.inference.possible(each) for script, each in passed]
+        return union(given) if given and all({value.kind for value in each} <= kinds for each in given) else annotated
+
+    def _receiver(self, function: ast.AST, argument: ast.arg) -> Values | None:
+        """`self` in a method is an instance of its class."""
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            return None
+        cls = self.script.parent(function)
+        if not isinstance(cls, ast.ClassDef) or not function.args.args or function.args.args[0] is not argument:
+            return None
+        names = {decorator.id for decorator in function.decorator_list if isinstance(decorator, ast.Name)}
+        if "staticmethod" in names:
+            return None
+        ref = self.script.class_ref(cls)
+        return self._instances(ref, made="classmethod" not in names)
+
+    def _instances(self, ref: ClassRef, *, made: bool = True) -> Values:
+        """The objects of a class and of those that derive from it, or (not `made`) these classes."""
+        project = self.script.project
+        derived = project.derived(ref)
+        found = Values(
+            Value(project.instance_kind(each) if made else Kind.CLASS, each.node, each.script, cls=each)
+            for each in (ref, *(derived or ()))
+        )
+        return found if derived is not None else found | ANY
+
+    def _annotation(self, annotation: ast.expr | None) -> Values:
+        if annotation is None:
+            return NOTHING
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            try:
+                annotation = ast.parse(annotation.value, mode="eval").body
+            except SyntaxError:
+                return NOTHING
+            if isinstance(annotation, ast.BinOp):
+                annotation = annotation.left
+            return library_values.annotated(ast.unparse(annotation).rsplit(".", 1)[-1])
+        if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
+            return self._annotation(annotation.left) or self._annotation(annotation.right)
+        if isinstance(annotation, ast.Subscript):
+            base = self.script.qualname(annotation.value)
+            if base in ("typing.Optional", "typing.Annotated"):
+                inner = annotation.slice
+                return self._annotation(inner.elts[0] if isinstance(inner, ast.Tuple) and inner.elts else inner)
+            return self._annotation(annotation.value)
+        name = self.script.qualname(annotation)
+        if name is None and isinstance(annotation, ast.Name) and not self.script.definitions(annotation):
+            name = f"builtins.{annotation.id}"
+        if name is not None:
+            return library_values.annotated(name)
+        for value in self.possible(annotation):
+            if value.cls is not None and value.kind is Kind.CLASS:
+                return self._instances(value.cls)
+        return NOTHING
+
+    def _by_use(self, definition: Definition) -> Values:
+        """What the uses of a parameter with unknown arguments prove."""
+        methods: set[str] = set()
+        called = iterated = False
+        for use in self.script.uses(definition):
+            parent = self.script.parent(use)
+            if isinstance(parent, ast.Attribute):
+                methods.add(parent.attr)
+            elif isinstance(parent, ast.Call) and parent.func is use:
+                called = True
+            elif isinstance(parent, ast.For) and parent.iter is use:
+                iterated = True
+            elif isinstance(parent, ast.Call) and library_values.is_loop_wrapper(self.script.qualname(parent.func)):
+                iterated = True
+        kind = _used_as(definition.name, methods, called=called, iterated=iterated)
+        return Values({Value(kind, definition.node, self.script)}) if kind is not None else NOTHING
+
+    def _attribute_by_use(self, ref: ClassRef, name: str) -> Values:
+        """The same for `self.name`, over all methods of the class."""
+        methods: set[str] = set()
+        called = iterated = False
+        first: ast.Attribute | None = None
+        tree = self.script.tree_index
+        reads = [
+            part
+            for part in self.script.within(ref.node, ast.Attribute)
+            if part.attr == name and isinstance(part.value, ast.Name)
+        ]
+        for part in tree.by_depth(reads):
+            first = first or part
+            parent = self.script.parent(part)
+            if isinstance(parent, ast.Attribute):
+                methods.add(parent.attr)
+            elif isinstance(parent, ast.Call) and parent.func is part:
+                called = True
+            elif isinstance(parent, ast.For) and parent.iter is part:
+                iterated = True
+            elif isinstance(parent, ast.Call) and library_values.is_loop_wrapper(self.script.qualname(parent.func)):
+                iterated = True
+        kind = _used_as(name, methods, called=called, iterated=iterated)
+        return Values({Value(kind, first, self.script)}) if kind is not None else NOTHING
+
+    # -- attributes
+
+    def _attribute(self, node: ast.Attribute) -> Values:
+        qualified = self.script.qualname(node)
+        if qualified is not None and not self.script.is_project_name(node):
+            return library_values.named(qualified)
+        return self._of_members(node.value, node.attr, node)
+
+    def _of_members(self, owner: ast.expr, name: str, node: ast.expr) -> Values:
+        found: Values = NOTHING
+        for each in self.possible(owner):
+            found |= self._member(each, name, node)
+        return found
+
+    def _member(self, owner: Value, name: str, node: ast.expr) -> Values:
+        if owner.kind is Kind.OBJECT and owner.name == "module" and owner.script is not None:
+            return owner.script.inference.exported(name)
+        if owner.cls is not None:
+            member = self.attribute_of(owner.cls, name, instance=owner.kind is not Kind.CLASS)
+            if member is not None:
+                return member
+        match owner.kind:
+            case Kind.TENSOR | Kind.BATCH | Kind.PARAMETER:
+                if name in ("data", "T", "mT", "real") and owner.kind is Kind.BATCH:
+                    return Values({owner._replace(name=owner.name or "view")})
+                if name in ("data", "grad", "T", "mT", "real", "imag"):
+                    return Values({Value(Kind.TENSOR, node, self.script)})
+            case Kind.LOADER if name == "dataset":
+                return Values({Value(Kind.DATASET, owner.node, owner.script)})
+            case Kind.EXTERNAL if owner.name is not None:
+                return library_values.named(library_values.canonical(f"{owner.name}.{name}"))
+            case Kind.MODULE if name == "module":
+                return Values({owner})
+            case Kind.ARRAY if name == "T":
+                return Values({Value(Kind.ARRAY, node, self.script, name="view")})
+            case _:
+                pass
+        if name == "device" or name.endswith("_device"):
+            return Values({Value(Kind.DEVICE, node, self.script)})
+        if name == "dtype":
+            return Values({Value(Kind.DTYPE, node, self.script)})
+        return ANY
+
+    def attribute_of(self, ref: ClassRef, name: str, *, instance: bool = True) -> Values | None:
+        """`self.name` of a project class: everything that its methods, its bases and its class body assign to it; None
+        where they assign nothing."""
+        find = partial(ref.script.inference._attribute_of, ref, name, instance=instance)
+        nothing: Values | None = NOTHING
+        return self.queries.ask(("attribute", ref, name, instance), find, nothing, ANY)
+
+    def _attribute_of(self, ref: ClassRef, name: str, *, instance: bool) -> Values | None:
+        info = self.script.project.class_info(ref)
+        body = [value for value, _ in info.attributes.get(name, ()) if isinstance(value, Definition)]
+        stores = list(attributes.stores(ref, name))
+        if not body and not stores:
+            for base in info.bases:
+                inherited = self.attribute_of(base, name, instance=instance)
+                if inherited is not None:
+                    return inherited
+            return None
+        added = [each for each in stores if each.how == "add"]
+        found = union(self.definition(each) for each in body)
+        found |= union(each.script.inference._stored(each) for each in stores if each not in added)
+        for each in added:
+            assert each.value is not None
+            found |= arithmetic(found, each.script.inference._stored(each), each.value, each.script)
+        if found and all(value.kind in (Kind.UNKNOWN, Kind.NONE) for value in found):
+            found = self._attribute_by_use(ref, name) or found
+        if any(value.kind is Kind.FUNCTION for value in found):
+            found = Values(
+                value._replace(path=("bound",)) if value.kind is Kind.FUNCTION and instance else value
+                for value in found
+            )
+        return found
+
+    def _stored(self, stored: Stored) -> Values:
+        if stored.value is None:
+            return ANY
+        value = self.possible(stored.value)
+        return self.part(self._element(value, stored.value) if stored.how == "for" else value, stored.path)
+
+    # -- parts
+
+    def _subscript(self, node: ast.Subscript) -> Values:
+        index = node.slice
+        step: int | str | None = None
+        if isinstance(index, ast.Constant) and isinstance(index.value, int | str) and not isinstance(index.value, bool):
+            step = index.value
+        elif (
+            isinstance(index, ast.UnaryOp)
+            and isinstance(index.op, ast.USub)
+            and isinstance(index.operand, ast.Constant)
+        ):
+            step = -index.operand.value if isinstance(index.operand.value, int) else None
+        found: Values = NOTHING
+        for owner in self.possible(node.value):
+            match owner.kind:
+                case Kind.BATCH if step is not None:
+                    found |= {owner._replace(path=(*owner.path, step))}
+                case Kind.BATCH:
+                    found |= {owner._replace(name=owner.name or "view")}
+                case Kind.TENSOR | Kind.PARAMETER:
+                    found |= {Value(Kind.TENSOR, node, self.script)}
+                case Kind.ARRAY:
+                    found |= {Value(Kind.ARRAY, node, self.script, name="view")}
+                case Kind.SEQUENCE if isinstance(index, ast.Slice):
+                    found |= {Value(Kind.SEQUENCE, node, self.script, items=((None, any_item(owner)),))}
+                case Kind.SEQUENCE | Kind.MAPPING:
+                    found |= item(owner, step)
+                case Kind.MODULE:
+                    found |= {Value(Kind.MODULE, node, self.script)}
+                case Kind.STRING:
+                    found |= {STRING}
+                case _:
+                    found |= ANY
+        return found
+
+    def part(self, values: Values, path: Path) -> Values:
+        """The part of a value that an unpacking target takes."""
+        for step in path:
+            found: Values = NOTHING
+            for owner in values:
+                match owner.kind:
+                    case Kind.BATCH:
+                        found |= {owner._replace(path=(*owner.path, step))}
+                    case Kind.SEQUENCE if step == STAR:
+                        found |= {Value(Kind.SEQUENCE, owner.node, owner.script, items=((None, any_item(owner)),))}
+                    case Kind.SEQUENCE:
+                        found |= item(owner, step)
+                    case Kind.TENSOR:
+                        found |= {Value(Kind.TENSOR, owner.node, owner.script)}
+                    case Kind.ARRAY:
+                        found |= {Value(Kind.ARRAY, owner.node, owner.script, name="view")}
+                    case Kind.ITERATOR:
+                        found |= any_item(owner) or ANY
+                    case _:
+                        found |= ANY
+            values = found
+        return values
+
+    def _element(self, values: Values, site: ast.AST) -> Values:
+        """What a `for` over these values yields; batches are named after the loop that gets them."""
+        found: Values = NOTHING
+        for owner in values:
+            match owner.kind:
+                case Kind.LOADER:
+                    found |= {Value(Kind.BATCH, site, self.script)}
+                case Kind.BATCH:
+                    found |= {owner._replace(path=(*owner.path, STAR))}
+                case Kind.SEQUENCE | Kind.MAPPING | Kind.ITERATOR if owner.name == "enumerate":
+                    found |= {
+                        Value(
+                            Kind.SEQUENCE,
+                            site,
+                            self.script,
+                            items=((0, Values({NUMBER})), (1, self._element(any_item(owner), site))),
+                        )
+                    }
+                case Kind.ITERATOR if owner.name == "zip":
+                    items = tuple((key, self._element(item, site)) for key, item in owner.items)
+                    found |= {Value(Kind.SEQUENCE, site, self.script, items=items)}
+                case Kind.ITERATOR if owner.name == "pass":
+                    found |= self._element(any_item(owner), site)
+                case Kind.MAPPING:
+                    found |= {STRING} if owner.name is None else any_item(owner)
+                case Kind.SEQUENCE | Kind.ITERATOR:
+                    found |= any_item(owner) or ANY
+                case Kind.TENSOR:
+                    found |= {Value(Kind.TENSOR, site, self.script)}
+                case Kind.ARRAY:
+                    found |= {Value(Kind.ARRAY, site, self.script, name="view")}
+                case Kind.MODULE:
+                    found |= {Value(Kind.MODULE, site, self.script)}
+                case Kind.STRING:
+                    found |= {STRING}
+                case _:
+                    found |= ANY
+        return found
+
+    # -- calls
+
+    def _call(self, node: ast.Call) -> Values:
+        function = node.func
+        if isinstance(function, ast.Attribute) and not self._is_qualified(function):
+            method = self._method_call(node, function)
+            if method is not None:
+                return method
+        found: Values = NOTHING
+        for callee in self.possible(function):
+            found |= self._result(callee, node)
+        return found
+
+    def _is_qualified(self, function: ast.Attribute) -> bool:
+        return self.script.qualname(function) is not None
+
+    def _result(self, callee: Value, node: ast.Call) -> Values:
+        match callee.kind:
+            case Kind.EXTERNAL if callee.name is not None:
+                return self._external_call(callee.name, node)
+            case Kind.CLASS if callee.cls is not None:
+                kind = self.script.project.instance_kind(callee.cls)
+                return Values({Value(kind, node, self.script, cls=callee.cls)})
+            case Kind.FUNCTION if callee.script is not None and callee.node is not None:
+                return callee.script.inference.returned(callee.node)
+            case Kind.MODULE:
+                return self._forward(callee, node)
+            case Kind.LOSS_FUNCTION:
+                return Values({Value(Kind.TENSOR, node, self.script)})
+            case Kind.OBJECT | Kind.DATASET | Kind.SCHEDULER if callee.cls is not None:
+                member = self.attribute_of(callee.cls, "__call__")
+                return ANY if member is None else union(self._result(value, node) for value in member)
+            case _:
+                return ANY
+
+    def _forward(self, module: Value, node: ast.Call) -> Values:
+        forward = None if module.cls is None else self.attribute_of(module.cls, "forward")
+        if forward is not None:
+            return union(
+                value.script.inference.returned(value.node)
+                if value.kind is Kind.FUNCTION and value.script is not None and value.node is not None
+                else ANY
+                for value in forward
+            )
+        if module.name is not None:
+            return library_values.forwarded(module.name, node, self.script)
+        return ANY
+
+    def returned(self, function: ast.AST) -> Values:
+        """What a project function returns, whoever calls it."""
+        if isinstance(function, ast.Lambda):
+            return self.possible(function.body)
+        if not isinstance(function, ast.FunctionDef):
+            return ANY
+        return self._ask(function, partial(self._returned, function))
+
+    def _returned(self, function: ast.FunctionDef) -> Values:
+        found: Values = NOTHING
+        script = self.script
+        if any(script.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
+            return Values({Value(Kind.ITERATOR, function, script, name="generator")})
+        returned = [part.value for part in script.in_scope(function, ast.Return) if part.value is not None]
+        for value in returned:
+            found |= self.possible(value)
+        annotated = self._annotation(function.returns)
+        if annotated and all(value.kind is Kind.UNKNOWN for value in found):
+            return annotated
+        if not found and not returned:
+            return Values({NONE})
+        return found
+
+    def _method_call(self, node: ast.Call, function: ast.Attribute) -> Values | None:
+        """`value.method(…)`: None when the receiver says nothing special and the callee itself must be asked."""
+        found: Values = NOTHING
+        for owner in self.possible(function.value):
+            result = self._method(owner, function.attr, node)
+            if result is None:
+                result = NOTHING
+                for callee in self._member(owner, function.attr, function):
+                    result |= self._result(callee, node)
+            found |= result
+        return found
+
+    def _method(self, owner: Value, name: str, node: ast.Call) -> Values | None:
+        match owner.kind:
+            case Kind.MODULE | Kind.LOSS_FUNCTION:
+                own = None if owner.cls is None else self.attribute_of(owner.cls, name)
+                if own is not None and any(value.kind is Kind.FUNCTION for value in own):
+                    return None
+                if name in _RETURNS_SELF:
+                    return Values({owner})
+                if name == "forward":
+                    return self._forward(owner, node)
+                if name in ("parameters", "named_parameters", "buffers"):
+                    return Values(
+                        {Value(Kind.ITERATOR, node, self.script, items=((None, Values({Value(Kind.PARAMETER)})),))}
+                    )
+                if name in ("modules", "children"):
+                    return Values(
+                        {Value(Kind.ITERATOR, node, self.script, items=((None, Values({Value(Kind.MODULE)})),))}
+                    )
+            case Kind.BATCH:
+                return self._batch_method(owner, name, node)
+            case Kind.TENSOR | Kind.PARAMETER:
+                return self._tensor_method(name, node)
+            case Kind.ARRAY:
+                return Values({NUMBER}) if name == "item" else Values({Value(Kind.ARRAY, node, self.script, name=name)})
+            case Kind.SEQUENCE | Kind.MAPPING | Kind.ITERATOR:
+                return self._container_method(owner, name, node)
+            case Kind.STRING:
+                return Values({STRING}) if name in _STRING_METHODS else ANY
+            case Kind.UNKNOWN if name in ("numpy", "to_numpy"):
+                return Values({Value(Kind.ARRAY, node, self.script, name="view")})
+            case Kind.LOADER if name == "__iter__":
+                return Values({Value(Kind.ITERATOR, node, self.script, name="iter", items=((None, Values({owner})),))})
+            case _:
+                pass
+        return None
+
+    def _batch_method(self, owner: Value, name: str, node: ast.Call) -> Values:
+        if name in ("to", "cuda", "xpu") or (name == "type" and node.args and self._is_cuda_type(node.args[0])):
+            return Values({Value(Kind.TENSOR, node, self.script, name="moved")})
+        if name in ("items", "values", "keys"):
+            element = owner._replace(path=(*owner.path, STAR))
+            items: Items = ((None, Values({element})),)
+            if name == "items":
+                pair = Value(Kind.SEQUENCE, node, self.script, items=((0, Values({STRING})), (1, Values({element}))))
+                items = ((None, Values({pair})),)
+            if name == "keys":
+                items = ((None, Values({STRING})),)
+            return Values({Value(Kind.SEQUENCE, node, self.script, items=items)})
+        if name in _VIEW_METHODS:
+            return Values({owner._replace(name=owner.name or "view")})
+        if name in _NUMBER_METHODS:
+            return Values({NUMBER})
+        if name == "numpy":
+            return Values({Value(Kind.ARRAY, node, self.script, name="view")})
+        if name == "pop" and node.args and isinstance(node.args[0], ast.Constant):
+            key = node.args[0].value
+            return Values({owner._replace(path=(*owner.path, key if isinstance(key, int | str) else STAR))})
+        return Values({owner._replace(name="copy")})
+
+    def _is_cuda_type(self, alias: ast.expr) -> bool:
+        """Whether `x.type(alias)` may move: `torch.cuda.FloatTensor`, its string, or a name that is one of them on
+        some machines."""
+        return any(
+            (value.name or "").startswith("torch.cuda.")
+            or (isinstance(value.node, ast.Constant) and str(value.node.value).startswith("torch.cuda."))
+            for value in self.possible(alias)
+        )
+
+    def _tensor_method(self, name: str, node: ast.Call) -> Values:
+        if name in _NUMBER_METHODS:
+            return Values({NUMBER})
+        if name == "numpy":
+            return Values({Value(Kind.ARRAY, node, self.script, name="view")})
+        if name == "tolist":
+            return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, Values({NUMBER})),))})
+        if name in ("max", "min", "topk", "sort", "split", "chunk", "unbind"):
+            return Values({Value(Kind.TENSOR, node, self.script)})
+        if name in ("backward", "register_hook", "retain_grad"):
+            return Values({NONE})
+        return Values({Value(Kind.TENSOR, node, self.script, name=name)})
+
+    def _container_method(self, owner: Value, name: str, node: ast.Call) -> Values | None:
+        if owner.kind is Kind.MAPPING:
+            if name == "values":
+                return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, any_item(owner)),))})
+            if name == "items":
+                pair = Value(Kind.SEQUENCE, node, self.script, items=((0, Values({STRING})), (1, any_item(owner))))
+                return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, Values({pair})),))})
+            if name in ("get", "pop") and node.args:
+                key = node.args[0]
+                return item(owner, key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None)
+        if name == "pop" and owner.kind is Kind.SEQUENCE:
+            return any_item(owner) or ANY
+        if name == "copy":
+            return Values({owner})
+        if name in ("__next__", "next") and owner.name == "iter":
+            return self._element(any_item(owner), node)
+        return ANY
+
+    # -- external functions
+
+    def _external_call(self, name: str, node: ast.Call) -> Values:
+        arguments = node.args
+        first = arguments[0] if arguments and not isinstance(arguments[0], ast.Starred) else None
+        if name in library_values.TRANSPARENT and first is not None:
+            return self.possible(first)
+        if name == "builtins.getattr" and (member := named_member(node)) is not None:
+            read = self._of_members(*member, node)
+            return read | self.possible(arguments[2]) if len(arguments) > 2 else read
+        if name == "builtins.enumerate" and first is not None:
+            return Values(
+                {Value(Kind.ITERATOR, node, self.script, name="enumerate", items=((None, self.possible(first)),))}
+            )
+        if name == "builtins.zip":
+            items = tuple((index, self.possible(each)) for index, each in enumerate(arguments))
+            return Values({Value(Kind.ITERATOR, node, self.script, name="zip", items=items)})
+        if library_values.is_loop_wrapper(name):
+            wrapped = first if first is not None else _keyword(node, "iterable")
+            if wrapped is not None:
+                return Values(
+                    {Value(Kind.ITERATOR, node, self.script, name="pass", items=((None, self.possible(wrapped)),))}
+                )
+            return ANY
+        if name == "builtins.iter" and first is not None:
+            return Values({Value(Kind.ITERATOR, node, self.script, name="iter", items=((None, self.possible(first)),))})
+        if name == "builtins.next" and first is not None:
+            found: Values = NOTHING
+            for value in self.possible(first):
+                found |= (
+                    self._element(any_item(value), node)
+                    if value.name in ("iter", "pass")
+                    else self._element(Values({value}), node)
+                )
+            return found
+        if name in ("builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"):
+            element = self._element(self.possible(first), node) if first is not None else NOTHING
+            return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, element),) if element else ())})
+        if name == "builtins.map" and len(arguments) == 2:
+            return Values({Value(Kind.ITERATOR, node, self.script)})
+        if name == "builtins.sum" and first is not None:
+            return self._element(self.possible(first), node)
+        if name == "builtins.super":
+            return self._super(node)
+        if name == "builtins.dict":
+            keywords = tuple((each.arg, self.possible(each.value)) for each in node.keywords if each.arg is not None)
+            return Values({Value(Kind.MAPPING, node, self.script, items=keywords)})
+        if name == "torch.load" and self._is_called_later(node):
+            return Values({Value(Kind.MODULE, node, self.script, name=name)})
+        if name in ("torch.utils.data.random_split", "torch.utils.data.dataset.random_split"):
+            dataset = Value(Kind.DATASET, node, self.script, name="torch.utils.data.Subset")
+            return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, Values({dataset})),))})
+        return library_values.called(name, node, self.script)
+
+    def _is_called_later(self, node: ast.Call) -> bool:
+        """Whether what a checkpoint held is bound to a name that is called: then it was a whole model."""
+        parent = self.script.parent(node)
+        if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
+            return False
+        for definition in self.script.definitions(parent.targets[0]):
+            scope = definition.scope
+            for each in scope.definitions.get(definition.name, ()):
+                for use in self.script.uses(each):
+                    call = self.script.parent(use)
+                    if isinstance(call, ast.Call) and call.func is use:
+                        return True
+        return False
+
+    def _super(self, node: ast.Call) -> Values:
+        cls = self.script.tree_index.enclosing_class(node)
+        if cls is None:
+            return ANY
+        bases = self.script.project.class_info(self.script.class_ref(cls)).bases
+        if not bases:
+            return ANY
+        base = bases[0]
+        return Values({Value(self.script.project.instance_kind(base), base.node, base.script, cls=base)})
+
+
+def _used_as(name: str, methods: set[str], *, called: bool, iterated: bool) -> Kind | None:
+    """The kind that the methods used on a value prove; a telling name counts as half of the proof, never as all of
+    it."""
+    lowered = name.lower()
+    if {"zero_grad", "step"} <= methods or ("step" in methods and "optim" in lowered):
+        return Kind.OPTIMIZER
+    if called and methods & {"train", "eval", "parameters", "state_dict", "load_state_dict", "zero_grad"}:
+        return Kind.MODULE
+    if iterated and (methods & {"dataset", "batch_size", "sampler"} or "loader" in lowered):
+        return Kind.LOADER
+    return None
+
+
+def _constant(value: object, node: ast.expr) -> Value:
+    match value:
+        case bool():
+            return BOOL
+        case int() | float() | complex():
+            return NUMBER
+        case str() | bytes():
+            return Value(Kind.STRING, node)
+        case None:
+            return NONE
+        case _:
+            return UNKNOWN
+
+
+def _keyword(node: ast.Call, name: str) -> ast.expr | None:
+    return next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
+
+
+def _is_vararg(function: ast.AST, argument: ast.arg) -> bool:
+    arguments = getattr(function, "args", None)
+    return isinstance(arguments, ast.arguments) and arguments.vararg is argument

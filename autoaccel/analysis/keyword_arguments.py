@@ -1,0 +1,149 @@
+"""Mappings that are unpacked into calls: which keys they may have, and which values they surely have."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.reaching_definitions import Definition
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+
+def mapping_items(script: Script, expression: ast.expr) -> dict[str, ast.expr] | None:
+    """The keys and values of a mapping that is written down once and never changed; None for any other."""
+    match expression:
+        case ast.Dict(keys=keys, values=values):
+            names = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+            return dict(zip(names, values, strict=True)) if len(names) == len(values) else None
+        case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
+            found = {keyword.arg: keyword.value for keyword in keywords if keyword.arg is not None}
+            return found if len(found) == len(keywords) else None
+        case ast.Name():
+            definitions = script.definitions(expression)
+            if len(definitions) != 1 or definitions[0].how != "assign" or definitions[0].path:
+                return None
+            value = definitions[0].value
+            if isinstance(value, ast.Name) or value is None or not _only_read(script, definitions[0]):
+                return None
+            return mapping_items(script, value)
+        case _:
+            return None
+
+
+def _only_read(script: Script, definition: Definition) -> bool:
+    for use in script.uses(definition):
+        match script.parent(use):
+            case ast.keyword(arg=None) | ast.Subscript(ctx=ast.Load()):
+                continue
+            case _:
+                return False
+    return True
+
+
+def mapping_keys(script: Script, expression: ast.expr, depth: int = 4) -> frozenset[str] | None:
+    """Every key that a mapping may have where it is unpacked; None when some are not known.
+
+    Follows literals, `dict(…)`, conditional expressions, and what `update` and item assignment add to a name.
+    """
+    if depth == 0:
+        return None
+    match expression:
+        case ast.Dict(keys=keys, values=values):
+            found: set[str] = set()
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    found.add(key.value)
+                    continue
+                inner = mapping_keys(script, value, depth - 1) if key is None else None
+                if inner is None:
+                    return None
+                found |= inner
+            return frozenset(found)
+        case ast.IfExp(body=left, orelse=right) | ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return _merged(mapping_keys(script, left, depth - 1), mapping_keys(script, right, depth - 1))
+        case ast.Call(func=ast.Name(id="dict"), args=args, keywords=keywords):
+            parts = [*args, *(keyword.value for keyword in keywords if keyword.arg is None)]
+            merged: frozenset[str] | None = frozenset(keyword.arg for keyword in keywords if keyword.arg is not None)
+            for part in parts:
+                merged = _merged(merged, mapping_keys(script, part, depth - 1))
+            return merged
+        case ast.Name():
+            return _named_keys(script, expression, depth)
+        case _:
+            return None
+
+
+def _merged(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:
+    return None if left is None or right is None else left | right
+
+
+def _named_keys(script: Script, name: ast.Name, depth: int) -> frozenset[str] | None:
+    definitions = script.definitions(name)
+    found: frozenset[str] | None = frozenset() if definitions else None
+    for definition in definitions:
+        if definition.how == "param":
+            found = _merged(found, _passed_keys(script, definition, depth - 1))
+        elif definition.how != "assign" or definition.path or definition.value is None:
+            return None
+        else:
+            found = _merged(found, mapping_keys(script, definition.value, depth - 1))
+        for use in script.uses(definition):
+            found = _merged(found, _added_keys(script, use, depth))
+    return found
+
+
+def _added_keys(script: Script, use: ast.Name, depth: int) -> frozenset[str] | None:
+    """What one use of a mapping's name may add to it."""
+    parent = script.parent(use)
+    match parent:
+        case ast.keyword(arg=None):
+            return frozenset()
+        case ast.Subscript(ctx=ast.Store(), slice=ast.Constant(value=str() as key)):
+            return frozenset({key})
+        case ast.Subscript(ctx=ast.Load()) | ast.Dict() | ast.FormattedValue() | ast.Compare() | ast.BinOp():
+            return frozenset()
+        case ast.Attribute(attr="update"):
+            call = script.parent(parent)
+            if not isinstance(call, ast.Call):
+                return None
+            keys: frozenset[str] | None = frozenset(keyword.arg for keyword in call.keywords if keyword.arg is not None)
+            for part in (*call.args, *(keyword.value for keyword in call.keywords if keyword.arg is None)):
+                keys = _merged(keys, mapping_keys(script, part, depth - 1))
+            return keys
+        case ast.Attribute(attr="get" | "items" | "keys" | "values" | "copy" | "pop"):
+            return frozenset()
+        case ast.Call(func=ast.Attribute(attr="update")) | ast.Call(func=ast.Name(id="print" | "dict" | "len")):
+            return frozenset()
+        case _:
+            return None
+
+
+def _passed_keys(script: Script, definition: Definition, depth: int) -> frozenset[str] | None:
+    """What call sites put into a parameter that is a mapping, or collects keyword arguments."""
+    function = definition.scope.node
+    arguments = getattr(function, "args", None)
+    if depth <= 0 or not isinstance(arguments, ast.arguments):
+        return None
+    calls = script.callers(function)
+    if calls.missing is not None:
+        return None
+    if definition.node is not arguments.kwarg:
+        passed = list(script.project.arguments(script, function, definition.name))
+        given = [mapping_keys(other, expression, depth) for other, expression in passed]
+        if len(passed) < len(calls):  # some give nothing: it is the default then, or hidden behind `*` or `**`
+            default = None if any(_unpacks(call) for _, call in calls) else definition.value
+            given.append(None if default is None else mapping_keys(script, default, depth))
+        return frozenset().union(*(keys for keys in given if keys)) if given and None not in given else None
+    names = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    found: frozenset[str] | None = frozenset() if calls else None
+    for other, call in calls:
+        for keyword in call.keywords:
+            added = frozenset({keyword.arg}) if keyword.arg else mapping_keys(other, keyword.value, depth)
+            found = _merged(found, added)
+    return None if found is None else found - names
+
+
+def _unpacks(call: ast.Call) -> bool:
+    return any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords)

@@ -1,0 +1,213 @@
+"""Where imports lead: the files that dotted names stand for, told by the listings of folders. No file is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from autoaccel.library_models import library_values
+
+_INSTALLED = ("site-packages", "dist-packages")
+_MARKERS = ("pyproject.toml", "setup.py")
+
+Located = tuple[Path, tuple[str, ...]]
+"""The file in which a dotted name ends, and what of the name is left over."""
+
+
+class Modules:
+    """The module names of the files around those of a project. Folders are plain strings: there are many to compare.
+
+    Every question adds the folders whose listings its answer leans on to `seen`, and the files of which it matters
+    whether they are there."""
+
+    def __init__(self, homes: frozenset[str], texts: Iterable[Path] = ()) -> None:
+        self._homes = homes  # the folders that hold files of the project
+        self._beside: dict[str, set[str]] = {}  # by folder: what is not on disk, but given as a text
+        for path in texts:
+            self._beside.setdefault(str(path.parent), set()).add(path.name)
+            for folder in path.parents[:-1]:
+                self._beside.setdefault(str(folder.parent), set()).add(f"{folder.name}/")
+        self._listings: dict[str, frozenset[str]] = {}
+        self._known: dict[tuple[Any, ...], tuple[Any, frozenset[str]]] = {}
+        self._sets: dict[frozenset[str], frozenset[str]] = {}
+        self._looked: set[str] = set()
+
+    def search(self, home: Path, target: str, level: int, seen: set[str]) -> Located | None:
+        """The project file in which an import of `home` ends; None for libraries."""
+        found = self.find(os.path.dirname(home), os.path.basename(home), target, level, seen)
+        return None if found is None else (Path(found[0]), found[1])
+
+    def find(
+        self, folder: str, home: str, target: str, level: int, seen: set[str]
+    ) -> tuple[str, tuple[str, ...]] | None:
+        """The same for a file called `home` in a folder."""
+        package = self.library(folder, seen)
+        if package and name_in_library(package, target, level) is not None:
+            return None
+        if not level:
+            outside, top = self._remembered(seen, self._top, folder)
+            if os.path.basename(outside) in _INSTALLED and target.split(".")[0] != (top or home.removesuffix(".py")):
+                return None  # from one installed package to another
+        candidates = self._remembered(seen, self._candidates, folder, target, level)
+        own = os.path.join(folder, home) if len(candidates) > 1 or (candidates and not candidates[0][1]) else ""
+        return next(((path, rest) for path, rest in candidates if path != own or rest), None)
+
+    def library(self, folder: str, seen: set[str]) -> tuple[str, ...]:
+        """The names of the packages down to a folder of a library that the tables know; empty elsewhere."""
+        names: tuple[str, ...] = self._remembered(seen, self._library, folder)
+        return names
+
+    def folders_near(self, folder: str, seen: set[str]) -> tuple[str, ...]:
+        """Where those who import a folder's files are looked for, beside the project."""
+        folders: tuple[str, ...] = self._remembered(seen, self._near, folder)
+        return folders
+
+    def roots(self, folder: str, seen: set[str]) -> tuple[str, ...]:
+        """Where the absolute imports of a folder's scripts may lead."""
+        found: tuple[str, ...] = self._remembered(seen, self._search_path, folder)
+        return found
+
+    def listing(self, folder: str, seen: set[str]) -> frozenset[str]:
+        seen.add(folder)
+        return self._listing(folder)
+
+    # -- found once for a folder
+
+    def _remembered(self, seen: set[str], find: Callable[..., Any], *asked: Any) -> Any:
+        key = (find.__name__, *asked)
+        known = self._known.get(key)
+        if known is None:
+            outer, self._looked = self._looked, set()
+            try:
+                answer = find(*asked)
+                looked = frozenset(self._looked)
+            finally:
+                self._looked = outer
+            known = self._known[key] = answer, self._sets.setdefault(looked, looked)
+        seen |= known[1]
+        self._looked |= known[1]
+        return known[0]
+
+    def _list(self, folder: str) -> frozenset[str]:
+        self._looked.add(folder)
+        return self._listing(folder)
+
+    def _listing(self, folder: str) -> frozenset[str]:
+        """The names of the files in a folder, and those of its folders with a slash behind them."""
+        known = self._listings.get(folder)
+        if known is None:
+            known = self._listings[folder] = frozenset(_names(folder)) | self._beside.get(folder, set())
+        return known
+
+    def _library(self, folder: str) -> tuple[str, ...]:
+        if not self._is_package(folder):
+            return ()
+        parent, name = os.path.split(folder)
+        outer: tuple[str, ...] = self._remembered(set(), self._library, parent)
+        return (*outer, name) if outer or (not self._is_package(parent) and name in library_values.LIBRARIES) else ()
+
+    def _top(self, folder: str) -> tuple[str, str]:
+        """The folder that holds the outermost package around a folder, and the package's name."""
+        top = ""
+        while self._is_package(folder):
+            folder, top = os.path.split(folder)
+        return folder, top
+
+    def _candidates(self, folder: str, target: str, level: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The first file that a name leads to; also the next, if it may be the first one itself that asks."""
+        parts = target.split(".") if target else []
+        if not level and parts[:1] in (["autoaccel"], ["autoaccel_runtime"]):
+            return ()  # the runtime is a library, also where a copy of it stands beside the script
+        found: list[tuple[str, tuple[str, ...]]] = []
+        for root in self._roots(folder, level):
+            if parts and not level and {f"{parts[0]}.py", f"{parts[0]}/"}.isdisjoint(self._list(root)):
+                continue  # most imports are of libraries
+            for cut in range(len(parts), -1, -1):
+                if cut == 0 and not level:
+                    continue
+                path = self._module_file(root, parts[:cut])
+                if path is not None:
+                    found.append((path, tuple(parts[cut:])))
+                    if os.path.dirname(path) != folder or cut < len(parts) or path != found[0][0]:
+                        return tuple(found)
+        return tuple(found)
+
+    def _module_file(self, root: str, parts: list[str]) -> str | None:
+        folder = root
+        for part in parts[:-1]:
+            if f"{part}/" not in self._list(folder):
+                return None
+            folder = os.path.join(folder, part)
+        if parts:
+            name = parts[-1]
+            if f"{name}.py" in self._list(folder) and not name.startswith("."):
+                return os.path.join(folder, f"{name}.py")
+            if f"{name}/" not in self._list(folder):
+                return None
+            folder = os.path.join(folder, name)
+        return os.path.join(folder, "__init__.py") if "__init__.py" in self._list(folder) else None
+
+    def _roots(self, folder: str, level: int) -> Iterable[str]:
+        if not level:
+            return self.roots(folder, set())
+        for _ in range(level - 1):
+            folder = os.path.dirname(folder)
+        return (folder,)
+
+    def _search_path(self, folder: str) -> tuple[str, ...]:
+        """Where the imports of a folder's scripts may lead: scripts of the project further up may be what is run."""
+        found = [folder]
+        while self._is_package(folder):
+            folder = os.path.dirname(folder)
+            found.append(folder)
+        homes = (each for each in _parents(folder) if each in self._homes)
+        return (*found, *homes, *self._distribution(folder))
+
+    def _is_package(self, folder: str) -> bool:
+        return "__init__.py" in self._list(folder) and os.path.dirname(folder) != folder
+
+    def _distribution(self, folder: str) -> Iterator[str]:
+        """Where the packages stand to which a folder of scripts belongs: `pip install -e .` adds it."""
+        for outer in (folder, *_parents(folder)):
+            # Of folders far up nothing but this matters: what else comes and goes there makes no difference.
+            self._looked.update(os.path.join(outer, marker) for marker in _MARKERS)
+            if not self._listing(outer).isdisjoint(_MARKERS):
+                yield outer
+                yield os.path.join(outer, "src")
+                return
+
+    def _near(self, folder: str) -> tuple[str, ...]:
+        folders, (parent, name) = [folder], os.path.split(folder)
+        while self._is_package(folder):
+            folder = os.path.dirname(folder)
+            folders.append(folder)
+        if parent not in folders and name.islower():
+            folders.append(parent)
+        return tuple(folders)
+
+
+def _names(folder: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                try:
+                    yield entry.name if entry.is_file() else f"{entry.name}/" if entry.is_dir() else ""
+                except OSError:  # a link that goes round in a circle
+                    continue
+    except OSError:
+        return
+
+
+def _parents(folder: str) -> Iterator[str]:
+    while (outer := os.path.dirname(folder)) != folder:
+        yield outer
+        folder = outer
+
+
+def name_in_library(package: tuple[str, ...], target: str, level: int) -> str | None:
+    """The full name of what a file in a package of a known library imports from that library."""
+    if not package or (not level and target.split(".")[0] != package[0]):
+        return None
+    return target if not level else ".".join((*package[: len(package) - level + 1], *filter(None, [target])))

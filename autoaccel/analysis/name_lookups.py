@@ -1,0 +1,201 @@
+"""Functions and methods that a program reaches by a name which it computes: `getattr(agent, mode)(x)`.
+
+Whoever asks for the callers of a function is told of these: they may be calls of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind, Value
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.reaching_definitions import Definition
+
+_READING = ("getattr", "methodcaller", "attrgetter")
+_TABLES = ("globals", "locals", "vars")
+_RUNNING = ("eval", "exec")
+MODULES_AT_RUN_TIME = re.compile(
+    r"\b(import_module|__import__|run_module|run_path|spec_from_file_location)\b|\bsys\.modules\b"
+)
+_LOOKING = frozenset(  # builtins that call none of their arguments
+    "bool dir float format hasattr id int isinstance issubclass len print repr setattr str type".split()
+)
+_COMPUTING = ("torch.nn.", "torch.optim.", "numpy.")
+
+
+def named_member(call: ast.expr) -> tuple[ast.expr, str] | None:
+    """The object and the name of `getattr(object, "name")`."""
+    match call:
+        case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str() as name), *_]):
+            return owner, name
+        case _:
+            return None
+
+
+def member_may_be(script: Script, call: ast.Call, names: Iterable[str]) -> bool:
+    """Whether `getattr(object, name)` tells so much of a name that it may be one of these."""
+    key = call.args[1] if len(call.args) > 1 else None
+    told = isinstance(key, ast.Constant | ast.JoinedStr | ast.BinOp)
+    return told and any(_may_be(script, key, name) for name in names)
+
+
+def mentions(script: Script, names: Collection[str]) -> list[ast.expr]:
+    """Where a file names one of these functions of torch, or a member of some object that is called so, or computes a
+    name that may be one."""
+    spelled = script.tree_index.mentions(*names, *script.import_aliases(tuple(sorted(names))))
+    plain = [each for each in spelled if (script.qualname(each) or "torch.").startswith("torch.")]
+    computed = (each for each in script.tree_index.calls_named("getattr") if member_may_be(script, each, names))
+    return [*plain, *computed]
+
+
+def receiver(function: ast.expr) -> ast.expr | None:
+    """The object of `object.name` and of `getattr(object, "name")`."""
+    if isinstance(function, ast.Attribute):
+        return function.value
+    member = named_member(function)
+    return None if member is None else member[0]
+
+
+def lookup(other: Script, script: Script, function: ast.AST, names: tuple[str, ...]) -> ast.expr | None:
+    """Where a file computes a name under which it may reach a function of a script, to call it; None if nowhere."""
+    cls = script.parent(function)
+    owner = cls if isinstance(cls, ast.ClassDef) and getattr(function, "name", "") != "__init__" else None
+    wanted = {*names, *other.import_aliases(names)}
+    local = owner is None and script.function(cls or function) is not None
+    for part, receiver, key in _lookups(other):
+        if local and (other is not script or receiver is not None):
+            continue  # no object has it
+        if not any(_may_be(other, key, name) for name in wanted) or not _may_be_called(other, part):
+            continue
+        if _is_called_by_name(other, part, wanted):
+            continue  # one of those that are looked at
+        if receiver is None or any(
+            _may_hold(other, value, script, owner, wanted) for value in other.inference.possible(receiver)
+        ):
+            return part
+    return None
+
+
+def _is_called_by_name(other: Script, part: ast.expr, wanted: set[str]) -> bool:
+    member, around = named_member(part), other.parent(part)
+    return member is not None and member[1] in wanted and isinstance(around, ast.Call) and around.func is part
+
+
+def _lookups(other: Script) -> Iterator[tuple[ast.expr, ast.expr | None, ast.expr | None]]:
+    """What is read by a computed name, of which object (None: of any), and under which name (None: any)."""
+    for call in other.tree_index.calls_named(*_READING, *_TABLES, *_RUNNING):
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if isinstance(call.func, ast.Name) and other.definitions(call.func) and other.is_project_name(call.func):
+            continue
+        if name == "getattr" and len(call.args) > 1:
+            yield call, call.args[0], call.args[1]
+        elif name in ("methodcaller", "attrgetter"):
+            yield call, None, call.args[0] if call.args else None
+        elif name in _RUNNING and isinstance(call.func, ast.Name):
+            yield call, None, None
+        elif name in _TABLES and isinstance(call.func, ast.Name):
+            yield from _of_table(other, call, call.args[0] if call.args else None)
+    for table in other.tree_index.mentions("__dict__"):
+        if isinstance(table, ast.Attribute):
+            yield from _of_table(other, table, table.value)
+
+
+def _of_table(
+    other: Script, table: ast.expr, owner: ast.expr | None
+) -> Iterator[tuple[ast.expr, ast.expr | None, ast.expr | None]]:
+    match other.parent(table):
+        case ast.Subscript(value=value, slice=key, ctx=ast.Load()) as part if value is table:
+            yield part, owner, key
+        case ast.Attribute(attr="get" | "pop") as method:
+            call = other.parent(method)
+            if isinstance(call, ast.Call) and call.func is method and call.args:
+                yield call, owner, call.args[0]
+
+
+def _may_be(script: Script, key: ast.expr | None, name: str) -> bool:
+    """Whether a computed text may be a name."""
+    match key:
+        case ast.Constant(value=str() as text):
+            return name in text.split(".")
+        case ast.JoinedStr(values=parts):
+            return name.startswith(_told(parts[:1])) and name.endswith(_told(parts[-1:]))
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return name.startswith(_told([left])) and name.endswith(_told([right]))
+        case ast.BinOp(left=ast.Constant(value=str() as text), op=ast.Mod()):
+            return name.startswith(text.partition("%")[0])
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr="format")):
+            return name.startswith(text.partition("{")[0])
+        case ast.IfExp(body=body, orelse=orelse):
+            return _may_be(script, body, name) or _may_be(script, orelse, name)
+        case ast.Name():
+            texts = [each for definition in script.definitions(key) for each in _texts(definition)]
+            return not texts or any(each is None or _may_be(script, each, name) for each in texts)
+        case _:
+            return True
+
+
+def _told(parts: list[ast.expr]) -> str:
+    match parts:
+        case [ast.Constant(value=str() as text)]:
+            return text
+        case _:
+            return ""
+
+
+def _texts(definition: Definition) -> list[ast.expr | None]:
+    """The texts that a binding gives its name, as far as they stand there; None for what does not."""
+    value = definition.value
+    if definition.path:
+        return [None]
+    if definition.how == "assign" and not isinstance(value, ast.Name):
+        return [value]
+    if definition.how == "for" and isinstance(value, ast.Tuple | ast.List):
+        return [each if isinstance(each, ast.Constant) else None for each in value.elts]
+    return [None]
+
+
+def _may_be_called(script: Script, part: ast.expr, deep: bool = True) -> bool:
+    """Whether what is read may be called, here or by whoever gets it."""
+    around = script.parent(part)
+    match around:
+        case ast.Call(func=function) if function is part:
+            return True
+        case ast.Call(func=function):
+            name = script.qualname(function)
+            if isinstance(function, ast.Name) and function.id in _LOOKING and not script.definitions(function):
+                return False
+            return name is None or not name.startswith(_COMPUTING) or script.is_project_name(function)
+        case ast.Attribute(attr=name):
+            return name.startswith("__")
+        case ast.Assign(targets=[ast.Name() as target]) if deep:
+            uses = [use for definition in script.definitions(target) for use in script.uses(definition)]
+            return any(_may_be_called(script, use, deep=False) for use in uses)
+        case ast.For() | ast.comprehension() | ast.If() | ast.While() | ast.Assert() | ast.Expr() | ast.Subscript():
+            return False
+        case ast.FormattedValue() | ast.Compare() | ast.BinOp() | ast.UnaryOp() | ast.AugAssign():
+            return False
+        case _:
+            return True
+
+
+def _may_hold(other: Script, value: Value, script: Script, owner: ast.ClassDef | None, names: set[str]) -> bool:
+    """Whether an object may have a function of a script (a method of `owner`) as an attribute."""
+    if value.kind is Kind.OBJECT and value.name == "module" and value.script is not None:
+        if owner is not None:
+            return False
+        return value.script is script or any(
+            each.kind is Kind.UNKNOWN or each.script is script
+            for name in names
+            for each in value.script.inference.exported(name)
+        )
+    if value.kind is Kind.UNKNOWN:
+        return owner is not None or MODULES_AT_RUN_TIME.search(other.text) is not None
+    if owner is None or value.cls is None:
+        return False
+    of_method = {each.node for each in script.project.lineage(script.class_ref(owner))}
+    return owner in {each.node for each in script.project.lineage(value.cls)} or value.cls.node in of_method

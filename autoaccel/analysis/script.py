@@ -1,0 +1,437 @@
+"""What a script means: one analysis per file, shared by all rules, computed lazily."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from autoaccel.analysis.inference import Inference
+from autoaccel.analysis.project import Project, bind_argument
+from autoaccel.dataflow.abstract_values import ANY, ClassRef, Kind, Value, Values
+from autoaccel.dataflow.completeness import Callers
+from autoaccel.dataflow.qualified_names import canonical
+from autoaccel.dataflow.reaching_definitions import Definition, Flow, Scope
+from autoaccel.dataflow.syntax_index import Function, Loop, Node
+from autoaccel.edits import AddImport
+from autoaccel.library_models import library_values
+
+RUNTIME = ("autoaccel.runtime", "autoaccel_runtime")
+_FRAMEWORKS = {
+    "pytorch_lightning": "Lightning",
+    "lightning": "Lightning",
+    "accelerate": "Accelerate",
+    "deepspeed": "DeepSpeed",
+    "ignite": "Ignite",
+    "fastai": "fastai",
+    "apex": "Apex",
+    "transformers.Trainer": "the Transformers Trainer",
+    "transformers.Seq2SeqTrainer": "the Transformers Trainer",
+    "composer": "Composer",
+    "speechbrain": "SpeechBrain",
+    "mmengine": "MMEngine",
+    "catalyst": "Catalyst",
+    "colossalai": "Colossal-AI",
+}
+
+
+class Script:
+    """One file, seen through its project. Every question may be asked of any node of `tree`; unknown answers are None
+    or empty."""
+
+    def __init__(self, text: str, path: Path | None = None, project: Project | None = None) -> None:
+        self.text = text
+        self.path = Path(os.path.abspath(path)) if path is not None else None
+        self.project = project if project is not None else Project()
+        self.parsed = self.project.disk.parse(text, self.path)
+        self.tree_index = self.parsed.tree
+        self.tree = self.tree_index.module
+        self.inference = Inference(self)
+        self._settled = self.project.queries.known
+        self._callees: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
+        self._class_refs: dict[ast.ClassDef, ClassRef] = {}
+        self.facts: dict[object, Any] = {}  # what was found out about all of it, see `once`
+        self._aliases: dict[tuple[str, ...], frozenset[str]] = {}
+        self.located: dict[tuple[str, int], tuple[Path, tuple[str, ...]] | None] = {}
+
+    def __repr__(self) -> str:
+        return f"Script({str(self.path) if self.path else '<text>'})"
+
+    def release(self) -> None:
+        """Let go of all that is known, of this script and of those loaded for its sake, once everything was asked.
+
+        They hold one another in circles, in which they would stay until Python looks for garbage.
+        """
+        if self.project.disk.spares(self.project.characters):
+            return
+        self.project.release()
+        vars(self).clear()
+
+    # -- tree
+
+    def find(self, *types: type[Node]) -> Iterator[Node]:
+        """Nodes of exactly these types, each type in source order."""
+        return self.tree_index.find(*types)
+
+    def within(self, outer: ast.AST, kind: type[Node]) -> Sequence[Node]:
+        """The nodes of exactly this type (all, for `ast.AST`) that are `outer` or lie within it, in preorder."""
+        return self.tree_index.within(outer, kind)
+
+    def in_scope(self, outer: ast.AST, kind: type[Node]) -> Sequence[Node]:
+        """The same without the insides of nested functions, lambdas and classes."""
+        return self.tree_index.in_scope(outer, kind)
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        return self.tree_index.parent(node)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        return self.tree_index.ancestors(node)
+
+    def inside(self, node: ast.AST, outer: ast.AST) -> bool:
+        return self.tree_index.inside(node, outer)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        return self.tree_index.statement(node)
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        return self.tree_index.block(statement)
+
+    def function(self, node: ast.AST) -> Function | None:
+        return self.tree_index.function(node)
+
+    def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
+        return self.tree_index.enclosing_class(node)
+
+    def loops(self, node: ast.AST) -> list[Loop]:
+        return self.tree_index.loops(node)
+
+    def source(self, node: ast.AST) -> str:
+        return self.tree_index.source(node)
+
+    # -- scopes and names
+
+    @cached_property
+    def flow(self) -> Flow:
+        return self.parsed.flow
+
+    @cached_property
+    def module_scope(self) -> Scope:
+        return self.flow.scopes[self.tree]
+
+    def definitions(self, name: ast.Name) -> tuple[Definition, ...]:
+        """The bindings that a name may have where it stands; empty for builtins and for what is not known."""
+        return self.flow.definitions(name)
+
+    def uses(self, definition: Definition) -> list[ast.Name]:
+        """The reads that a binding may reach, in source order."""
+        return self.flow.uses(definition)
+
+    def additions(self, definition: Definition) -> list[ast.Name]:
+        """The targets of augmented assignments (`x += y`) that read a binding."""
+        return self.flow.additions(definition)
+
+    def qualname(self, expression: ast.AST) -> str | None:
+        """`torch.zeros` for whatever the script writes for it: through imports and aliases, in the canonical spelling.
+
+        None when the root is not an import, is rebound, or comes by star import.
+        """
+        found = self.flow.qualified(expression)
+        if found is None:
+            return None
+        if not self.package:
+            return found.name
+        known = self.project.library_name(self, found.target, found.level)
+        return found.name if known is None else found.under(known)
+
+    def is_project_name(self, expression: ast.AST) -> bool:
+        """Whether a qualified name leads into a file of the project, not into a library."""
+        found = self.flow.qualified(expression)
+        if found is None:
+            return False
+        if self.package and self.project.library_name(self, found.target, found.level) is not None:
+            return False
+        return bool(found.level) or self.project.is_local(self, found.target, found.level)
+
+    @cached_property
+    def package(self) -> tuple[str, ...]:
+        """The packages down to this file if it belongs to a library whose names are known; else empty."""
+        return self.project.package(self)
+
+    def calls(self, *names: str) -> Iterator[ast.Call]:
+        """Calls of these qualified names, in source order."""
+        known = self._calls_by_qualname
+        found = [known[name] for name in dict.fromkeys(names) if name in known]
+        if len(found) < 2:
+            return iter(found[0] if found else ())
+        return iter(self.tree_index.in_order([call for calls in found for call in calls]))
+
+    @cached_property
+    def _calls_by_qualname(self) -> dict[str, list[ast.Call]]:
+        found: dict[str, list[ast.Call]] = {}
+        for call, named in self.flow.named_calls:
+            name = named.name if not self.package else self.qualname(call.func)
+            if name is not None:
+                found.setdefault(name, []).append(call)
+        return found
+
+    def import_aliases(self, names: tuple[str, ...]) -> frozenset[str]:
+        """Local names under which `from … import name as alias` brings these names."""
+        known = self._aliases.get(names)
+        if known is None:
+            known = self._aliases[names] = frozenset(
+                alias.asname
+                for node in self.find(ast.ImportFrom)
+                for alias in node.names
+                if alias.asname and alias.name in names
+            )
+        return known
+
+    @cached_property
+    def plain_callees(self) -> frozenset[str]:
+        """Names that are builtins or imports from libraries wherever they are called: never an instance of a project
+        class."""
+        verdicts: dict[str, bool] = {}
+        for call in self.find(ast.Call):
+            function = call.func
+            if isinstance(function, ast.Name):
+                definitions = self.definitions(function)
+                plain = (
+                    function.id in library_values.BUILTINS
+                    if not definitions
+                    else self.qualname(function) is not None and not self.is_project_name(function)
+                )
+                verdicts[function.id] = verdicts.get(function.id, True) and plain
+            elif isinstance(function, ast.Attribute):
+                qualified = self.qualname(function) is not None and not self.is_project_name(function)
+                verdicts[function.attr] = verdicts.get(function.attr, True) and qualified
+        return frozenset(name for name, plain in verdicts.items() if plain)
+
+    @cached_property
+    def used_names(self) -> frozenset[str]:
+        """Every identifier that a new name could clash with: names, attributes of `self`, parameters, imports."""
+        names = {node.id for node in self.find(ast.Name)}
+        names.update(node.arg for node in self.find(ast.arg))
+        names.update(node.name for node in self.find(ast.FunctionDef))
+        names.update(node.name for node in self.find(ast.AsyncFunctionDef))
+        names.update(node.name for node in self.find(ast.ClassDef))
+        names.update(
+            node.attr
+            for node in self.find(ast.Attribute)
+            if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        )
+        names.update(handler.name for handler in self.find(ast.ExceptHandler) if handler.name)
+        aliases = [alias for node in self.find(ast.Import) for alias in node.names]
+        aliases.extend(alias for node in self.find(ast.ImportFrom) for alias in node.names)
+        names.update((alias.asname or alias.name).split(".")[0] for alias in aliases)
+        return frozenset(names)
+
+    def free_name(self, *candidates: str) -> str:
+        """The first candidate that the file does not use; numbered when all are taken."""
+        for candidate in candidates:
+            if candidate not in self.used_names:
+                return candidate
+        number = 2
+        while f"{candidates[0]}{number}" in self.used_names:
+            number += 1
+        return f"{candidates[0]}{number}"
+
+    @cached_property
+    def quote(self) -> str:
+        """The quote that most of the file's own one-line strings are written with."""
+        single = double = 0
+        for node in self.find(ast.Constant):
+            if isinstance(node.value, str | bytes) and not isinstance(self.parent(node), ast.JoinedStr):
+                text = self.source(node).lstrip("rRbBuU")
+                single += text.startswith("'") and not text.startswith("'''")
+                double += text.startswith('"') and not text.startswith('"""')
+        return "'" if single > double else '"'
+
+    @cached_property
+    def accel(self) -> str:
+        """The local name of the runtime: as the file imports it, else `accel` or a free name like it."""
+        imported = self._runtime_import()
+        return imported or self.free_name("accel", "autoaccel_runtime", "accel_runtime")
+
+    @cached_property
+    def import_runtime(self) -> tuple[AddImport, ...]:
+        """The edit that makes `accel` available; empty when the file has it."""
+        if self._runtime_import():
+            return ()
+        return (AddImport("autoaccel", "runtime", self.accel),)
+
+    def _runtime_import(self) -> str | None:
+        for name, definitions in self.module_scope.definitions.items():
+            if definitions and all(each.how == "import" and each.target in RUNTIME for each in definitions):
+                return name
+        return None
+
+    def runtime_name(self, expression: ast.AST) -> str | None:
+        """`autocast` for `accel.autocast`: the runtime function that an expression names."""
+        qualified = self.qualname(expression)
+        if qualified is None:
+            return None
+        for module in RUNTIME:
+            if qualified.startswith(module + "."):
+                return qualified[len(module) + 1 :]
+        return None
+
+    def spell(self, qualified: str, beside: ast.expr | None = None) -> tuple[str, tuple[AddImport, ...]]:
+        """How this file writes a qualified name, and the import that it takes (none when a module-level import serves).
+
+        `beside` stands in the same place: `th.zeros` shows how to write `torch.ones`, wherever `th` was imported.
+        """
+        if isinstance(beside, ast.Attribute):
+            module = self.qualname(beside.value)
+            if module is not None and qualified.startswith(module + "."):
+                return self.source(beside.value) + qualified[len(module) :], ()
+        best: str | None = None
+        for name, definitions in self.module_scope.definitions.items():
+            if len(definitions) == 0 or any(each.how != "import" or each.level for each in definitions):
+                continue
+            if not all(isinstance(self.parent(each.node), ast.Module | ast.Try) for each in definitions):
+                continue
+            for target in {each.target for each in definitions}:
+                if target is None:
+                    continue
+                known = canonical(target)
+                if known == qualified:
+                    return name, ()
+                if qualified.startswith(known + ".") and (best is None or len(name) < len(best)):
+                    best = name + qualified[len(known) :]
+        if best is not None:
+            return best, ()
+        root = qualified.split(".")[0]
+        if root in self.used_names:
+            module, _, last = qualified.rpartition(".")
+            alias = self.free_name(last, f"{root}_{last}")
+            return alias, (AddImport(module, last, None if alias == last else alias),)
+        return qualified, (AddImport(root),)
+
+    # -- values
+
+    def values(self, expression: ast.expr) -> Values:
+        known = self._settled.get(expression)  # most are asked for again and again
+        return self.inference.values(expression) if known is None else known or ANY
+
+    def kind(self, expression: ast.expr) -> Kind | None:
+        """The kind of an expression when it is certain, else None."""
+        return self.values(expression).kind
+
+    def creations(self, expression: ast.expr) -> tuple[tuple[Script, ast.Call], ...]:
+        """The constructor calls that a value may stem from, in whichever project file."""
+        return tuple(
+            (value.script, value.node)
+            for value in self.values(expression)
+            if isinstance(value.node, ast.Call) and value.script is not None
+        )
+
+    def class_ref(self, node: ast.ClassDef) -> ClassRef:
+        if node not in self._class_refs:
+            self._class_refs[node] = ClassRef(self, node)
+        return self._class_refs[node]
+
+    def is_device(self, expression: ast.expr) -> bool:
+        """Whether an expression is surely a device: by value, or by the name `device` when nothing speaks against
+        it."""
+        match expression:
+            case ast.Constant(value=str() as text):
+                return text.split(":")[0] in ("cuda", "cpu", "mps", "xpu")
+            case ast.Constant(value=bool() | None):
+                return False
+            case ast.Constant(value=int()):
+                return True
+        kinds = {value.kind for value in self.values(expression)}
+        if kinds == {Kind.DEVICE}:
+            return True
+        allowed = {Kind.DEVICE, Kind.STRING, Kind.UNKNOWN}
+        return _named_device(expression) and kinds <= (allowed if Kind.NONE not in kinds else set())
+
+    # -- calls
+
+    def callers(self, function: ast.AST) -> Callers:
+        """Resolved call sites of a function in the project, and whether these are all."""
+        return self.project.callers(self, function)
+
+    def callees(self, call: ast.Call) -> tuple[tuple[Script, ast.FunctionDef], ...]:
+        """The project functions that a call may enter; for a module, its `forward`; for a class, its `__init__`."""
+        known = self._callees.get(call)
+        if known is None:
+            known = self._find_callees(call)
+            if self.inference.knows(call.func):
+                self._callees[call] = known
+        return known
+
+    def _find_callees(self, call: ast.Call) -> tuple[tuple[Script, ast.FunctionDef], ...]:
+        found: list[tuple[Script, ast.FunctionDef]] = []
+        for value in self.values(call.func):
+            if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
+                found.append((value.script, value.node))
+            elif value.cls is not None:
+                names = ("__init__",) if value.kind is Kind.CLASS else ("forward", "__call__")
+                for each in self.project.lineage(value.cls):
+                    methods = [
+                        part for part in each.node.body if isinstance(part, ast.FunctionDef) and part.name in names
+                    ]
+                    if methods:
+                        found.append((each.script, methods[0]))
+                        break
+        return tuple(found)
+
+    def argument(
+        self, call: ast.Call, function: ast.AST, parameter: str, owner: Script | None = None
+    ) -> ast.expr | None:
+        """The expression that a call in this file passes for a parameter of a project function (of `owner`, default
+        this file)."""
+        home = owner or self
+        return bind_argument(function, call, parameter, bound=self.project.is_bound(home, function, self, call))
+
+    # -- the whole file
+
+    @cached_property
+    def deterministic(self) -> bool:
+        """Whether the script asks for deterministic algorithms: then only exact rewrites are welcome."""
+        for call in self.calls("torch.use_deterministic_algorithms"):
+            if call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value is False:
+                continue
+            return True
+        for node in self.find(ast.Assign):
+            for target in node.targets:
+                if (
+                    isinstance(target, ast.Attribute)
+                    and self.qualname(target) == "torch.backends.cudnn.deterministic"
+                    and not (isinstance(node.value, ast.Constant) and node.value.value is False)
+                ):
+                    return True
+        return False
+
+    @cached_property
+    def frameworks(self) -> frozenset[str]:
+        """Training frameworks that the file imports, by their common names."""
+        found: set[str] = set()
+        for target in {each.target or "" for each in self.flow.imports if not each.level}:
+            for name, label in _FRAMEWORKS.items():
+                if target == name or target.startswith(name + "."):
+                    found.add(label)
+        return frozenset(found)
+
+
+def _named_device(expression: ast.expr) -> bool:
+    match expression:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            lowered = name.lower().strip("_")
+            return lowered in ("device", "dev") or lowered.endswith("_device") or lowered.startswith("device_id")
+        case _:
+            return False
+
+
+def load(text: str, path: Path | None = None, project: Project | None = None) -> Script:
+    """Parse and index one file, among the files of a project. Raises `SyntaxError` when it does not parse."""
+    script = Script(text, path, Project() if project is None else project.fresh())
+    script.project.add(script)
+    return script
+
+
+__all__ = ["Kind", "Script", "Value", "load"]

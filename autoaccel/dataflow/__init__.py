@@ -1,0 +1,11 @@
+"""One file by itself, and what answers about it are made of. Imports nothing else of the package.
+
+Each standing on those before it:
+    syntax_index          parents, blocks, nodes by type, source text
+    reaching_definitions  which bindings a name may have where it is read
+    qualified_names       one spelling for everything that can be imported
+    abstract_values       kinds, and the sets of values that an expression may have: the lattice of the inference
+    query                 questions that lean on one another, each answered once
+    completeness          answers that know what they have not seen
+    bounds                how far the analysis looks
+"""

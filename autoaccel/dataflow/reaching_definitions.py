@@ -1,0 +1,777 @@
+"""Reaching definitions: which bindings a name may refer to where it is read.
+
+One structured pass over each scope, over the body of a function when something in it is asked for. Branches join,
+loops run twice (enough for definitions carried round), `break`, `continue`, `return` and `raise` end a path. Names read
+from an outer scope get every definition that scope gives them, since the time of the call is unknown. A name with no
+definition here comes from builtins, a star import, or nowhere: it has none."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+from autoaccel.dataflow.qualified_names import canonical
+from autoaccel.dataflow.syntax_index import Tree, children, position
+
+How = Literal[
+    "assign", "for", "with", "param", "import", "def", "class", "aug", "walrus", "except", "del", "global", "match"
+]
+Path = tuple[int | str, ...]
+ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+
+STAR = "*"
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+_PLAIN = frozenset(
+    {ast.keyword, ast.BinOp, ast.BoolOp, ast.Compare, ast.UnaryOp, ast.Subscript, ast.Slice, ast.Tuple, ast.List}
+    | {ast.Dict, ast.IfExp, ast.Starred, ast.JoinedStr, ast.FormattedValue}
+)
+# The fields of statements that can bind names where no expression does.
+_TARGETS: dict[type[ast.AST], tuple[str, ...]] = {
+    ast.Expr: (),
+    ast.Return: (),
+    ast.Raise: (),
+    ast.Assert: (),
+    ast.Assign: ("targets",),
+    ast.AugAssign: ("target",),
+    ast.AnnAssign: ("target",),
+    ast.If: ("body", "orelse"),
+    ast.While: ("body", "orelse"),
+    ast.For: ("target", "body", "orelse"),
+    ast.AsyncFor: ("target", "body", "orelse"),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Definition:
+    """One binding of a name.
+
+    `node` is the binding statement (or `ast.arg`, comprehension, handler), `value` the bound expression, or the
+    iterated one for `for`, or the context manager for `with`; `path` says which part of the value an unpacking target
+    takes. For imports `value` is None and `target` is the qualified name."""
+
+    name: str
+    node: ast.AST
+    how: How
+    scope: Scope
+    value: ast.expr | None = None
+    path: Path = ()
+    target: str | None = None
+    level: int = 0
+
+
+class Qualified(NamedTuple):
+    """A qualified name in the canonical spelling: what is imported, from which level, and the attributes after it."""
+
+    name: str
+    target: str
+    level: int
+    rest: tuple[str, ...] = ()
+
+    def under(self, target: str) -> str:
+        """The name when the import is one of `target`."""
+        name = canonical(target)
+        for part in self.rest:
+            name = canonical(f"{name}.{part}")
+        return name
+
+
+class Scope:
+    """A module, function, lambda or class body and all definitions made in it."""
+
+    __slots__ = ("born", "definitions", "entry", "global_names", "node", "nonlocal_names", "parent", "stars")
+
+    def __init__(self, node: ScopeNode, parent: Scope | None) -> None:
+        self.node = node
+        self.parent = parent
+        self.definitions: dict[str, list[Definition]] = {}
+        self.global_names: set[str] = set()
+        self.nonlocal_names: set[str] = set()
+        self.stars: list[tuple[str, int]] = []
+        self.entry: State = {}  # what the enclosing scope's names were bound to where this scope was made
+        self.born = 0
+
+    @property
+    def module(self) -> Scope:
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def lookup(self, name: str) -> Scope | None:
+        """The outer scope that binds `name` for code in this scope (class bodies are invisible to their methods)."""
+        if name in self.global_names:
+            return self.module
+        scope = self.parent
+        while scope is not None:
+            if (
+                name in scope.definitions
+                and not isinstance(scope.node, ast.ClassDef)
+                and name not in scope.global_names
+            ):
+                return scope
+            scope = scope.parent
+        return None
+
+    def child_on_path(self, outer: Scope) -> Scope:
+        """The scope directly inside `outer` that holds this one."""
+        scope = self
+        while scope.parent is not None and scope.parent is not outer:
+            scope = scope.parent
+        return scope
+
+
+State = dict[str, tuple[Definition, ...]]
+
+
+class Flow:
+    """Definitions of every scope of a module, and for every name read the definitions that may reach it.
+
+    Of most files that are looked at for the sake of others, little but the module level is ever asked for. Only where a
+    function binds names of others (`global`, `nonlocal`) are all bodies needed to answer anything.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._binds_outward = any(tree.find(ast.Global, ast.Nonlocal))
+        self._deferred: dict[ast.AST, _ScopePass] = {}  # functions whose bodies nobody has asked for yet
+        self._qualified: dict[ast.AST, Qualified | None] = {}
+        self.walrus = bool(tree.within(tree.module, ast.NamedExpr))
+        self.known: dict[ast.AST, Scope] = {}  # every scope that was met; a deferred one has no definitions yet
+        self._reach: dict[ast.Name, tuple[Definition, ...]] = {}
+        self._added_to: dict[ast.Name, tuple[Definition, ...]] = {}
+        self._outer: list[tuple[ast.Name, Scope]] = []
+        self._uses: dict[str, dict[Definition, list[ast.Name]]] = {}  # by the name
+        self._interned: dict[tuple[ast.AST, str, Path, How], Definition] = {}
+        self._order: dict[Definition, int] = {}
+        _ScopePass(self, Scope(tree.module, None)).run(tree.module.body)
+        self._resolve_outer()
+
+    @property
+    def scopes(self) -> Mapping[ast.AST, Scope]:
+        """All scopes by their nodes."""
+        return _Scopes(self)  # made anew: held, it would keep this alive
+
+    def analyse(self, node: ast.AST) -> None:
+        """Go through the bodies of the functions that hold `node`, and of itself, if that has not been done."""
+        if not self._deferred:
+            return
+        around: list[ast.AST] = []
+        current: ast.AST | None = node
+        while current is not None:
+            around.append(current)
+            current = self._tree.function(current)
+        for each in reversed(around):
+            run = self._deferred.get(each)
+            if run is not None:
+                run.function(each)  # which may be too deep for the stack: then it stays deferred
+                del self._deferred[each]
+                self._resolve_outer()
+
+    def complete(self) -> None:
+        """Go through all bodies."""
+        while self._deferred:
+            for node in list(self._deferred):
+                self.analyse(node)
+
+    def _mentions(self, name: str) -> list[ast.Name]:
+        """The names that are spelled so, in source order; what they mean is known then."""
+        found = [each for each in self._tree.mentions(name) if isinstance(each, ast.Name)]
+        for each in found:
+            self.analyse(each)
+        return sorted(found, key=position)
+
+    def clear(self) -> None:
+        """Scopes and their definitions hold one another, and a whole tree with them."""
+        for scope in self.known.values():
+            scope.definitions.clear()
+            scope.entry.clear()
+        self._deferred.clear()
+
+    def definitions(self, name: ast.Name) -> tuple[Definition, ...]:
+        """What a name that is read may be bound to; for a name that is written, its own binding."""
+        found = self._reach.get(name)
+        if found is None:
+            self.analyse(name)
+            found = self._reach.get(name, ())
+        return found
+
+    def qualified(self, expression: ast.AST) -> Qualified | None:
+        """What an imported name, or an attribute of one, stands for; None when it is rebound or none."""
+        try:
+            return self._qualified[expression]
+        except KeyError:
+            pass
+        found: Qualified | None = None
+        if isinstance(expression, ast.Name):
+            definitions = self.definitions(expression)
+            if definitions and all(each.how == "import" for each in definitions):
+                targets = {(each.target, each.level) for each in definitions}
+                target, level = targets.pop()
+                if target and not targets:
+                    found = Qualified(canonical(target), target, level)
+        elif isinstance(expression, ast.Attribute):
+            base = self.qualified(expression.value)
+            if base is not None:
+                name = canonical(f"{base.name}.{expression.attr}")
+                found = Qualified(name, base.target, base.level, (*base.rest, expression.attr))
+        else:
+            return None
+        self._qualified[expression] = found
+        return found
+
+    @cached_property
+    def imports(self) -> tuple[Definition, ...]:
+        """The names that are imported anywhere in the module."""
+        for node in (*self._tree.find(ast.Import), *self._tree.find(ast.ImportFrom)):
+            self.analyse(node)
+        return tuple(
+            each
+            for scope in self._in_order()
+            for definitions in scope.definitions.values()
+            for each in definitions
+            if each.how == "import" and each.target
+        )
+
+    @cached_property
+    def named_calls(self) -> tuple[tuple[ast.Call, Qualified], ...]:
+        """The calls of imported names, in source order."""
+        calls = ((call, self.qualified(call.func)) for call in self._tree.find(ast.Call))
+        return tuple((call, name) for call, name in calls if name is not None)
+
+    def uses(self, definition: Definition) -> list[ast.Name]:
+        """The reads that a definition may reach, in source order."""
+        known = self._uses.get(definition.name)
+        if known is None:
+            known = self._uses[definition.name] = {}
+            for name in self._mentions(definition.name):
+                for each in self._reach.get(name, ()) if not isinstance(name.ctx, ast.Store) else ():
+                    known.setdefault(each, []).append(name)
+        return known.get(definition, [])
+
+    def additions(self, definition: Definition) -> list[ast.Name]:
+        """The targets of augmented assignments (`x += y`) that read what a definition bound; no part of `uses`."""
+        self.uses(definition)  # everything that mentions the name is analysed then
+        found = [name for name, reached in self._added_to.items() if definition in reached]
+        return sorted(found, key=position)
+
+    def before_addition(self, target: ast.Name) -> tuple[Definition, ...]:
+        """What the target of an augmented assignment may have been bound to before it."""
+        self.analyse(target)
+        return self._added_to.get(target, ())
+
+    def note_addition(self, target: ast.Name) -> None:
+        """Keep what the target of an augmented assignment held before; its own binding takes its place at once."""
+        self._added_to[target] = _union(self._added_to.get(target, ()), self._reach.get(target, ()))
+
+    def _in_order(self) -> list[Scope]:
+        """The scopes that were met, in preorder."""
+        return [self.known[node] for node in self._tree.in_order(list(self.known))]
+
+    def _resolve_outer(self) -> None:
+        waiting, self._outer = self._outer, []
+        for name, scope in waiting:
+            outer = scope if scope.parent is None else scope.lookup(name.id)
+            found = outer.definitions.get(name.id, []) if outer is not None else []
+            if outer is not None and outer is not scope:
+                # A definition that was overwritten before the function was made can not be seen by it.
+                child = scope.child_on_path(outer)
+                entry = child.entry.get(name.id, ())
+                found = [
+                    each for each in found if each in entry or self._order[each] > child.born or each.how == "global"
+                ]
+            self._reach[name] = _union(self._reach.get(name, ()), found)
+        # A module-level name that some function rebinds through `global` may hold that value wherever it is read.
+        if not self._binds_outward:
+            return
+        rebound = {
+            each.name
+            for scope in self.known.values()
+            for names in scope.definitions.values()
+            for each in names
+            if each.how == "global"
+        }
+        if rebound:
+            module = next(scope for scope in self.known.values() if scope.parent is None)
+            for name, known in list(self._reach.items()):
+                if name.id in rebound and known and all(each.scope is module for each in known):
+                    extra = [each for each in module.definitions.get(name.id, ()) if each.how == "global"]
+                    self._reach[name] = _union(known, extra)
+
+
+class _Scopes(Mapping[ast.AST, Scope]):
+    """The scopes of a module by their nodes, each analysed when it is asked for."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+
+    def __getitem__(self, node: ast.AST) -> Scope:
+        self._flow.analyse(node)
+        return self._flow.known[node]
+
+    def __iter__(self) -> Iterator[ast.AST]:
+        self._flow.complete()
+        return (scope.node for scope in self._flow._in_order())
+
+    def __len__(self) -> int:
+        self._flow.complete()
+        return len(self._flow.known)
+
+
+def _union(first: tuple[Definition, ...], second: Sequence[Definition]) -> tuple[Definition, ...]:
+    if not first or first == second:
+        return tuple(second)
+    merged = dict.fromkeys(first)
+    merged.update(dict.fromkeys(second))
+    return tuple(merged)
+
+
+def _merge(states: Iterable[State | None]) -> State | None:
+    merged: State | None = None
+    for state in states:
+        if state is None:
+            continue
+        if merged is None:
+            merged = dict(state)
+            continue
+        for name, definitions in state.items():
+            known = merged.get(name)
+            if known is None:
+                merged[name] = definitions
+            elif known is not definitions:
+                merged[name] = _union(known, definitions)
+    return merged
+
+
+class _ScopePass:
+    """Runs one scope; nested scopes run when theirs is met, after which outer names are resolved."""
+
+    def __init__(self, flow: Flow, scope: Scope) -> None:
+        self.flow = flow
+        self.scope = scope
+        self.state: State | None = {}
+        self.breaks: list[list[State | None]] = []
+        self.continues: list[list[State | None]] = []
+        self.local: frozenset[str] = frozenset()
+        flow.known[scope.node] = scope
+
+    def run(self, body: list[ast.stmt]) -> None:
+        bound = _bound_names(self.scope.node, self.scope, walrus=self.flow.walrus)
+        self.local = frozenset(bound) - self.scope.global_names
+        for name in self.local - self.scope.nonlocal_names:
+            self.scope.definitions.setdefault(name, [])
+        self.block(body)
+
+    # -- statements
+
+    def block(self, body: list[ast.stmt]) -> None:
+        for statement in body:
+            self.visit(statement)
+
+    def visit(self, node: ast.stmt) -> None:
+        method = _VISITS.get(type(node))
+        if method is not None:
+            method(self, node)
+        else:
+            self.read_children(node)
+
+    def read_children(self, node: ast.AST) -> None:
+        for child in children(node):
+            self.read(child)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.read(node.value)
+        for target in node.targets:
+            self.bind(target, node, "assign", node.value)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self.read(node.annotation)
+        if node.value is not None:
+            self.read(node.value)
+            self.bind(node.target, node, "assign", node.value)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self.read(node.value)
+        if isinstance(node.target, ast.Name):
+            self.record(node.target)
+            self.flow.note_addition(node.target)
+        self.bind(node.target, node, "aug", node.value)
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        self.read(node.iter)
+        self.loop(node.body, node.orelse, lambda: self.bind(node.target, node, "for", node.iter))
+
+    visit_AsyncFor = visit_For
+
+    def visit_While(self, node: ast.While) -> None:
+        self.loop(node.body, node.orelse, lambda: self.read(node.test), tests=True)
+
+    def loop(self, body: list[ast.stmt], orelse: list[ast.stmt], head: object, tests: bool = False) -> None:
+        entry = self.state
+        for _ in range(2):
+            self.breaks.append([])
+            self.continues.append([])
+            self.state = None if entry is None else dict(entry)
+            head()  # type: ignore[operator]
+            tested = None if self.state is None else dict(self.state)
+            self.block(body)
+            again = _merge([self.state, *self.continues.pop()])
+            broken = self.breaks.pop()
+            entry = _merge([entry, again])
+        self.state = _merge([entry, tested]) if tests else (None if entry is None else dict(entry))
+        self.block(orelse)
+        self.state = _merge([self.state, *broken])
+
+    def visit_Break(self, _: ast.Break) -> None:
+        if self.breaks:
+            self.breaks[-1].append(self.state)
+        self.state = None
+
+    def visit_Continue(self, _: ast.Continue) -> None:
+        if self.continues:
+            self.continues[-1].append(self.state)
+        self.state = None
+
+    def visit_Return(self, node: ast.Return) -> None:
+        self.read_children(node)
+        self.state = None
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        self.read_children(node)
+        self.state = None
+
+    def visit_If(self, node: ast.If) -> None:
+        self.read(node.test)
+        before = self.state
+        self.state = None if before is None else dict(before)
+        self.block(node.body)
+        after = self.state
+        self.state = None if before is None else dict(before)
+        self.block(node.orelse)
+        self.state = _merge([after, self.state])
+
+    def visit_Try(self, node: ast.Try) -> None:
+        states: list[State | None] = [None if self.state is None else dict(self.state)]
+        for statement in node.body:
+            self.visit(statement)
+            states.append(None if self.state is None else dict(self.state))
+        raised = _merge(states)
+        self.block(node.orelse)
+        ends = [self.state]
+        for handler in node.handlers:
+            self.state = None if raised is None else dict(raised)
+            if handler.type is not None:
+                self.read(handler.type)
+            if handler.name:
+                self.define(handler.name, handler, "except", None, ())
+            self.block(handler.body)
+            ends.append(self.state)
+        self.state = _merge(ends)
+        if node.finalbody:
+            if self.state is None and raised is not None:
+                self.state = dict(raised)
+                self.block(node.finalbody)
+                self.state = None
+            else:
+                self.block(node.finalbody)
+
+    visit_TryStar = visit_Try
+
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
+        for item in node.items:
+            self.read(item.context_expr)
+            if item.optional_vars is not None:
+                self.bind(item.optional_vars, node, "with", item.context_expr)
+        self.block(node.body)
+
+    visit_AsyncWith = visit_With
+
+    def visit_Match(self, node: ast.Match) -> None:
+        self.read(node.subject)
+        before = self.state
+        ends: list[State | None] = [before]
+        for case in node.cases:
+            self.state = None if before is None else dict(before)
+            for part in ast.walk(case.pattern):
+                name = getattr(part, "name", None) or getattr(part, "rest", None)
+                if isinstance(name, str):
+                    self.define(name, part, "match", None, ())
+                elif isinstance(part, ast.expr):
+                    self.read(part)
+            if case.guard is not None:
+                self.read(case.guard)
+            self.block(case.body)
+            ends.append(self.state)
+        self.state = _merge(ends)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            bound = alias.asname or alias.name.split(".")[0]
+            self.define(bound, node, "import", None, (), target=alias.name if alias.asname else bound)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        module = node.module or ""
+        for alias in node.names:
+            if alias.name == "*":
+                self.scope.stars.append((module, node.level))
+                continue
+            target = f"{module}.{alias.name}" if module else alias.name
+            self.define(alias.asname or alias.name, node, "import", None, (), target=target, level=node.level)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        for decorator in node.decorator_list:
+            self.read(decorator)
+        self.read_signature(node.args)
+        if node.returns is not None:
+            self.read(node.returns)
+        self.define(node.name, node, "def", None, ())
+        self.nested(node, node.body)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for part in (*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)):
+            self.read(part)
+        self.define(node.name, node, "class", None, ())
+        self.nested(node, node.body)
+
+    def visit_Delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                self.record(target)
+                if self.state is not None:
+                    self.state[target.id] = ()
+            else:
+                self.read(target)
+
+    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> None:
+        pass
+
+    visit_Nonlocal = visit_Global
+
+    # -- scopes
+
+    def nested(self, node: ScopeNode, body: list[ast.stmt]) -> None:
+        if node in self.flow.known:  # the second turn round a loop
+            return
+        run = _ScopePass(self.flow, self.inner(node))
+        if isinstance(node, ast.ClassDef):
+            run.run(body)
+        elif self.flow._binds_outward:
+            run.function(node)
+        else:
+            self.flow._deferred[node] = run
+
+    def function(self, node: ast.AST) -> None:
+        """A function, when somebody asks for something in it."""
+        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        self.state, self.breaks, self.continues = {}, [], []
+        self.parameters(node.args)
+        self.run(node.body)
+
+    def inner(self, node: ScopeNode) -> Scope:
+        scope = Scope(node, self.scope)
+        scope.entry = dict(self.state or {})
+        scope.born = len(self.flow._order) - 1
+        return scope
+
+    def parameters(self, arguments: ast.arguments) -> None:
+        positional = [*arguments.posonlyargs, *arguments.args]
+        defaults: dict[ast.arg, ast.expr | None] = {}
+        if arguments.defaults:
+            defaults.update(zip(positional[-len(arguments.defaults) :], arguments.defaults, strict=True))
+        defaults.update(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
+        for argument in (*positional, *arguments.kwonlyargs):
+            self.define(argument.arg, argument, "param", defaults.get(argument), ())
+        for starred in (arguments.vararg, arguments.kwarg):
+            if starred is not None:
+                self.define(starred.arg, starred, "param", None, (STAR,))
+
+    def read_signature(self, arguments: ast.arguments) -> None:
+        for default in (*arguments.defaults, *arguments.kw_defaults):
+            if default is not None:
+                self.read(default)
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            if argument.annotation is not None:
+                self.read(argument.annotation)
+
+    # -- expressions
+
+    def read(self, node: ast.AST) -> None:
+        kind = type(node)  # half of all nodes are names, attributes, calls and constants: those go first
+        if kind is ast.Name:
+            self.record(node)  # type: ignore[arg-type]
+        elif kind is ast.Attribute:
+            self.read(node.value)  # type: ignore[attr-defined]
+        elif kind is ast.Call:
+            self.read_children(node)
+        elif kind is ast.Constant:
+            pass
+        elif kind in _PLAIN:
+            self.read_children(node)
+        elif isinstance(node, ast.NamedExpr):
+            self.read(node.value)
+            self.bind(node.target, node, "walrus", node.value)
+        elif isinstance(node, ast.Lambda):
+            self.read_signature(node.args)
+            if node not in self.flow.known:
+                run = _ScopePass(self.flow, self.inner(node))
+                run.parameters(node.args)
+                run.local = frozenset(run.scope.definitions)
+                run.read(node.body)
+        elif isinstance(node, _COMPREHENSIONS):
+            self.read_comprehension(node)
+        elif isinstance(node, ast.stmt):
+            self.visit(node)
+        else:
+            self.read_children(node)
+
+    def read_comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
+        """Inline, since it runs at once; its targets hide names of the scope only inside it."""
+        before = self.state
+        local = self.local
+        for generator in node.generators:
+            self.read(generator.iter)
+            hidden = {part.id for part in ast.walk(generator.target) if isinstance(part, ast.Name)}
+            self.local |= hidden
+            if self.state is not None:
+                self.state = dict(self.state)
+            self.bind(generator.target, generator, "for", generator.iter, transient=True)
+            for condition in generator.ifs:
+                self.read(condition)
+        if isinstance(node, ast.DictComp):
+            self.read(node.key)
+            self.read(node.value)
+        else:
+            self.read(node.elt)
+        self.state, self.local = before, local
+
+    def record(self, name: ast.Name) -> None:
+        if name.id in self.local and name.id not in self.scope.nonlocal_names:
+            reached = () if self.state is None else self.state.get(name.id, ())
+            if reached or not isinstance(self.scope.node, ast.ClassDef):
+                known = self.flow._reach.get(name)
+                self.flow._reach[name] = reached if known is None else _union(known, reached)
+                return
+        self.flow._reach.setdefault(name, ())
+        self.flow._outer.append((name, self.scope))
+
+    def bind(
+        self,
+        target: ast.expr,
+        node: ast.AST,
+        how: How,
+        value: ast.expr | None,
+        path: Path = (),
+        transient: bool = False,
+    ) -> None:
+        match target:
+            case ast.Name():
+                definition = self.define(target.id, node, how, value, path, transient=transient)
+                self.flow._reach[target] = (definition,)
+            case ast.Tuple() | ast.List():
+                starred = False
+                for index, element in enumerate(target.elts):
+                    if isinstance(element, ast.Starred):
+                        starred = True
+                        self.bind(element.value, node, how, value, (*path, STAR), transient)
+                    else:
+                        step = index - len(target.elts) if starred else index
+                        self.bind(element, node, how, value, (*path, step), transient)
+            case ast.Starred():
+                self.bind(target.value, node, how, value, (*path, STAR), transient)
+            case _:
+                self.read_children(target)
+
+    def define(
+        self,
+        name: str,
+        node: ast.AST,
+        how: How,
+        value: ast.expr | None,
+        path: Path,
+        *,
+        target: str | None = None,
+        level: int = 0,
+        transient: bool = False,
+    ) -> Definition:
+        key = (node, name, path, how)
+        definition = self.flow._interned.get(key)
+        home = self.scope
+        outward = not transient and (name in home.global_names or name in home.nonlocal_names)
+        if definition is None:
+            definition = Definition(name, node, "global" if outward else how, home, value, path, target, level)
+            self.flow._interned[key] = definition
+            self.flow._order[definition] = len(self.flow._order)
+            if not transient:
+                owner = (home.lookup(name) or home.module) if outward else home
+                owner.definitions.setdefault(name, []).append(definition)
+        if self.state is not None:
+            self.state[name] = (definition,)
+        return definition
+
+
+_VISITS: dict[type[ast.AST], Callable[[_ScopePass, Any], None]] = {
+    getattr(ast, name.removeprefix("visit_")): method
+    for name, method in vars(_ScopePass).items()
+    if name.startswith("visit_")
+}
+
+
+def _bound_names(node: ScopeNode, scope: Scope, *, walrus: bool) -> Iterator[str]:
+    """Names bound anywhere in a scope's own body; collects `global` and `nonlocal` on the way.
+
+    Without a walrus in the module, expressions that are no targets bind nothing and are passed over.
+    """
+    arguments = getattr(node, "args", None)
+    if isinstance(arguments, ast.arguments):
+        for argument in (
+            *arguments.posonlyargs,
+            *arguments.args,
+            *arguments.kwonlyargs,
+            arguments.vararg,
+            arguments.kwarg,
+        ):
+            if argument is not None:
+                yield argument.arg
+    pending: list[ast.AST] = list(node.body) if isinstance(node.body, list) else [node.body]
+    while pending:
+        current = pending.pop()
+        if not walrus and (plain := _TARGETS.get(type(current))) is not None:
+            for field in plain:
+                value = getattr(current, field)
+                pending.extend(value if isinstance(value, list) else (value,))
+            continue
+        match current:
+            case ast.Name(ctx=ast.Load()) | ast.Constant():
+                continue
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield current.name
+                pending.extend(current.decorator_list)
+                continue
+            case ast.Lambda():
+                continue
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                for part in ast.walk(current) if walrus else ():
+                    if isinstance(part, ast.NamedExpr):
+                        yield part.target.id
+                continue
+            case ast.Name(ctx=ast.Store() | ast.Del()):
+                yield current.id
+            case ast.Import() | ast.ImportFrom():
+                for alias in current.names:
+                    if alias.name != "*":
+                        yield alias.asname or alias.name.split(".")[0]
+            case ast.Global():
+                scope.global_names.update(current.names)
+            case ast.Nonlocal():
+                scope.nonlocal_names.update(current.names)
+            case ast.ExceptHandler() if current.name:
+                yield current.name
+            case ast.MatchAs() | ast.MatchStar() if current.name:
+                yield current.name
+            case ast.MatchMapping() if current.rest:
+                yield current.rest
+        pending.extend(children(current))

@@ -1,0 +1,8 @@
+"""What is known of libraries: torch, torchvision, numpy, the builtins. Tables, and the values that they make.
+
+Tables:
+    library_values       what functions and classes of libraries make
+    tensor_operations    what operations on tensors do to their precision
+    autocast_operations  what autocast does with each operation, generated from torch
+    graph_operations     what libraries do with a graph of autograd
+"""

@@ -1,0 +1,82 @@
+"""What torch, Python and other libraries do with a tensor's graph: where it ends, who keeps nothing of what is handed
+over."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+_COMPARISONS = "eq ne gt lt ge le isnan isinf isfinite isclose allclose equal logical_and logical_or logical_not"
+_INDICES = "argmax argmin argsort nonzero multinomial bincount count_nonzero searchsorted bucketize"
+
+ENDING_METHODS = frozenset(
+    f"""{_COMPARISONS} {_INDICES} item tolist numpy detach detach_ size dim ndimension numel nelement element_size
+    stride get_device data_ptr any all long int short byte bool is_contiguous is_floating_point zero_ new_zeros new_ones
+    new_tensor new_empty new_full index_of""".split()
+)
+"""Methods of tensors whose result carries no graph."""
+
+COPYING_METHODS = frozenset("clone copy repeat new_zeros new_ones new_empty new_full new_tensor".split())
+"""Methods whose result shares nothing with what they are called on."""
+
+ENDING_ATTRIBUTES = frozenset("data shape dtype device ndim layout is_cuda is_sparse names itemsize nbytes".split())
+MODE_ATTRIBUTES = frozenset("requires_grad grad grad_fn is_leaf".split())
+"""Attributes of tensors that tell whether there is a graph."""
+VIEW_ATTRIBUTES = frozenset("T mT H mH real imag".split())
+"""Attributes of tensors that are tensors, of the same graph."""
+
+ENDING_FUNCTIONS = frozenset(
+    f"torch.{name}"
+    for name in f"""{_COMPARISONS} {_INDICES} is_tensor numel save tensor zeros_like ones_like empty_like full_like
+    rand_like randn_like randint_like manual_seed from_numpy bernoulli zeros ones empty full rand randn randint arange
+    nn.Parameter distributed.barrier cuda.synchronize""".split()
+) | {"torchvision.utils.save_image", "torchvision.utils.make_grid", "torchvision.utils.draw_bounding_boxes"}
+
+ENDING_LIBRARIES = ("torchtext.vocab.", "torchtext.data.", "torchtext.datasets.", "nltk.")
+"""Libraries about text, in which nothing carries a graph."""
+
+ENDING_BUILTINS = frozenset(
+    """print float int len str repr format isinstance issubclass type id bool hasattr hash callable complex range
+    ascii bytes open delattr""".split()
+)
+HOLDING_BUILTINS = frozenset("list tuple set frozenset dict zip enumerate reversed iter sorted".split())
+
+SHOWING_METHODS = frozenset(
+    """add_scalar add_scalars add_image add_images add_histogram add_text add_figure add_embedding set_postfix
+    set_postfix_str set_description info debug warning error exception critical imshow plot scatter set_title title
+    savefig write writerow save_image""".split()
+)
+"""Methods, of whatever object, that show what they are given."""
+
+STARTS_CODE = ("torch.multiprocessing.", "torch.distributed.rpc.", "torch.optim.", "torch.hub.")
+"""Functions of torch that keep what they are given, or run other code with it."""
+
+_KEEP_NOTHING = frozenset(
+    """torch torchvision torchaudio numpy math os sys time json csv random statistics pprint warnings logging string
+    matplotlib PIL cv2 imageio seaborn plotly sklearn scipy pandas skimage wandb tensorboardX tensorboard tqdm einops
+    copy itertools operator collections typing pickle joblib tabulate prettytable rich nltk sacrebleu rouge evaluate
+    torchinfo autoaccel autoaccel_runtime datetime dataclasses torchtext""".split()
+)
+
+
+def keeps_nothing(name: str) -> bool:
+    """Whether a function of a library neither keeps what it is given nor runs code of others with it."""
+    return name.partition(".")[0] in _KEEP_NOTHING
+
+
+def is_without_graph(script: Script, manager: ast.expr) -> bool:
+    """Whether a context manager or decorator surely switches gradients off."""
+    function = manager.func if isinstance(manager, ast.Call) else manager
+    name = script.qualname(function)
+    if name in ("torch.no_grad", "torch.inference_mode"):
+        return not (isinstance(manager, ast.Call) and (manager.args or manager.keywords))
+    return name == "torch.set_grad_enabled" and isinstance(manager, ast.Call) and is_false(manager)
+
+
+def is_false(call: ast.Call) -> bool:
+    """Whether the one argument of a call is `False`."""
+    arguments = [*call.args, *(each.value for each in call.keywords)]
+    return len(arguments) == 1 and isinstance(arguments[0], ast.Constant) and arguments[0].value is False

@@ -1,0 +1,283 @@
+"""What libraries give: kinds of the objects that torch, torchvision, numpy and the builtins construct, by qualified
+name."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import sys
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import ANY, BOOL, NONE, NOTHING, NUMBER, STRING, Kind, Value, Values
+from autoaccel.dataflow.qualified_names import canonical
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+__all__ = [
+    "BUILTINS",
+    "LIBRARIES",
+    "LOADER_CLASSES",
+    "LOOP_WRAPPERS",
+    "TRANSPARENT",
+    "annotated",
+    "called",
+    "canonical",
+    "class_kind",
+    "forwarded",
+    "is_known_class",
+    "is_loop_wrapper",
+    "named",
+]
+
+BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("_")) | {"__import__"}
+
+# Packages whose contents are listed here: their own files see them as everybody else does.
+LIBRARIES = frozenset({"torch", "torchvision", "numpy"})
+
+LOADER_CLASSES = frozenset({"torch.utils.data.DataLoader", "torchdata.stateful_dataloader.StatefulDataLoader"})
+
+# Calls that hand back what their first argument is, as far as kinds go.
+TRANSPARENT = frozenset(
+    """torch.autograd.Variable torch.compile torch.jit.script copy.deepcopy copy.copy torch.nn.DataParallel
+    torch.nn.parallel.DistributedDataParallel torch.nn.SyncBatchNorm.convert_sync_batchnorm torch.nn.utils.weight_norm
+    torch.nn.utils.spectral_norm torch.nn.utils.parametrizations.spectral_norm
+    torch.nn.utils.parametrizations.weight_norm autoaccel.runtime.prefetch autoaccel.runtime.compile
+    autoaccel_runtime.prefetch autoaccel_runtime.compile torch.fx.symbolic_trace torch.nn.init.xavier_uniform_
+    torch.nn.init.normal_ torch.distributed.fsdp.FullyShardedDataParallel""".split()
+)
+
+# Iterables that yield the items of their first argument, one for one.
+LOOP_WRAPPERS = frozenset(
+    """tqdm.tqdm tqdm.auto.tqdm tqdm.notebook.tqdm tqdm.tqdm_notebook tqdm.asyncio.tqdm tqdm.std.tqdm tqdm.rich.tqdm
+    rich.progress.track itertools.islice itertools.cycle alive_progress.alive_it progressbar.progressbar
+    fastprogress.progress_bar fastprogress.fastprogress.progress_bar""".split()
+)
+
+_TENSOR_FACTORIES = frozenset(
+    """zeros ones empty full eye arange linspace logspace rand randn randint randperm normal tensor as_tensor
+    from_numpy zeros_like ones_like empty_like full_like rand_like randn_like randint_like tril_indices triu_indices
+    hann_window hamming_window bartlett_window blackman_window Tensor FloatTensor LongTensor DoubleTensor IntTensor
+    ByteTensor BoolTensor HalfTensor""".split()
+)
+_NOT_TENSORS: dict[str, str] = {
+    "device": "DEVICE",
+    "Generator": "OBJECT",
+    "is_tensor": "BOOL",
+    "manual_seed": "OBJECT",
+    "load": "UNKNOWN",
+    "save": "NONE",
+    "no_grad": "OBJECT",
+    "enable_grad": "OBJECT",
+    "set_grad_enabled": "OBJECT",
+    "inference_mode": "OBJECT",
+    "numel": "NUMBER",
+    "is_grad_enabled": "BOOL",
+    "set_default_dtype": "NONE",
+    "set_num_threads": "NONE",
+    "set_printoptions": "NONE",
+    "get_default_dtype": "DTYPE",
+    "finfo": "OBJECT",
+    "iinfo": "OBJECT",
+    "Size": "SEQUENCE",
+    "hub": "UNKNOWN",
+}
+_DTYPES = frozenset(
+    """float16 float32 float64 bfloat16 half float double int8 int16 int32 int64 uint8 short int long bool complex64
+    complex128 cfloat cdouble""".split()
+)
+_NUMPY_NUMBERS = frozenset(
+    """float32 float64 float16 int32 int64 int8 int16 uint8 bool_ sqrt exp log sum mean std var min max prod argmax
+    argmin dot size pi inf""".split()
+)
+_SAMPLERS = re.compile(r"^torch\.utils\.data\.\w*Sampler$")
+_RECURRENT = re.compile(r"^torch\.nn\.(LSTM|GRU|RNN)$")
+_CONTAINERS = frozenset({"torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.ParameterList"})
+
+
+def is_loop_wrapper(name: str | None) -> bool:
+    """Whether iterating this call yields the items of its first argument (progress bars and the like)."""
+    return name is not None and (
+        name in LOOP_WRAPPERS or (name.startswith("tqdm.") and name.rsplit(".", 1)[-1] in ("tqdm", "tqdm_notebook"))
+    )
+
+
+@lru_cache(maxsize=4096)
+def class_kind(name: str) -> str | None:
+    """The `Kind` name of instances of an external class, or of a project class that derives from it."""
+    if name.startswith("torch.nn."):
+        last = name.rsplit(".", 1)[-1]
+        if last == "Parameter":
+            return "PARAMETER"
+        if name.count(".") == 2 and last[:1].isupper():
+            return "LOSS_FUNCTION" if last.endswith("Loss") or last == "LogSoftmaxLoss" else "MODULE"
+        return "MODULE" if last in ("DistributedDataParallel", "DataParallel") else None
+    if name.startswith("torch.optim.lr_scheduler."):
+        return "SCHEDULER"
+    if name.startswith("torch.optim.swa_utils."):
+        return "MODULE" if name.endswith("AveragedModel") else "SCHEDULER"
+    if name.startswith("torch.optim.") and name.count(".") == 2 and name[12:13].isupper():
+        return "OPTIMIZER"
+    if name in LOADER_CLASSES:
+        return "LOADER"
+    if _SAMPLERS.match(name):
+        return "OBJECT"
+    if name.startswith("torch.utils.data.") and name.rsplit(".", 1)[-1].endswith(("Dataset", "Subset")):
+        return "DATASET"
+    if name.startswith("torchvision.datasets.") and name.count(".") == 2:
+        return "DATASET"
+    if name.startswith("torchvision.models.") and name.rsplit(".", 1)[-1][:1].islower():
+        return "MODULE"
+    if name in (
+        "torch.amp.GradScaler",
+        "torch.cuda.amp.GradScaler",
+        "autoaccel.runtime.grad_scaler",
+        "autoaccel_runtime.grad_scaler",
+    ):
+        return "SCALER"
+    if name == "torch.Tensor":
+        return "TENSOR"
+    if name == "torch.device":
+        return "DEVICE"
+    if name == "numpy.ndarray":
+        return "ARRAY"
+    if re.match(r"^(transformers|timm|segmentation_models_pytorch)\.", name) and re.search(
+        r"(Model|For[A-Z]\w+|create_model|Unet)(\.from_pretrained|\.from_config)?$", name
+    ):
+        return "MODULE"
+    if re.match(r"^(transformers)\.(AdamW|Adafactor)$", name):
+        return "OPTIMIZER"
+    return None
+
+
+_KNOWN_PACKAGES = LIBRARIES | sys.stdlib_module_names
+
+
+def is_known_class(name: str) -> bool:
+    """Whether a class belongs to a library that is known in full, so that what the tables do not list is no model,
+    dataset or optimizer."""
+    return name.split(".")[0] in _KNOWN_PACKAGES
+
+
+_ANNOTATIONS = {
+    **dict.fromkeys(("int", "float", "builtins.int", "builtins.float"), "NUMBER"),
+    **dict.fromkeys(("str", "builtins.str"), "STRING"),
+    **dict.fromkeys(("bool", "builtins.bool"), "BOOL"),
+    **dict.fromkeys(("Optimizer", "torch.optim.Optimizer"), "OPTIMIZER"),
+    **dict.fromkeys(("Module", "torch.nn.Module"), "MODULE"),
+    "Tensor": "TENSOR",
+    "DataLoader": "LOADER",
+}
+
+
+@lru_cache(maxsize=4096)
+def annotated(name: str) -> Values:
+    """Values of something annotated with an external name; empty when the annotation says nothing."""
+    if canonical(name) in _ANNOTATIONS:
+        return Values({Value(Kind[_ANNOTATIONS[canonical(name)]])})
+    kind = class_kind(canonical(name))
+    return Values({Value(Kind[kind], name=canonical(name))}) if kind else NOTHING
+
+
+@lru_cache(maxsize=4096)
+def named(name: str) -> Values:
+    """The value of an imported external name that is not called."""
+    if name.startswith("torch.") and name[6:] in _DTYPES:
+        return Values({Value(Kind.DTYPE, name=name)})
+    if name in ("numpy.pi", "numpy.inf", "math.pi", "numpy.nan", "math.inf"):
+        return Values({Value(Kind.NUMBER, name=name)})
+    return Values({Value(Kind.EXTERNAL, name=name)})
+
+
+def called(name: str, node: ast.Call, script: Script) -> Values:
+    """What calling an external name returns."""
+
+    def value(kind: Kind) -> Values:
+        return Values({Value(kind, node, script, name=name)})
+
+    constructed = class_kind(name)
+    if constructed is not None and constructed != "TENSOR":
+        return value(Kind[constructed])
+    if name.startswith("torch.nn.functional."):
+        return value(Kind.TENSOR)
+    if name.startswith("torch.") and name.count(".") == 1:
+        last = name[6:]
+        if last in _NOT_TENSORS:
+            return value(Kind[_NOT_TENSORS[last]])
+        if last in _DTYPES:
+            return ANY
+        return value(Kind.TENSOR)
+    if re.match(r"^torch\.(cuda\.)?(Float|Long|Double|Int|Byte|Bool|Half)Tensor$", name):
+        return value(Kind.TENSOR)
+    if name.startswith(("torch.linalg.", "torch.fft.", "torch.special.")):
+        return value(Kind.TENSOR)
+    if name == "torch.nn.utils.rnn.pack_padded_sequence":
+        return value(Kind.TENSOR)
+    if name == "torch.nn.utils.rnn.pad_packed_sequence":
+        tensor = value(Kind.TENSOR)
+        return Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))})
+    if name.startswith("torch.nn.utils.rnn."):
+        return value(Kind.TENSOR)
+    if name in ("torch.cuda.is_available", "torch.backends.mps.is_available", "torch.xpu.is_available"):
+        return value(Kind.BOOL)
+    if name == "torch.accelerator.current_accelerator":
+        return value(Kind.DEVICE)
+    if name in ("torch.cuda.device_count", "torch.cuda.current_device", "os.cpu_count"):
+        return value(Kind.NUMBER)
+    if name.startswith("torch.utils.data."):
+        return value(Kind.OBJECT)
+    if name.startswith("torchvision.transforms."):
+        return value(Kind.OBJECT)
+    if name.startswith("torchvision.utils."):
+        return value(Kind.TENSOR) if name.endswith("make_grid") else value(Kind.NONE)
+    if name.startswith("numpy."):
+        last = name.rsplit(".", 1)[-1]
+        if name.startswith("numpy.random.") and not node.args and not node.keywords:
+            return value(Kind.NUMBER)
+        if last in ("seed", "save", "savez", "default_rng", "RandomState", "isnan", "load", "allclose", "isscalar"):
+            return value(Kind.ARRAY) if last == "load" else value(Kind.OBJECT)
+        if last in _NUMPY_NUMBERS and not any(keyword.arg in ("axis", "keepdims") for keyword in node.keywords):
+            return ANY
+        return value(Kind.ARRAY)
+    if name.startswith("builtins."):
+        return _builtin(name[9:])
+    if name.startswith(("math.", "time.")):
+        return value(Kind.NUMBER)
+    if name.startswith("os.path."):
+        return value(Kind.STRING)
+    return ANY
+
+
+def _builtin(name: str) -> Values:
+    match name:
+        case "int" | "float" | "len" | "round" | "abs" | "pow" | "ord":
+            return Values({NUMBER})
+        case "str" | "repr" | "input" | "chr" | "format":
+            return Values({STRING})
+        case "bool" | "isinstance" | "hasattr" | "any" | "all" | "callable":
+            return Values({BOOL})
+        case "range":
+            return Values({Value(Kind.SEQUENCE, name="range", items=((None, Values({NUMBER})),))})
+        case "print" | "exit" | "quit":
+            return Values({NONE})
+        case _:
+            return ANY
+
+
+def forwarded(name: str, node: ast.Call, script: Script) -> Values:
+    """What calling an instance of an external module returns."""
+    tensor = Values({Value(Kind.TENSOR, node, script)})
+    if _RECURRENT.match(name) or name == "torch.nn.MultiheadAttention":
+        state = tensor
+        if name == "torch.nn.LSTM":
+            state = Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))})
+        return Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, state)))})
+    if name == "torch.nn.LSTMCell":
+        return Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))})
+    if name.startswith(("transformers.", "torchvision.models.detection.", "torchvision.models.segmentation.")):
+        return ANY
+    if name in _CONTAINERS:
+        return ANY
+    return tensor

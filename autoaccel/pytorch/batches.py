@@ -1,0 +1,216 @@
+"""Moves of batch data: where they go and what they move; what a script changes in place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind, Value, union
+from autoaccel.dataflow.query import once
+from autoaccel.dataflow.reaching_definitions import Path
+from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.edits import AddImport, InsertAfter
+from autoaccel.pytorch.loader_calls import loader_calls
+from autoaccel.pytorch.loader_changes import changed_by_library, is_library
+from autoaccel.pytorch.loader_loops import Transfer, loader_loops
+from autoaccel.pytorch.tensor_types import chosen_type, tensor_type
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+_ELSEWHERE = ("cpu", "mps")
+_ARRAY_CHANGES = frozenset("byteswap fill itemset partition put resize setfield sort".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a move goes: the device as source text for the loop's header (None when it cannot stand there).
+
+    `test` is the condition that it depends on, and `naming` gives it a name first.
+    """
+
+    text: str | None
+    accelerates: bool
+    names: tuple[ast.Name, ...] = ()
+    test: ast.expr | None = None
+    naming: tuple[InsertAfter | AddImport, ...] = ()
+
+
+def device_of(script: Script, transfer: Transfer) -> Target:
+    """The device of a move, and whether it may be an accelerator."""
+    if transfer.method == "type":
+        return _alias_device(script, transfer.call.args[0])
+    if transfer.device is None:
+        return Target(_quoted(script, "cuda"), True)
+    device = transfer.device
+    names = tuple(node for node in breadth_first(device) if isinstance(node, ast.Name))
+    text = script.source(device) if _repeatable(script, device) else None
+    return Target(text, not _elsewhere(script, device), names)
+
+
+def _repeatable(script: Script, device: ast.expr) -> bool:
+    """Whether a device expression may be evaluated once, before the loop."""
+    match device:
+        case ast.Constant() | ast.Name():
+            return True
+        case ast.Attribute(value=value):
+            return _repeatable(script, value)
+        case ast.Call(func=function, args=args):
+            return script.qualname(function) == "torch.device" and all(_repeatable(script, each) for each in args)
+        case _:
+            return False
+
+
+def _elsewhere(script: Script, device: ast.expr) -> bool:
+    """Whether a device surely is none that copies in the background."""
+    return all(_names_elsewhere(value.node) for value in script.values(device))
+
+
+def _names_elsewhere(node: ast.AST | None) -> bool:
+    match node:
+        case ast.Constant(value=str() as text):
+            return text.startswith(_ELSEWHERE)
+        case ast.Call(args=[first, *_]):
+            return _names_elsewhere(first)
+        case _:
+            return False
+
+
+def _alias_device(script: Script, alias: ast.expr) -> Target:
+    """The device of a type alias: `Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor`."""
+    chosen = chosen_type(script, alias)
+    if chosen is not None and isinstance(alias, ast.Name):
+        text = chosen.device.text.format(*(script.source(hole) for hole in chosen.device.holes))
+        return Target(text, True, (alias,), chosen.test, chosen.naming)
+    if isinstance(alias, ast.Constant):
+        return Target(_quoted(script, "cuda"), str(alias.value).startswith("torch.cuda."))
+    spelled = [alias, *(each.value for each in script.definitions(alias))] if isinstance(alias, ast.Name) else [alias]
+    made = [
+        part
+        for each in spelled
+        if each is not None
+        for part in ([each.body, each.orelse] if isinstance(each, ast.IfExp) else [each])
+    ]
+    types = [found for part in made if (found := tensor_type(script, part)) is not None]
+    accelerates = any(found.cuda for found in types)
+    certain = accelerates and len(types) == 1 and len(spelled) <= 2
+    return Target(_quoted(script, "cuda") if certain else None, accelerates)
+
+
+def _quoted(script: Script, text: str) -> str:
+    return f"{script.quote}{text}{script.quote}"
+
+
+def own_to_method(script: Script, transfer: Transfer) -> str | None:
+    """Why the moved value may be an object with a `to()` of its own; None when it surely is a tensor."""
+    reason = "it may be an object whose own to() takes no such argument"
+    if transfer.method == "type":
+        return None
+    whole = not transfer.path and transfer.derived is None
+    loaders = [
+        made
+        for loop in loader_loops(transfer.site_script)
+        if loop.node is transfer.site
+        for home, call in transfer.site_script.creations(loop.loader)
+        for made in loader_calls(home)
+        if made.call is call
+        for collate in [made.settings.get("collate_fn")]
+        if collate is None or not _gives_objects(home, collate, transfer.path)
+    ]
+    known = sum(
+        len(loop.node.body) > 0 and len(transfer.site_script.creations(loop.loader))
+        for loop in loader_loops(transfer.site_script)
+        if loop.node is transfer.site
+    )
+    if len(loaders) < known:
+        return reason
+    if not whole:
+        return None
+    opaque = not loaders or any("collate_fn" in made.settings or made.problem for made in loaders)
+    return reason if opaque or _used_by_key(script, transfer) else None
+
+
+def _gives_objects(script: Script, collate: ast.expr, path: Path) -> bool:
+    """Whether a collate function of the project returns an object with its own `to` for this part."""
+    for value in script.values(collate):
+        if value.kind is not Kind.FUNCTION or value.script is None or value.node is None:
+            continue
+        returned = value.script.inference.returned(value.node)
+        for step in path[:1]:
+            returned = union(parts for owner in returned for key, parts in owner.items if key in (step, None))
+        if any(_has_to(part) for part in returned):
+            return True
+    return False
+
+
+def _has_to(value: Value) -> bool:
+    if value.cls is None or value.kind is Kind.MODULE:
+        return False
+    return any(
+        isinstance(part, ast.FunctionDef) and part.name == "to"
+        for each in value.cls.script.project.lineage(value.cls)
+        for part in each.node.body
+    )
+
+
+def _used_by_key(script: Script, transfer: Transfer) -> bool:
+    """Whether the moved batch is read like a mapping: then it is no tensor."""
+    statement = script.statement(transfer.call)
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return True
+    for definition in script.definitions(statement.targets[0]):
+        for use in script.uses(definition):
+            match script.parent(use):
+                case ast.keyword(arg=None) | ast.Subscript(slice=ast.Constant(value=str())):
+                    return True
+    return False
+
+
+def is_named(owner: ast.expr, transfer: Transfer) -> bool:
+    """Whether what is changed has the name of what is moved: it may be that whatever is known of its value."""
+    changed, moved = root(owner), transfer.call.func
+    assert isinstance(moved, ast.Attribute)
+    held = root(moved.value)
+    return changed is not None and held is not None and changed.id == held.id
+
+
+@once
+def changed_in_place(script: Script) -> tuple[tuple[ast.expr, ast.AST], ...]:
+    """What a file changes in place, and where."""
+    return tuple(_changes(script))
+
+
+def _changes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
+    """In-place methods and functions, `out=`, item assignments and `x += y`: the object that they change, and where."""
+    for call in script.find(ast.Call):
+        if is_library(script, call):
+            yield from ((changed, call) for changed in changed_by_library(script, call))
+            continue
+        match call.func:
+            case ast.Attribute(value=owner, attr=attr) if attr.endswith("_") and not attr.endswith("__"):
+                if attr != "requires_grad_":
+                    yield owner, call
+            case ast.Attribute(value=owner, attr=attr) if attr in _ARRAY_CHANGES:
+                if any(value.kind is Kind.ARRAY for value in script.values(owner)):
+                    yield owner, call
+        yield from ((each.value, call) for each in call.keywords if each.arg == "out")
+    for item in script.find(ast.Subscript):
+        if isinstance(item.ctx, ast.Store):
+            yield item.value, item
+    for sum_ in script.find(ast.AugAssign):
+        yield sum_.target, sum_
+
+
+def root(expression: ast.expr) -> ast.Name | None:
+    while True:
+        match expression:
+            case ast.Name():
+                return expression
+            case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Call(func=ast.Attribute(value=inner)):
+                expression = inner
+            case ast.Call(args=[inner]):
+                expression = inner
+            case _:
+                return None

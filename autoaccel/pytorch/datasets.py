@@ -1,0 +1,376 @@
+"""What a dataset does when a worker process indexes it: devices, random state, open files, its own changes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind, Value, Values
+from autoaccel.dataflow.syntax_index import breadth_first
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.abstract_values import ClassRef
+
+ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
+_GENERATORS = frozenset(
+    """numpy.random.default_rng numpy.random.RandomState numpy.random.Generator random.Random random.SystemRandom
+    torch.Generator""".split()
+)
+_OPENERS = frozenset(
+    """h5py.File lmdb.open lmdb.Environment sqlite3.connect zipfile.ZipFile tarfile.open tables.open_file
+    netCDF4.Dataset cv2.VideoCapture io.open rasterio.open psycopg2.connect pymongo.MongoClient redis.Redis
+    sqlalchemy.create_engine""".split()
+)
+_CHANGES = frozenset(
+    "append extend insert remove pop clear update setdefault add discard popitem move_to_end shuffle sort".split()
+)
+_CHEAP_CALLS = frozenset(
+    "int float len bool str tuple list torch.tensor torch.as_tensor torch.from_numpy torch.is_tensor".split()
+)
+_CHEAP_METHODS = frozenset(
+    """item long float double int bool to type astype tolist view reshape unsqueeze squeeze flatten size clone
+    copy""".split()
+)
+_PURE_TRANSFORMS = frozenset(
+    f"torchvision.transforms.{name}"
+    for name in """Compose ToTensor PILToTensor ConvertImageDtype Normalize Resize CenterCrop Grayscale Pad ToPILImage
+    FiveCrop""".split()
+)
+_HUB = frozenset(
+    "datasets.load_dataset datasets.load_from_disk datasets.Dataset.from_dict datasets.Dataset.from_pandas".split()
+)
+_STREAMS = (".IterableDataset", ".ChainDataset", ".IterDataPipe")
+_ON_CPU = "cpu"
+
+
+def origins(script: Script, expression: ast.expr) -> Iterator[Value]:
+    """What holds the samples of a dataset expression, behind `random_split`, `Subset` and `ConcatDataset`."""
+    pending = [(script, expression)]
+    seen: set[ast.AST] = set()
+    found: dict[Value, None] = {}
+    while pending:
+        home, part = pending.pop()
+        if part in seen:
+            continue
+        seen.add(part)
+        for value in home.values(part):
+            inner = _wrapped(value) if value.script is not None else []
+            pending.extend((value.script, each) for each in inner if value.script is not None)
+            if not inner:
+                found[value] = None
+    yield from sorted(found, key=_place)
+
+
+def _place(value: Value) -> tuple[str, str, int, int]:
+    """An order for values that is the same in every run."""
+    node = value.node
+    home = str(value.script.path) if value.script is not None else ""
+    return home, f"{value.kind.name} {value.name}", getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def _wrapped(value: Value) -> list[ast.expr]:
+    call = value.node
+    if value.name not in ("torch.utils.data.Subset", "torch.utils.data.ConcatDataset") or not isinstance(
+        call, ast.Call
+    ):
+        return []
+    first = (
+        call.args[0]
+        if call.args
+        else next((each.value for each in call.keywords if each.arg in ("dataset", "datasets")), None)
+    )
+    if first is None:
+        return []
+    return list(first.elts) if isinstance(first, ast.List | ast.Tuple) else [first]
+
+
+def from_hub(script: Script, expression: ast.expr) -> bool:
+    """Whether a dataset comes from the Hugging Face library as a table in memory or on disk, not as a stream."""
+    calls = [(home, node) for home, node in reachable(script, expression) if isinstance(node, ast.Call)]
+    loaded = any(home.qualname(call.func) in _HUB for home, call in calls)
+    return loaded and not any(keyword.arg == "streaming" for _, call in calls for keyword in call.keywords)
+
+
+def is_iterable(script: Script, value: Value) -> bool:
+    """Whether a dataset is a stream. Every worker would repeat it in full, or, where it divides itself among them, make
+    batches of its own part: others than one process makes, and another number of them."""
+    names = (value.name or "",) if value.cls is None else script.project.external_lineage(value.cls)
+    return any(name.endswith(_STREAMS) for name in names)
+
+
+def reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AST], ...]:
+    """The nodes of an expression and of all that its names lead to: definitions, functions, classes of the project."""
+    compute = partial(_find_reachable, script, expression)
+    return script.project.queries.ask(("reachable", expression), compute, (), ())
+
+
+def _find_reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AST], ...]:
+    found: list[tuple[Script, ast.AST]] = []
+    pending: list[tuple[Script, ast.AST]] = [(script, expression)]
+    seen: set[ast.AST] = set()
+    entered = {each for each in script.ancestors(expression) if isinstance(each, ast.FunctionDef)}
+    while pending:
+        home, root = pending.pop()
+        if root in seen:
+            continue
+        seen.add(root)
+        if isinstance(root, ast.FunctionDef):
+            entered.add(root)
+        for node in home.within(root, ast.AST):
+            found.append((home, node))
+            if isinstance(node, ast.Attribute):
+                pending.extend(_behind_attribute(home, node))
+            elif isinstance(node, ast.Name):
+                if not isinstance(home.parent(node), ast.Attribute):
+                    pending.extend(_behind(home.values(node)))
+                for each in home.definitions(node) if isinstance(node.ctx, ast.Load) else ():
+                    function = each.scope.node
+                    if each.how == "assign" and each.value is not None:
+                        pending.append((home, each.value))
+                    elif each.how == "param" and (function in entered or getattr(function, "name", "") == "__init__"):
+                        pending.extend(home.project.arguments(home, function, each.name))
+    return tuple(found)
+
+
+def _behind(values: Values) -> Iterator[tuple[Script, ast.AST]]:
+    for value in values:
+        if value.kind in (Kind.FUNCTION, Kind.CLASS) and value.node is not None and value.script is not None:
+            yield value.script, value.node
+        elif value.cls is not None and value.kind is not Kind.MODULE:
+            yield from ((each.script, each.node) for each in value.cls.script.project.lineage(value.cls))
+
+
+def _behind_attribute(home: Script, node: ast.Attribute) -> Iterator[tuple[Script, ast.AST]]:
+    """What an attribute leads to; of an object that is not known to have it, all of its class."""
+    yield from _behind(home.values(node))
+    for owner in home.values(node.value):
+        lineage = tuple(home.project.lineage(owner.cls)) if owner.cls is not None else ()
+        bindings = [
+            (each.script, binding)
+            for each in lineage
+            for binding, _ in home.project.class_info(each).attributes.get(node.attr, ())
+        ]
+        yield from ((where, binding) for where, binding in bindings if isinstance(binding, ast.expr))
+        if lineage and not bindings:
+            yield from _behind(Values({owner}))
+
+
+def uses_device(script: Script, expression: ast.expr) -> bool:
+    """Whether samples (or what collates them) may live on, or pass through, an accelerator."""
+    return any(_is_device_use(home, node) for home, node in reachable(script, expression))
+
+
+def _is_device_use(script: Script, node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda")):
+            return script.qualname(node.func) is None
+        case ast.Call(func=ast.Attribute(attr="to"), args=[first, *_]):
+            return _may_be_device(script, first)
+        case ast.keyword(arg="device", value=device):
+            return _may_be_device(script, device)
+        case ast.Call(func=function):
+            name = script.qualname(function) or ""
+            return name.startswith("torch.cuda.") and name.endswith("Tensor")
+        case _:
+            return False
+
+
+def _may_be_device(script: Script, expression: ast.expr) -> bool:
+    match expression:
+        case ast.Constant(value=str() as text):
+            return not text.startswith(_ON_CPU)
+        case ast.Constant(value=None):
+            return False
+    kinds = {value.kind for value in script.values(expression)}
+    return not kinds <= {Kind.DTYPE, Kind.NONE} and (Kind.TENSOR not in kinds or Kind.DEVICE in kinds)
+
+
+def keeps_gradients(script: Script, expression: ast.expr) -> bool:
+    """Whether samples may require gradients, which workers cannot send."""
+    for _, node in reachable(script, expression):
+        match node:
+            case ast.keyword(arg="requires_grad", value=ast.Constant(value=False)):
+                continue
+            case ast.keyword(arg="requires_grad") | ast.Attribute(attr="requires_grad_"):
+                return True
+            case ast.Attribute(attr="requires_grad", ctx=ast.Store()):
+                return True
+    return False
+
+
+def item_methods(script: Script, cls: ClassRef) -> list[tuple[Script, ast.FunctionDef]]:
+    """The methods that run per sample: `__getitem__` and what it calls on `self`."""
+    methods: dict[str, tuple[Script, ast.FunctionDef]] = {}
+    for each in script.project.lineage(cls):
+        for part in each.node.body:
+            if isinstance(part, ast.FunctionDef):
+                methods.setdefault(part.name, (each.script, part))
+    pending = [name for name in ITEM_METHODS if name in methods]
+    found: dict[str, tuple[Script, ast.FunctionDef]] = {}
+    while pending:
+        name = pending.pop()
+        if name in found:
+            continue
+        found[name] = methods[name]
+        for node in breadth_first(methods[name][1]):
+            if isinstance(node, ast.Attribute) and node.attr in methods and node.attr != "__init__":
+                pending.append(node.attr)
+    return list(found.values())
+
+
+def keeps_generator(script: Script, cls: ClassRef) -> bool:
+    """Whether samples draw from a random generator that workers would each repeat from the same state."""
+    for home, method in item_methods(script, cls):
+        for node in breadth_first(method):
+            if isinstance(node, ast.Attribute) and _is_own(home, node, method):
+                bindings = [
+                    b
+                    for each in home.project.lineage(cls)
+                    for b in home.project.class_info(each).attributes.get(node.attr, ())
+                ]
+                expressions = [(home, value) for value, _ in bindings if isinstance(value, ast.expr)]
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                outer = [
+                    each for each in home.definitions(node) if each.scope.node is not method and each.value is not None
+                ]
+                expressions = [(home, each.value) for each in outer if each.value is not None]
+            else:
+                continue
+            if any(_makes_generator(owner, expression) for owner, expression in expressions):
+                return True
+    return False
+
+
+def _makes_generator(script: Script, expression: ast.expr) -> bool:
+    return any(script.qualname(call.func) in _GENERATORS for call in script.within(expression, ast.Call)) or any(
+        value.name in _GENERATORS for value in script.values(expression)
+    )
+
+
+def changes_itself(script: Script, cls: ClassRef) -> bool:
+    """Whether reading a sample changes the dataset or a global (a cache, a counter): workers change copies of it."""
+    return any(leaves_something(home, method) for home, method in item_methods(script, cls))
+
+
+def leaves_something(script: Script, function: ast.FunctionDef) -> bool:
+    """Whether a call changes something that is still there after it: an attribute of its object, an outer name."""
+    return any(_writes(script, node, function) for node in breadth_first(function))
+
+
+def _writes(script: Script, node: ast.AST, method: ast.FunctionDef) -> bool:
+    match node:
+        case ast.Global() | ast.Nonlocal():
+            return True
+        case ast.Assign(targets=targets, value=value):
+            return any(_outlives(script, target, method) for target in targets) and not _opens(script, value)
+        case ast.AugAssign(target=target):
+            return _outlives(script, target, method)
+        case ast.Call(func=ast.Attribute(attr=attr, value=owner)) if attr in _CHANGES:
+            return _is_own(script, owner, method) or (isinstance(owner, ast.Name) and _is_outer(script, owner, method))
+        case _:
+            return False
+
+
+def _outlives(script: Script, target: ast.AST, method: ast.FunctionDef) -> bool:
+    """Whether an assignment goes to the dataset, or to an item or attribute of something global."""
+    if _is_own(script, target, method):
+        return True
+    if isinstance(target, ast.Name):
+        return False
+    while isinstance(target, ast.Subscript | ast.Attribute):
+        target = target.value
+    return isinstance(target, ast.Name) and _is_outer(script, target, method)
+
+
+def _is_outer(script: Script, name: ast.Name, method: ast.FunctionDef) -> bool:
+    """Whether a name is bound outside of a function, and not by an import."""
+    definitions = script.definitions(name)
+    return bool(definitions) and all(
+        not script.inside(each.scope.node, method) and each.how != "import" for each in definitions
+    )
+
+
+def _is_own(script: Script, target: ast.AST, method: ast.FunctionDef) -> bool:
+    """Whether an expression is an attribute of the method's `self`, or an item of one."""
+    if not isinstance(script.parent(method), ast.ClassDef):
+        return False
+    while isinstance(target, ast.Subscript | ast.Attribute):
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            return bool(method.args.args) and target.value.id == method.args.args[0].arg
+        target = target.value
+    return False
+
+
+def holds_file(script: Script, cls: ClassRef) -> bool:
+    """Whether the dataset opens a file when it is made: workers would share its position."""
+    return any(
+        isinstance(node, ast.Assign)
+        and _opens(each.script, node.value)
+        and any(_is_own(each.script, target, part) for target in node.targets)
+        for each in script.project.lineage(cls)
+        for part in each.node.body
+        if isinstance(part, ast.FunctionDef) and part.name == "__init__"
+        for node in breadth_first(part)
+    )
+
+
+def _opens(script: Script, value: ast.expr) -> bool:
+    match value:
+        case ast.Call(func=ast.Name(id="open") as function) if not script.definitions(function):
+            return True
+        case ast.Call(func=function):
+            return script.qualname(function) in _OPENERS
+        case ast.Subscript(value=inner):
+            return _opens(script, inner)
+        case _:
+            return False
+
+
+def only_indexes(script: Script, value: Value) -> bool:
+    """Whether a sample is a few microseconds of indexing in memory, which workers make slower."""
+    if value.name == "torch.utils.data.TensorDataset":
+        return True
+    if value.cls is None:
+        return value.kind in (Kind.SEQUENCE, Kind.TENSOR, Kind.ARRAY)
+    methods = item_methods(script, value.cls)
+    return bool(methods) and all(_is_cheap(home, method) for home, method in methods)
+
+
+def _is_cheap(script: Script, method: ast.FunctionDef) -> bool:
+    if method.name not in ("__getitem__", "__getitems__"):
+        return False
+    for node in breadth_first(method):
+        match node:
+            case ast.For() | ast.While() | ast.ListComp() | ast.With() | ast.Attribute(attr="iloc" | "loc"):
+                return False
+            case ast.Call(func=ast.Attribute(attr=attr) as function):
+                if attr not in _CHEAP_METHODS and script.qualname(function) not in _CHEAP_CALLS:
+                    return False
+            case ast.Call(func=function):
+                name = script.qualname(function) or (function.id if isinstance(function, ast.Name) else "")
+                if name not in _CHEAP_CALLS and not name.endswith("Tensor"):
+                    return False
+    return True
+
+
+def is_pure_vision(script: Script, value: Value) -> bool:
+    """Whether samples are torchvision's own, through transforms that draw no random numbers."""
+    if value.name is None or not value.name.startswith("torchvision.datasets.") or not isinstance(value.node, ast.Call):
+        return False
+    home = value.script or script
+    for keyword in value.node.keywords:
+        if keyword.arg == "target_transform":
+            return False
+    transform = next((keyword.value for keyword in value.node.keywords if keyword.arg == "transform"), None)
+    if transform is None:
+        return False
+    for where, node in reachable(home, transform):
+        match node:
+            case ast.Call(func=function) if where.qualname(function) not in _PURE_TRANSFORMS:
+                return False
+            case ast.Lambda() | ast.FunctionDef():
+                return False
+    return True

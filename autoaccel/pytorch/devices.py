@@ -1,0 +1,105 @@
+"""Which device expression a place can name: one that the script itself uses in reach of it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+_ACCELERATOR = re.compile(r"cuda|accelerator|device|xpu|gpu", re.IGNORECASE)
+
+
+def is_used(script: Script) -> bool:
+    """Whether the project mentions any device at all; if not, it never leaves the CPU."""
+    return any(map(_ACCELERATOR.search, script.project.related_texts(script)))
+
+
+def visible(script: Script, place: ast.stmt) -> str | None:
+    """The source text of the device that code at `place` runs on, in words of the script that are bound there."""
+    home = script.function(place) or script.tree
+    near: list[tuple[int, str]] = []
+    far: list[str] = []
+    for expression in _mentioned(script):
+        at = script.function(expression) or script.tree
+        text = script.source(expression)
+        if at is home and precedes(script, script.statement(expression), place):
+            near.append((expression.lineno, text))
+        elif _bound_everywhere(script, expression, home):
+            far.append(text)
+    if near:
+        return max(near)[1]
+    if far:
+        return max(dict.fromkeys(far), key=far.count)  # of several, the first that is written
+    return _parameter(script, home)
+
+
+def _mentioned(script: Script) -> Iterator[ast.Name | ast.Attribute]:
+    """Names and attributes that are passed to `.to(…)` or as `device=`."""
+    for call in script.find(ast.Call):
+        candidates = [keyword.value for keyword in call.keywords if keyword.arg == "device"]
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "to" and call.args:
+            candidates.append(call.args[0])
+        for each in candidates:
+            if isinstance(each, ast.Name) or (isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)):
+                if script.is_device(each) and not _on_host(script, each):
+                    yield each
+
+
+def _on_host(script: Script, expression: ast.expr) -> bool:
+    """Surely the CPU: `cpu = torch.device("cpu")`."""
+    calls = [value.node for value in script.values(expression)]
+    return bool(calls) and all(
+        isinstance(call, ast.Call)
+        and call.args
+        and isinstance(call.args[0], ast.Constant)
+        and call.args[0].value == "cpu"
+        for call in calls
+    )
+
+
+def precedes(script: Script, earlier: ast.stmt, later: ast.stmt) -> bool:
+    """Whether control that reaches `later` has passed `earlier`, or both are one statement."""
+    block = script.block(earlier)
+    current: ast.AST | None = later
+    while current is not None:
+        if isinstance(current, ast.stmt) and script.block(current) is block:
+            return block.index(earlier) <= block.index(current)
+        current = script.parent(current)
+    return False
+
+
+def _bound_everywhere(script: Script, expression: ast.expr, home: ast.AST) -> bool:
+    """Module-level names seen from functions, and `self.device` within one class."""
+    if isinstance(expression, ast.Attribute):
+        if not (isinstance(expression.value, ast.Name) and expression.value.id == "self"):
+            return False
+        cls = script.enclosing_class(expression)
+        return cls is not None and script.parent(home) is cls
+    if not isinstance(expression, ast.Name) or home is script.tree:
+        return False
+    definitions = script.definitions(expression)
+    if not definitions or any(each.scope.node is not script.tree or each.how != "assign" for each in definitions):
+        return False
+    return not any(
+        part.id == expression.id and isinstance(part.ctx, ast.Store) for part in script.within(home, ast.Name)
+    ) and expression.id not in {part.arg for part in script.within(home, ast.arg)}
+
+
+def _parameter(script: Script, home: ast.AST) -> str | None:
+    if isinstance(home, ast.FunctionDef | ast.AsyncFunctionDef):
+        for argument in (*home.args.args, *home.args.kwonlyargs):
+            if argument.arg == "device" and not any(
+                part.id == "device" and isinstance(part.ctx, ast.Store) for part in script.within(home, ast.Name)
+            ):
+                scope = script.flow.scopes.get(home)
+                definitions = scope.definitions.get("device", []) if scope is not None else []
+                kinds = {value.kind for each in definitions for value in script.inference.definition(each)}
+                if kinds <= {Kind.DEVICE, Kind.STRING, Kind.UNKNOWN}:
+                    return "device"
+    return None

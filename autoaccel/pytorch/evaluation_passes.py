@@ -1,0 +1,440 @@
+"""Evaluation passes: whole functions that only evaluate, and the evaluating part of code that also trains."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.library_models.library_values import BUILTINS
+from autoaccel.pytorch.gradients import (
+    asks_for_gradients,
+    backward_calls,
+    calls_training,
+    gradients_off,
+    off_by_callers,
+    sets_grad_mode,
+    switches_off,
+    trains,
+)
+from autoaccel.pytorch.graph_loss import lost_graph
+from autoaccel.pytorch.hidden_gradients import entered_gradients, reason_of
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+_NAMED = re.compile(
+    r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test|tester|testing|predict|prediction|infer|inference)(_|$|\d)"
+)
+
+
+OWN_MODE = "it switches gradients off itself, where it wants to"
+WITHOUT_PARAMETERS = frozenset(
+    f"torch.nn.{name}"
+    for name in """AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d AvgPool1d AvgPool2d CosineSimilarity Dropout
+    Dropout2d Flatten Fold GELU Identity LogSoftmax MaxPool1d MaxPool2d PairwiseDistance PixelShuffle ReLU
+    ReflectionPad2d Sigmoid Softmax Softplus Tanh Unflatten Unfold Upsample ZeroPad2d""".split()
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvaluationPass:
+    """Code that runs a model without training it.
+
+    Either `function` is the whole of it (gradients are switched off by a decorator), or `first` … `last` is a run of
+    sibling statements. `forwards` are the model calls that still record a graph; none left means `covered`. `problem`
+    says why it must be left alone."""
+
+    node: ast.stmt
+    function: ast.FunctionDef | ast.AsyncFunctionDef | None
+    first: ast.stmt | None
+    last: ast.stmt | None
+    forwards: tuple[ast.Call, ...]
+    covered: bool
+    problem: str | None
+
+
+@once
+def evaluations(script: Script) -> tuple[EvaluationPass, ...]:
+    """Every evaluation pass of a file: functions first, then runs of statements."""
+    return tuple(_evaluations(script))
+
+
+def _evaluations(script: Script) -> Iterator[EvaluationPass]:
+    whole: set[ast.AST] = set()
+    functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [*script.find(ast.FunctionDef)]
+    functions.extend(script.find(ast.AsyncFunctionDef))
+    for function in functions:
+        if script.function(function) is not None or any(each in whole for each in script.ancestors(function)):
+            continue
+        found = _whole_function(script, function)
+        if found is not None:
+            whole.add(function)
+            yield found
+    scopes: list[ast.AST] = [script.tree, *functions]
+    for scope in scopes:
+        if scope not in whole and not any(each in whole for each in script.ancestors(scope)):
+            yield from _runs(script, scope)
+
+
+def forward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
+    """Calls of models within `outer`: directly, or of a project function that calls one; nested functions excluded."""
+    for call in script.in_scope(outer, ast.Call):
+        if is_forward(script, call):
+            yield call
+
+
+@once
+def is_forward(script: Script, call: ast.Call) -> bool:
+    """Whether a call runs a model: `model(x)`, `self.net(x)`, `model.forward(x)`, or a project function that does."""
+    return _is_forward(script, call, set())
+
+
+def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
+    if script.kind(call.func) is Kind.MODULE:
+        home = script.function(call)  # within a model a module without parameters stands for all of it
+        return not is_function_module(script, call.func) or (home is not None and is_module_method(script, home))
+    if isinstance(call.func, ast.Attribute):
+        owner = script.kind(call.func.value)
+        if owner is Kind.MODULE and call.func.attr in ("forward", "encode", "decode", "sample", "generate"):
+            return True
+    for other, function in script.callees(call):
+        if function in seen:
+            continue
+        seen.add(function)
+        if any(_is_forward(other, each, seen) for each in other.in_scope(function, ast.Call)):
+            return True
+    return False
+
+
+def is_function_module(script: Script, model: ast.expr) -> bool:
+    """Whether a module is a function of its inputs in the form of an object: without parameters it records nothing."""
+    values = script.values(model)
+    return bool(values) and all(value.name in WITHOUT_PARAMETERS for value in values)
+
+
+def _records(script: Script, call: ast.Call, within: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether a forward runs with gradients on: neither here nor in the project functions that lead to it are they
+    off."""
+    if gradients_off(script, call, within):
+        return False
+    callees = script.callees(call)
+    if script.kind(call.func) is Kind.MODULE:
+        return not callees or not all(_is_off_throughout(other, function) for other, function in callees)
+    return not callees or any(
+        _records(other, inner, function, seen | {function})
+        for other, function in callees
+        if function not in seen
+        for inner in forward_calls(other, function)
+    )
+
+
+def _is_off_throughout(script: Script, function: ast.FunctionDef) -> bool:
+    """Whether a function sets the grad mode for all that it does."""
+    body = [each for each in function.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
+    match body:
+        case [ast.With(items=items), *rest] if all(isinstance(each, ast.Return) for each in rest):
+            return any(sets_grad_mode(script, each.context_expr) for each in items)
+        case _:
+            return switches_off(script, function)
+
+
+def _sets_mode_within(script: Script, outer: ast.AST) -> bool:
+    """Whether code sets the grad mode where it wants to, and leaves it on elsewhere."""
+    blocks: list[ast.With | ast.AsyncWith] = [*script.in_scope(outer, ast.With), *script.in_scope(outer, ast.AsyncWith)]
+    return any(sets_grad_mode(script, item.context_expr) for block in blocks for item in block.items)
+
+
+def _eval_calls(script: Script, outer: ast.AST) -> list[ast.Call]:
+    """`model.eval()` and `model.train(False)` within a scope."""
+    return [call for call in script.in_scope(outer, ast.Call) if _switches_to_eval(script, call)]
+
+
+def _switches_to_eval(script: Script, call: ast.Call) -> bool:
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.attr not in ("eval", "train"):
+        return False
+    if script.qualname(function) is not None:
+        return False
+    if function.attr == "eval" and not call.args:
+        return script.kind(function.value) in (Kind.MODULE, None)
+    return function.attr == "train" and _argument_is(call, False)
+
+
+def _argument_is(call: ast.Call, value: bool) -> bool:
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return len(arguments) == 1 and isinstance(arguments[0], ast.Constant) and arguments[0].value is value
+
+
+def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef) -> EvaluationPass | None:
+    evals = _eval_calls(script, function)
+    named = bool(_NAMED.search(function.name.lower()))
+    if not evals and not named:
+        return None
+    if function.name in ("forward", "__init__", "main") and not evals:
+        return None
+    if function.name in ("forward", "__call__") and is_module_method(script, function):
+        return None  # whoever trains the model calls it, in this project or elsewhere
+    forwards = tuple(forward_calls(script, function))
+    if not forwards or (is_module_method(script, function) and not _called_from_outside(script, function)):
+        return None
+    if not evals and tries_out(script, function, forwards):
+        return None
+    if trains(script, function):
+        asked = asks_for_gradients(script, function)
+        if asked is None or not _only_asks(asked):
+            return None
+        return EvaluationPass(function, function, None, None, forwards, False, "it needs gradients itself")
+    open_forwards = tuple(call for call in forwards if _records(script, call, function))
+    if not open_forwards or off_by_callers(script, function):
+        return EvaluationPass(function, function, None, None, (), True, None)
+    problem = _function_problem(script, function, open_forwards, bool(evals))
+    if problem is None:
+        problem, loop = _hidden_problem(script, [function], function, open_forwards)
+        if loop is not None:
+            return EvaluationPass(loop, None, loop.body[0], loop.body[-1], open_forwards, False, None)
+    return EvaluationPass(function, function, None, None, open_forwards, False, problem)
+
+
+def _hidden_problem(
+    script: Script, region: list[ast.AST], home: ast.AST | None, forwards: tuple[ast.Call, ...]
+) -> tuple[str | None, ast.For | None]:
+    """Why code that an evaluation enters out of sight may need gradients. If it does where the elements of one loop
+    come from, in whose body all forwards are, that loop: its body alone can go without."""
+    try:
+        openings = entered_gradients(script, region, home)
+    except Incomplete as reason:
+        return str(reason), None
+    if not openings:
+        return None, None
+    loop = openings[0].loop
+    if isinstance(loop, ast.For) and all(each.loop is loop for each in openings):
+        inside = all(any(script.inside(call, each) for each in loop.body) for call in forwards)
+        if inside and not any(script.in_scope(each, kind) for each in loop.body for kind in (ast.Yield, ast.YieldFrom)):
+            return None, loop
+    return reason_of(openings[0]), None
+
+
+def _only_asks(node: ast.AST) -> bool:
+    """Gradients are asked for without a training step: saliency, adversarial examples, forces."""
+    return not (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("step", "backward")
+    )
+
+
+def _called_from_outside(script: Script, method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether every call of a model's method is seen, and none is made by a model."""
+    callers = script.callers(method)
+    known = {call for _, call in callers}
+    homes, missing = script.project.calling(script, method.name, method=True)
+    if missing is not None:
+        return False
+    for other in homes:
+        for part in other.find(ast.Attribute):
+            if part.attr == method.name and other.qualname(part) is None and other.parent(part) not in known:
+                return False
+    sites = ((other, other.function(call)) for other, call in callers)
+    known_all = bool(callers) and callers.missing is None
+    return known_all and not any(home is not None and is_module_method(other, home) for other, home in sites)
+
+
+def tries_out(script: Script, function: ast.AST, forwards: tuple[ast.Call, ...]) -> bool:
+    """Whether a function only calls a fresh model once, to see that it runs: `net = Net(); print(net(x).size())`."""
+    if any(script.in_scope(function, kind) for kind in (ast.For, ast.While)):
+        return False
+    if any(part.attr == "load_state_dict" for part in script.in_scope(function, ast.Attribute)):
+        return False
+    return all(made_here(script, call.func, function) for call in forwards)
+
+
+def made_here(script: Script, model: ast.expr, function: ast.AST) -> bool:
+    """Whether a model is made where it is called, in the scope of `function`."""
+    if isinstance(model, ast.Call):
+        return True
+    definitions = script.definitions(model) if isinstance(model, ast.Name) else ()
+    return bool(definitions) and all(
+        each.scope.node is function and isinstance(each.value, ast.Call) for each in definitions
+    )
+
+
+def is_module_method(script: Script, function: ast.AST) -> bool:
+    """Methods of a model itself may be called while training."""
+    cls = script.parent(function)
+    if not isinstance(cls, ast.ClassDef):
+        return False
+    return script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION)
+
+
+def _function_problem(
+    script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef, forwards: tuple[ast.Call, ...], evals: bool
+) -> str | None:
+    if _sets_mode_within(script, function):
+        return OWN_MODE
+    callers = script.callers(function)
+    loops = any(script.in_scope(function, kind) for kind in (ast.For, ast.While))
+    if not evals and not loops and not callers:
+        return "nothing shows that it is never part of a training step"
+    return lost_graph(script, [function], forwards)
+
+
+def _runs(script: Script, scope: ast.AST) -> Iterator[EvaluationPass]:
+    """In scopes that also train: what follows `model.eval()` in the same block up to `.train()`, and what follows the
+    last training."""
+    seen: set[ast.stmt] = set()
+    for start in (*_eval_statements(script, scope), *_last_training(script, scope)):
+        block = script.block(start)
+        following: list[ast.stmt] = []
+        for each in block[block.index(start) + 1 :]:
+            if each in seen or _switches_to_train(each):
+                break
+            following.append(each)
+        seen.update(following)
+        yield from _covering(script, following)
+
+
+def _eval_statements(script: Script, scope: ast.AST) -> Iterator[ast.stmt]:
+    for call in _eval_calls(script, scope):
+        statement = script.statement(call)
+        if isinstance(statement, ast.Expr | ast.Assign):
+            yield statement
+
+
+def _last_training(script: Script, scope: ast.AST) -> Iterator[ast.stmt]:
+    """The last statement of a scope's body that trains, when it is a loop: what comes after it tries the model out."""
+    body = scope.body if isinstance(scope, ast.Module | ast.FunctionDef) else []
+    if getattr(scope, "name", None) == "forward" and isinstance(script.parent(scope), ast.ClassDef):
+        return  # of a model, which others train
+    if isinstance(scope, ast.FunctionDef) and switches_off(script, scope):
+        return
+    blocks = [body]
+    for statement in body:
+        if isinstance(statement, ast.If) and script.tree is scope and is_main_guard(statement):
+            blocks.append(statement.body)
+    for block in blocks:
+        loops = [each for each in block if isinstance(each, ast.For | ast.While)]
+        later: list[ast.stmt] = []  # loops of which nobody had to know whether they train, which is dear to find out
+        for loop in reversed(loops):
+            following = block[block.index(loop) + 1 :]
+            goes_backward = any(True for _ in backward_calls(script, loop))
+            tried = any(_calls_own_code(script, each) for each in following) and any(
+                True for each in following for _ in forward_calls(script, each)
+            )
+            if goes_backward or (tried and calls_training(script, loop)):
+                if tried and not any(calls_training(script, each) for each in later):
+                    yield loop
+                break
+            later.append(loop)
+
+
+def _calls_own_code(script: Script, statement: ast.stmt) -> bool:
+    """Whether a statement calls anything but builtins and functions of libraries, told by names alone."""
+    for call in script.in_scope(statement, ast.Call):
+        builtin = isinstance(call.func, ast.Name) and call.func.id in BUILTINS and not script.definitions(call.func)
+        if not builtin and (script.qualname(call.func) is None or script.is_project_name(call.func)):
+            return True
+    return False
+
+
+def is_main_guard(statement: ast.If) -> bool:
+    return any(isinstance(part, ast.Name) and part.id == "__name__" for part in breadth_first(statement.test))
+
+
+def _switches_to_train(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return False
+    function = statement.value.func
+    return isinstance(function, ast.Attribute) and function.attr == "train" and not _argument_is(statement.value, False)
+
+
+def _covering(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]:
+    """Loops that run the model, one pass each; neighbouring straight statements that do so, as one run."""
+    run: list[ast.stmt] = []
+    between: list[ast.stmt] = []  # without a forward: whether they train is dear to find out, and often nobody asks
+    for statement in statements:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if not any(True for _ in forward_calls(script, statement)):
+            between.append(statement)
+            continue
+        passed = (*between, statement)
+        if any(asks_for_gradients(script, each) is not None or calls_training(script, each) for each in passed):
+            break
+        between.clear()
+        if isinstance(statement, ast.For | ast.While):
+            yield from _closely(script, run)
+            run = []
+            yield from _run(script, [statement])
+        else:
+            run.append(statement)
+    yield from _closely(script, run)
+
+
+def _closely(script: Script, run: list[ast.stmt]) -> Iterator[EvaluationPass]:
+    """A run of statements; of a lone `if`, its branches: most of what stands there may be about other things."""
+    match run:
+        case []:
+            pass
+        case [ast.If(test=test, body=body, orelse=orelse)] if not any(True for _ in forward_calls(script, test)):
+            yield from _covering(script, body)
+            yield from _covering(script, orelse)
+        case _:
+            yield from _run(script, run)
+
+
+def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]:
+    first, last = statements[0], statements[-1]
+    block = script.block(first)
+    inner = block[block.index(first) : block.index(last) + 1]
+    calls = [call for statement in inner for call in forward_calls(script, statement)]
+    open_calls = tuple(call for call in calls if _records(script, call, script.tree))
+    if not open_calls:
+        yield EvaluationPass(first, None, first, last, (), True, None)
+        return
+    if all(_ends_without_forward_of_its_own(script, call) for call in open_calls):
+        yield EvaluationPass(first, None, first, last, (), True, None)
+        return
+    if off_by_callers(script, script.function(first)):
+        yield EvaluationPass(first, None, first, last, (), True, None)
+        return
+    own = any(_sets_mode_within(script, each) for each in inner)
+    problem = OWN_MODE if own else lost_graph(script, inner, open_calls)
+    if problem is None:
+        problem, loop = _hidden_problem(script, [*inner], script.function(first), open_calls)
+        if loop is not None:
+            yield EvaluationPass(loop, None, loop.body[0], loop.body[-1], open_calls, False, None)
+            return
+    function = _only_entered(script, open_calls) if problem is None else None
+    if function is not None:
+        yield EvaluationPass(function, function, None, None, open_calls, False, None)
+        return
+    yield EvaluationPass(first, None, first, last, open_calls, False, problem)
+
+
+def _only_entered(script: Script, calls: tuple[ast.Call, ...]) -> ast.FunctionDef | None:
+    """The one function of this file that the calls enter, if nothing but these calls mentions it."""
+    entered = {each for call in calls for each in script.callees(call)}
+    if len(entered) != 1 or any(script.kind(call.func) is Kind.MODULE for call in calls):
+        return None
+    home, function = entered.pop()
+    if home is not script or not isinstance(function, ast.FunctionDef):
+        return None
+    if trains(script, function) or isinstance(script.parent(function), ast.ClassDef):
+        return None
+    mentions = [name for name in script.find(ast.Name) if name.id == function.name]
+    return function if all(any(name is call.func for call in calls) for name in mentions) else None
+
+
+def _ends_without_forward_of_its_own(script: Script, call: ast.Call) -> bool:
+    """A call of a project function which itself is an evaluation pass, reported there."""
+    callees = script.callees(call)
+    return (
+        bool(callees)
+        and script.kind(call.func) is not Kind.MODULE
+        and all(_NAMED.search(function.name.lower()) or _eval_calls(other, function) for other, function in callees)
+    )

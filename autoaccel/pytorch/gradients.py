@@ -1,0 +1,225 @@
+"""Where gradients are computed, asked for or switched off: what makes code training, and what may never lose its
+graph."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import breadth_first
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+GRAD_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
+_GRAD_OFF_NAME = re.compile(r"(^|_)(no_?grad|inference_mode)", re.IGNORECASE)
+_GRAD_ASKED = frozenset(
+    """torch.autograd.grad torch.autograd.backward torch.enable_grad torch.func.grad torch.func.vjp torch.func.jacrev
+    torch.autograd.functional.jacobian torch.autograd.functional.hessian torch.autograd.functional.vjp
+    torch.distributed.autograd.backward""".split()
+)
+_GRAD_METHODS = frozenset(
+    "requires_grad_ retain_grad register_hook register_full_backward_hook register_backward_hook".split()
+)
+_ASKING_NAMES = (*sorted({"backward", *_GRAD_METHODS} | {each.rpartition(".")[2] for each in _GRAD_ASKED}),)
+
+
+def backward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
+    """Calls of `.backward(…)` and `torch.autograd.backward(…)` within `outer`, nested functions excluded."""
+    for call in script.in_scope(outer, ast.Call):
+        if is_backward(script, call):
+            yield call
+
+
+def is_backward(script: Script, call: ast.Call) -> bool:
+    if isinstance(call.func, ast.Attribute) and call.func.attr != "backward":
+        return False
+    if script.qualname(call.func) in ("torch.autograd.backward", "torch.distributed.autograd.backward"):
+        return True
+    return (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr == "backward"
+        and script.qualname(call.func) is None
+        and not script.callees(call)
+    )
+
+
+def calls_by_phase(script: Script) -> list[ast.Call]:
+    """Calls that may go backward or step an optimizer, told by what they are named, in preorder."""
+    return script.tree_index.calls_named("backward", "step", *script.import_aliases(("backward",)))
+
+
+def is_optimizer_step(script: Script, call: ast.Call) -> bool:
+    """`optimizer.step(…)`; also `scaler.step(optimizer)`."""
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.attr != "step":
+        return False
+    return script.kind(function.value) in (Kind.OPTIMIZER, Kind.SCALER)
+
+
+@once
+def asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
+    """The outermost node within `outer` (nested functions included) that trains or needs a graph; None when there is
+    none."""
+    asking: list[ast.AST] = [
+        part for part in script.within(outer, ast.Attribute) if part.attr == "grad" and script.qualname(part) is None
+    ]
+    for part in script.within(outer, ast.Assign):
+        match part:
+            case ast.Assign(targets=[ast.Attribute(attr="requires_grad")], value=value):
+                if not (isinstance(value, ast.Constant) and value.value is False):
+                    asking.append(part)
+    asking.extend(call for call in script.within(outer, ast.Call) if asks(script, call))
+    for mention in script.tree_index.mentions(*_ASKING_NAMES, *script.import_aliases(_ASKING_NAMES)):
+        if script.inside(mention, outer) and is_asking_function(script, mention):
+            asking.append(mention)
+    return script.tree_index.shallowest(asking)
+
+
+def asks(script: Script, call: ast.Call) -> bool:
+    """Whether a call trains or needs a graph."""
+    if is_backward(script, call) or is_optimizer_step(script, call) or script.qualname(call.func) in _GRAD_ASKED:
+        return True
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _GRAD_METHODS:
+        return True
+    if isinstance(call.func, ast.Name) and script.qualname(call.func) is None:
+        made = [each.value for each in script.definitions(call.func) if each.how == "assign" and not each.path]
+        if any(isinstance(each, ast.Attribute) and is_asking_function(script, each) for each in made):
+            return True
+    return any(
+        keyword.arg in ("requires_grad", "create_graph")
+        and isinstance(keyword.value, ast.Constant)
+        and keyword.value.value is True
+        for keyword in call.keywords
+    )
+
+
+def is_asking_function(script: Script, expression: ast.AST) -> bool:
+    """Whether an expression names what goes backward or asks for gradients, to be called by somebody else:
+    `map(torch.Tensor.backward, losses)`."""
+    around = script.parent(expression)
+    if isinstance(around, ast.Attribute) or (isinstance(around, ast.Call) and around.func is expression):
+        return False
+    if isinstance(expression, ast.Name) and isinstance(expression.ctx, ast.Load):
+        if script.qualname(expression) is None:
+            made = [each.value for each in script.definitions(expression) if each.how == "assign" and not each.path]
+            return any(isinstance(each, ast.Attribute) and is_asking_function(script, each) for each in made)
+        return script.qualname(expression) in _GRAD_ASKED
+    if not isinstance(expression, ast.Attribute) or not isinstance(expression.ctx, ast.Load):
+        return False
+    name = script.qualname(expression)
+    method = expression.attr == "backward" or expression.attr in _GRAD_METHODS
+    return name in _GRAD_ASKED or (method and (name is None or name.startswith("torch.Tensor.")))
+
+
+@once
+def trains(script: Script, function: ast.AST) -> bool:
+    """Whether a function trains or needs gradients, itself or through the project functions that it calls."""
+    return _trains(script, function, set())
+
+
+def _trains(script: Script, function: ast.AST, seen: set[ast.AST]) -> bool:
+    if function in seen:
+        return False
+    seen.add(function)
+    if asks_for_gradients(script, function) is not None:
+        return True
+    return any(
+        _trains(other, callee, seen)
+        for call in script.within(function, ast.Call)
+        for other, callee in script.callees(call)
+    )
+
+
+def calls_training(script: Script, statement: ast.AST) -> bool:
+    """Whether a statement calls a project function that trains or needs gradients."""
+    calls = script.in_scope(statement, ast.Call)
+    return any(trains(other, function) for call in calls for other, function in script.callees(call))
+
+
+def gradients_off(script: Script, node: ast.AST, within: ast.AST | None = None) -> bool:
+    """Whether `node` runs with a grad mode that is set where it stands: by an enclosing `with` or decorator (no_grad,
+    inference_mode, set_grad_enabled), or by a statement before it."""
+    current = node
+    for ancestor in script.ancestors(node):
+        if isinstance(current, ast.stmt) and _is_set_before(script, current):
+            return True
+        if isinstance(ancestor, ast.With | ast.AsyncWith):
+            if any(sets_grad_mode(script, item.context_expr) for item in ancestor.items):
+                return True
+        elif isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
+            return switches_off(script, ancestor)
+        if ancestor is within:
+            break
+        current = ancestor
+    return False
+
+
+def switches_off(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function is decorated with a grad mode, or wrapped in one: `test = torch.no_grad()(test)`."""
+    return any(sets_grad_mode(script, decorator) for decorator in function.decorator_list) or any(
+        isinstance(call.func, ast.Call) and sets_grad_mode(script, call.func)
+        for call in script.find(ast.Call)
+        if len(call.args) == 1 and isinstance(call.args[0], ast.Name) and call.args[0].id == function.name
+    )
+
+
+def off_by_callers(script: Script, function: ast.AST | None, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether everybody who calls a function has set the grad mode by then."""
+    if function is None or function in seen:
+        return False
+    callers = script.callers(function)
+    return (
+        bool(callers)
+        and callers.missing is None
+        and all(
+            gradients_off(other, call) or off_by_callers(other, other.function(call), seen | {function})
+            for other, call in callers
+        )
+    )
+
+
+def _is_set_before(script: Script, statement: ast.stmt) -> bool:
+    """Whether a statement of the same block sets the grad mode for what follows it: `torch.set_grad_enabled(False)`."""
+    found = False
+    for each in script.block(statement):
+        if each is statement:
+            break
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
+            call = each.value
+            if script.qualname(call.func) == "torch.set_grad_enabled":
+                found = not (call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value is True)
+            elif any(isinstance(part, ast.Call) and sets_grad_mode(script, part) for part in breadth_first(call)):
+                found = True  # `stack.enter_context(torch.no_grad())`
+    return found
+
+
+def sets_grad_mode(script: Script, expression: ast.expr) -> bool:
+    """Whether a context manager or decorator sets the grad mode: torch's own, one that is named after them, or one of
+    the project that uses them."""
+    function = expression.func if isinstance(expression, ast.Call) else expression
+    if script.qualname(function) in GRAD_OFF or _GRAD_OFF_NAME.search(_last_name(function)):
+        return True
+    if isinstance(expression, ast.Name) and any(
+        each.how == "assign" and each.value is not None and _mentions_grad_mode(script, each.value)
+        for each in script.definitions(expression)
+    ):
+        return True
+    return any(
+        value.script is not None and value.node is not None and _mentions_grad_mode(value.script, value.node)
+        for value in script.values(function)
+        if value.kind is Kind.FUNCTION
+    )
+
+
+def _last_name(expression: ast.expr) -> str:
+    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")
+
+
+def _mentions_grad_mode(script: Script, function: ast.AST) -> bool:
+    parts = (*script.within(function, ast.Name), *script.within(function, ast.Attribute))
+    return any(script.qualname(part) in GRAD_OFF for part in parts)

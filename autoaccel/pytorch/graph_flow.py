@@ -1,0 +1,734 @@
+"""Where a tensor's graph may go: whether a backward pass may be reached from what a piece of code computes.
+
+Whatever carries a graph is followed from expression to expression: through names, attributes of any object, containers,
+closures, defaults, functions of the project and what they return, and through what they keep. A tensor that leaves for
+where nobody can follow may reach a backward pass.
+
+Attributes are followed by their name alone, in all files that are connected with the script, whenever they are read.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from autoaccel.analysis.project import bind_argument
+from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.library_models.graph_operations import (
+    COPYING_METHODS,
+    ENDING_ATTRIBUTES,
+    ENDING_BUILTINS,
+    ENDING_FUNCTIONS,
+    ENDING_LIBRARIES,
+    ENDING_METHODS,
+    HOLDING_BUILTINS,
+    MODE_ATTRIBUTES,
+    SHOWING_METHODS,
+    STARTS_CODE,
+    is_without_graph,
+    keeps_nothing,
+)
+from autoaccel.pytorch.gradients import asks, is_asking_function, is_backward
+from autoaccel.pytorch.graph_places import (
+    all_callers,
+    attribute_reads,
+    importing_files,
+    possible_classes,
+    property_name,
+)
+from autoaccel.pytorch.special_methods import overloads, sets_by_method
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.reaching_definitions import Definition
+
+_TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH})
+
+_STORES = frozenset({"__dict__", "_buffers", "_parameters", "_modules", "__slots__"})
+"""Attributes that hold others, which are read by other names."""
+_COMPUTED_IMPORTS = ("import_module", "__import__", "run_path", "run_module")
+_ALL_NAMES = ("exec", "eval", "globals", "vars", "locals")
+
+NEEDED = "its result may reach a backward pass"
+_NEEDED = Incomplete(NEEDED)
+_UNFOLLOWED = Incomplete("what becomes of it cannot be followed")
+
+# The call by which a function was entered: what the function returns goes back there.
+_Entry = tuple["Script", ast.Call, ast.AST]
+Entries = tuple[_Entry, ...]
+State = tuple["Script", ast.AST, bool, Entries]
+
+
+def entered(entries: Entries, entry: _Entry) -> Entries:
+    """The calls that lead to a place with one more; a recursion comes back to where it began."""
+    for index, each in enumerate(entries):
+        if each[1] is entry[1]:
+            return entries[: index + 1]
+    if len(entries) >= entry[0].project.bounds.graph_calls:
+        raise Incomplete("more calls lead to it than are looked at")
+    return (*entries, entry)
+
+
+class GraphFlow:
+    """Follows what carries a graph. A state is a place, whether the graph is in something that the value holds instead
+    of its own, and the calls by which its function was entered."""
+
+    def __init__(self) -> None:
+        self._pending: list[State] = []
+        self._seen: set[tuple[ast.AST, bool, tuple[ast.AST, ...]]] = set()
+        self._filled: set[tuple[ast.AST, tuple[ast.AST, ...]]] = set()
+        self._modules: set[tuple[ast.AST, str]] = set()
+        self._attributes: set[tuple[frozenset[ast.ClassDef] | None, str, bool]] = set()
+
+    def run(self, states: Iterable[State]) -> None:
+        """Follow these states to their ends. Raises `Incomplete` where a backward pass may be reached."""
+        for state in states:
+            self._add(*state)
+        while self._pending:
+            state = self._pending.pop()
+            if len(self._seen) > state[0].project.bounds.graph_places:
+                raise Incomplete("it goes to more places than are looked at")
+            self._follow(*state)
+
+    def _add(self, script: Script, node: ast.AST, holder: bool, entries: Entries) -> None:
+        key = node, holder, tuple(each[1] for each in entries)
+        if key not in self._seen:
+            self._seen.add(key)
+            self._pending.append((script, node, holder, entries))
+
+    def _follow(self, script: Script, node: ast.AST, holder: bool, entries: Entries) -> None:
+        child, held = node, holder
+        while True:
+            parent = script.parent(child)
+            after: bool | None = held
+            match parent:
+                case ast.Attribute(ctx=ast.Load()):
+                    call = script.parent(parent)
+                    if isinstance(call, ast.Call) and call.func is parent:
+                        after = self._method(script, call, parent.attr, held)
+                        parent = call
+                    else:
+                        after = self._attribute(script, parent, held)
+                case ast.Call() if child is parent.func:
+                    after = False
+                case ast.Call():
+                    after = self._passed(script, parent, child, held, entries)
+                case ast.keyword() if isinstance(call := script.parent(parent), ast.Call):
+                    parent, after = call, self._passed(script, call, parent, held, entries)
+                case ast.Subscript(ctx=ast.Load()) if child is parent.value:
+                    after = held and isinstance(parent.slice, ast.Slice)
+                case ast.BinOp() | ast.Compare() | ast.Subscript() if overloads(script, parent, child):
+                    raise _UNFOLLOWED
+                case ast.BinOp():
+                    after = None if self._formats(script, parent) else held
+                    if not held and self._is_recorded_nowhere(script, parent):
+                        after = None
+                case ast.UnaryOp():
+                    after = None if isinstance(parent.op, ast.Not) else held
+                case ast.IfExp():
+                    after = None if child is parent.test else held
+                case ast.BoolOp() | ast.Await() | ast.Starred():
+                    pass
+                case ast.NamedExpr():
+                    self._bind(script, parent.target, held, entries)
+                case ast.Tuple() | ast.List():
+                    if self._unpacks(script, parent, child, held, entries):
+                        return
+                    after = True
+                case ast.Set() | ast.Dict():
+                    after = True
+                case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                    after = True
+                case ast.comprehension():
+                    if child is parent.iter:
+                        self._bind(script, parent.target, False, entries)
+                    return
+                case ast.Lambda():
+                    if entries and entries[-1][2] is parent:
+                        self._add(*entries[-1][:2], held, entries[:-1])
+                        return
+                    after = True
+                case ast.arguments():
+                    self._default(script, parent, child, held)
+                    return
+                case ast.Yield() | ast.YieldFrom():
+                    self._leave(script, parent, True, entries)
+                    return
+                case ast.stmt() | ast.withitem() | ast.match_case():
+                    self._stored(script, parent, child, held, entries)
+                    return
+                case _:  # comparisons, text, indices: no graph
+                    return
+            if after is None:
+                return
+            child, held = parent, after
+
+    # -- expressions
+
+    def _attribute(self, script: Script, node: ast.Attribute, held: bool) -> bool | None:
+        if held or self._is_own(script, node.value, node.attr):
+            return False
+        if node.attr in MODE_ATTRIBUTES:
+            raise _NEEDED
+        return None if node.attr in ENDING_ATTRIBUTES else False
+
+    def _is_own(self, script: Script, owner: ast.expr, name: str) -> bool:
+        """Whether an attribute is one that a class of the project defines."""
+        return any(
+            value.cls is not None and value.cls.script.inference.attribute_of(value.cls, name)
+            for value in script.values(owner)
+        )
+
+    def _method(self, script: Script, call: ast.Call, name: str, held: bool) -> bool | None:
+        """A method of what carries a graph."""
+        assert isinstance(call.func, ast.Attribute)
+        if is_backward(script, call) or asks(script, call):
+            raise _NEEDED
+        if held:
+            return name in ("items", "values", "copy")
+        if name in ENDING_METHODS and not self._is_own(script, call.func.value, name):
+            if name == "numpy" and _is_tried(script, call):
+                raise _NEEDED  # it fails where there is a graph
+            return None
+        if name in ("sample", "sample_n") and _is_distribution(script, call.func.value):
+            return None
+        return None if self._is_recorded_nowhere(script, call) else False
+
+    def _is_recorded_nowhere(self, script: Script, operation: ast.expr) -> bool:
+        """Whether an operation stands where gradients surely are off."""
+        for ancestor in script.ancestors(operation):
+            if isinstance(ancestor, ast.With):
+                if any(is_without_graph(script, item.context_expr) for item in ancestor.items):
+                    return True
+            elif isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                return any(is_without_graph(script, each) for each in getattr(ancestor, "decorator_list", ()))
+        return False
+
+    def _formats(self, script: Script, operation: ast.BinOp) -> bool:
+        return isinstance(operation.op, ast.Mod) and (
+            isinstance(operation.left, ast.JoinedStr) or script.kind(operation.left) is Kind.STRING
+        )
+
+    def _unpacks(
+        self, script: Script, node: ast.Tuple | ast.List, child: ast.AST, held: bool, entries: Entries
+    ) -> bool:
+        """`a, b = x, y`, where each name gets a value of its own."""
+        match script.parent(node):
+            case ast.Assign(targets=[ast.Tuple(elts=targets) | ast.List(elts=targets)]) if len(targets) == len(
+                node.elts
+            ) and not any(isinstance(each, ast.Starred) for each in (*targets, *node.elts)):
+                target = next(target for target, each in zip(targets, node.elts, strict=True) if each is child)
+                self._bind(script, target, held, entries)
+                return True
+            case _:
+                return False
+
+    # -- calls
+
+    def _passed(self, script: Script, call: ast.Call, argument: ast.AST, held: bool, entries: Entries) -> bool | None:
+        """An argument of a call: what the call results in, if that carries a graph."""
+        if is_backward(script, call) or asks(script, call):
+            raise _NEEDED
+        if any(is_asking_function(script, each) for each in (*call.args, *(each.value for each in call.keywords))):
+            raise _NEEDED
+        values = script.values(call.func)
+        functions: list[tuple[Script, ast.AST]] = [*script.callees(call), *_lambdas(script, call.func)]
+        for other, function in functions:
+            self._enter(script, call, argument, other, function, held, entries)
+        kinds = {value.kind for value in values}
+        if functions and (Kind.UNKNOWN not in kinds or isinstance(functions[0][1], ast.Lambda)):
+            return True if Kind.CLASS in kinds else None
+        if kinds == {Kind.CLASS}:
+            self._fields(script, argument, values)
+            return True
+        if kinds <= {Kind.MODULE, Kind.LOSS_FUNCTION} and kinds:
+            return False
+        name = called_name(script, call.func)
+        if name is not None:
+            return self._library(script, call, name, held, entries)
+        if isinstance(call.func, ast.Attribute):
+            return self._collected(script, call.func, held, entries)
+        if isinstance(call.func, ast.Name) and not script.definitions(call.func) and script.module_scope.stars:
+            raise _UNFOLLOWED  # it came by a star from where nobody can look
+        if isinstance(script.parent(call), ast.Expr):
+            raise _UNFOLLOWED  # what is called for no result keeps what it is given
+        return False
+
+    def _library(self, script: Script, call: ast.Call, name: str, held: bool, entries: Entries) -> bool | None:
+        """A function of a library or of Python."""
+        if name.startswith("builtins."):
+            return self._builtin(script, call, name.removeprefix("builtins."), held, entries)
+        if name.startswith(STARTS_CODE) or not keeps_nothing(name):
+            raise _UNFOLLOWED
+        if name.startswith("numpy."):
+            return True if any(each.arg == "dtype" for each in call.keywords) else None
+        if name in ENDING_FUNCTIONS or name.startswith(ENDING_LIBRARIES):
+            return None
+        if not held and self._is_recorded_nowhere(script, call):
+            return None
+        return name.startswith(("collections.", "itertools.", "copy.", "torch.utils.data."))
+
+    def _builtin(self, script: Script, call: ast.Call, name: str, held: bool, entries: Entries) -> bool | None:
+        if name in ENDING_BUILTINS:
+            return None
+        if name == "getattr" and not (len(call.args) > 1 and isinstance(call.args[1], ast.Constant)):
+            raise _NEEDED
+        if name in ("map", "filter", "sorted", "max", "min"):
+            arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+            functions = [found for each in arguments for found in functions_of(script, each)]
+            for other, function in functions:
+                self.enter_all(script, call, other, function, entries)
+            if name == "map":  # its elements are what the function returns
+                named = called_name(script, call.args[0])
+                if named is None and not functions and script.kind(call.args[0]) is None:
+                    raise _UNFOLLOWED
+                ends = named in {f"builtins.{each}" for each in ENDING_BUILTINS}
+                return None if ends or functions else True
+            return True
+        if name == "setattr":
+            match call.args:
+                case [owner, ast.Constant(value=str() as attribute), _]:
+                    if script.flow.qualified(owner) is not None:  # a name of another file
+                        raise _UNFOLLOWED
+                    self._attribute_reads(script, possible_classes(script, owner), attribute, held)
+                    return None
+            raise _UNFOLLOWED
+        if name in ("exec", "eval", "vars", "globals", "locals", "super", "__import__"):
+            raise _UNFOLLOWED
+        return name in HOLDING_BUILTINS
+
+    def _collected(self, script: Script, function: ast.Attribute, held: bool, entries: Entries) -> bool | None:
+        """A method that is not in sight: what it is called on may keep what it is given."""
+        kinds = {value.kind for value in script.values(function.value)}
+        owner, name = _last_name(function.value).lower(), function.attr
+        if kinds and kinds <= {Kind.MODULE, Kind.LOSS_FUNCTION, Kind.SCALER}:
+            return False
+        if (kinds and kinds <= {Kind.STRING, Kind.SCHEDULER, Kind.ARRAY}) or name in SHOWING_METHODS | ENDING_METHODS:
+            return None
+        if name.startswith("assert"):
+            return None
+        if Kind.OPTIMIZER in kinds or (name == "step" and "opt" in owner):
+            raise _NEEDED
+        if name == "step" and "sched" in owner:
+            return None
+        if kinds and kinds <= _TENSORS:
+            if name.endswith("_") and not name.endswith("__"):
+                self._fill(script, function.value, entries)
+            return False
+        self._fill(script, function.value, entries)
+        return name in ("setdefault", "pop", "get") and held
+
+    def _enter(
+        self,
+        script: Script,
+        call: ast.Call,
+        argument: ast.AST,
+        other: Script,
+        function: ast.AST,
+        held: bool,
+        entries: Entries,
+    ) -> None:
+        """Go on with the parameter that an argument is passed for."""
+        inner = entered(entries, (script, call, function))
+        arguments: ast.arguments = function.args  # type: ignore[attr-defined]
+        names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+        if script.project.is_bound(other, function, script, call):
+            names = names[1:]
+        named = [*names, *(each.arg for each in arguments.kwonlyargs)]
+        found: list[str] = []
+        match argument:
+            case ast.keyword(arg=str() as name):
+                found = [name] if name in named else []
+            case ast.keyword() | ast.Starred():
+                found = named
+            case _:
+                index = next(index for index, each in enumerate(call.args) if each is argument)
+                after_star = any(isinstance(each, ast.Starred) for each in call.args[:index])
+                found = names if after_star else names[index : index + 1]
+        starred = [each.arg for each in (arguments.vararg, arguments.kwarg) if each is not None]
+        for name in found:
+            self._parameter(other, function, name, held, inner)
+        for name in starred if not found or isinstance(argument, ast.Starred) else ():
+            self._parameter(other, function, name, True, inner)
+
+    def enter_all(self, script: Script, call: ast.Call, other: Script, function: ast.AST, entries: Entries) -> None:
+        inner = entered(entries, (script, call, function))
+        arguments: ast.arguments = function.args  # type: ignore[attr-defined]
+        for each in (*arguments.posonlyargs, *arguments.args):
+            self._parameter(other, function, each.arg, False, inner)
+
+    def _parameter(self, script: Script, function: ast.AST, name: str, held: bool, entries: Entries) -> None:
+        for definition in script.flow.scopes[function].definitions.get(name, ()):
+            if definition.how == "param":
+                self._spread(script, definition, held, entries)
+
+    def _default(self, script: Script, arguments: ast.arguments, default: ast.AST, held: bool) -> None:
+        function = script.parent(arguments)
+        assert function is not None
+        for definitions in script.flow.scopes[function].definitions.values():
+            for each in definitions:
+                if each.how == "param" and each.value is default:
+                    self._spread(script, each, held, ())
+
+    def _fields(self, script: Script, argument: ast.AST, values: Iterable[Value]) -> None:
+        """A class without `__init__` of its own: its fields are given by name or in their order."""
+        for value in values:
+            for ref in script.project.lineage(value.cls) if value.cls is not None else ():
+                fields = [
+                    each.target.id
+                    for each in ref.node.body
+                    if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+                ]
+                for name in [argument.arg or ""] if isinstance(argument, ast.keyword) else fields:
+                    self._attribute_reads(script, None, name, False)
+
+    # -- statements
+
+    def _stored(self, script: Script, parent: ast.AST, child: ast.AST, held: bool, entries: Entries) -> None:
+        match parent:
+            case ast.Return():
+                self._leave(script, parent, held, entries)
+            case ast.Assign(targets=targets) if child is parent.value:
+                for target in targets:
+                    self._bind(script, target, held, entries)
+            case ast.AnnAssign(target=target) if child is parent.value:
+                self._bind(script, target, held, entries)
+            case ast.AugAssign() if overloads(script, parent, child):
+                raise _UNFOLLOWED
+            case ast.AugAssign(target=target) if child is parent.value:
+                self._bind(script, target, held, entries)
+                if isinstance(target, ast.Name):  # in place, whatever else has it
+                    for each in script.definitions(target)[:1]:
+                        for other in each.scope.definitions.get(target.id, ()):
+                            self._fill_definition(script, other, target, entries)
+                elif held:
+                    self._fill(script, target, entries)
+            case ast.For(target=target) | ast.AsyncFor(target=target) if child is parent.iter:
+                self._bind(script, target, False, entries)
+            case ast.withitem(optional_vars=target) if target is not None and child is parent.context_expr:
+                self._bind(script, target, held, entries)
+            case ast.Match() if any(
+                getattr(part, "name", None) or getattr(part, "rest", None)
+                for case in parent.cases
+                for part in ast.walk(case.pattern)
+            ):
+                raise _UNFOLLOWED
+            case ast.Raise() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                raise _UNFOLLOWED
+            case _:
+                pass
+
+    def _bind(self, script: Script, target: ast.expr, held: bool, entries: Entries) -> None:
+        match target:
+            case ast.Name():
+                for definition in script.definitions(target):
+                    self._spread(script, definition, held, entries)
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                for each in elements:
+                    self._bind(script, each, False, entries)
+            case ast.Starred(value=value):
+                self._bind(script, value, True, entries)
+            case ast.Attribute():
+                if target.attr in _STORES or sets_by_method(script, target) or _is_out_of_sight(script, target):
+                    raise _UNFOLLOWED
+                if (found := self._module_name(script, target)) is not None:
+                    self._in_module(*found, held)
+                self._attribute_reads(script, possible_classes(script, target.value), target.attr, held)
+            case ast.Subscript(value=value):
+                self._fill(script, value, entries)
+
+    def _spread(self, script: Script, definition: Definition, held: bool, entries: Entries) -> None:
+        """Go on where a binding is read."""
+        home = definition.scope.node
+        for use in script.uses(definition):
+            inside = (script.function(use) or script.tree) is home
+            self._add(script, use, held, entries if inside else ())
+        for addition in script.additions(definition):
+            if definition not in script.definitions(addition):
+                self._bind(script, addition, held, entries)
+        if definition.how == "global":
+            for name in script.find(ast.Name):
+                if name.id == definition.name and isinstance(name.ctx, ast.Load):
+                    self._add(script, name, held, ())
+        if isinstance(home, ast.ClassDef):
+            self._attribute_reads(script, None, definition.name, held)
+        if home is script.tree or definition.how == "global":
+            if _reads_any_name(script):
+                raise _UNFOLLOWED
+            self._imported(script, definition.name, held)
+
+    def _imported(self, script: Script, name: str, held: bool) -> None:
+        """Where other files read a name of this one, under whichever names they have imported it."""
+        others = [each for each in importing_files(script) if each is not script]
+        if any(other.tree_index.calls_named(*_COMPUTED_IMPORTS) for other in others):
+            raise _UNFOLLOWED
+        names, known = {name}, 0
+        imported = [alias for other in others for part in other.find(ast.ImportFrom) for alias in part.names]
+        while len(names) > known:
+            known = len(names)
+            names |= {alias.asname for alias in imported if alias.asname and alias.name in names}
+        for other in others:
+            for each in other.find(ast.Name):
+                if each.id in names and isinstance(each.ctx, ast.Load):
+                    definitions = other.definitions(each)
+                    if not definitions or any(known.how == "import" for known in definitions):
+                        self._add(other, each, held, ())
+            for part in other.find(ast.Attribute):
+                if part.attr in names and isinstance(part.ctx, ast.Load):
+                    if other.is_project_name(part) or any(
+                        known.how == "import" for known in _definitions(other, part.value)
+                    ):
+                        self._add(other, part, held, ())
+
+    def _module_name(self, script: Script, read: ast.expr) -> tuple[Script, str] | None:
+        """The file and the name there that `module.name` stands for, if it does."""
+        found = script.flow.qualified(read)
+        if found is None or not script.is_project_name(read):
+            return None
+        located = script.project.imported(script, ".".join((found.target, *found.rest)), found.level)
+        return (located[0], located[1]) if located is not None and located[1] is not None else None
+
+    def _in_module(self, script: Script, name: str, held: bool) -> None:
+        """Go on where a name of a file is read, which another file has set."""
+        for each in script.find(ast.Name):
+            if each.id == name and isinstance(each.ctx, ast.Load):
+                definitions = script.definitions(each)
+                if not definitions or any(known.scope is script.module_scope for known in definitions):
+                    self._add(script, each, held, ())
+        self._imported(script, name, held)
+
+    # -- attributes
+
+    def _attribute_reads(self, script: Script, classes: frozenset[ast.ClassDef] | None, name: str, held: bool) -> None:
+        if (classes, name, held) not in self._attributes:
+            self._attributes.add((classes, name, held))
+            for other, read in attribute_reads(script, classes, name, called=held):
+                self._add(other, read, held or isinstance(read, ast.Call), ())
+
+    # -- what is given something to keep
+
+    def _fill(self, script: Script, owner: ast.expr, entries: Entries) -> None:
+        """Go on with an object that now holds what carries a graph, under whichever names it is known.
+
+        One of a project class holds it out of sight: its method is inherited, or called by an operator."""
+        if isinstance(owner, ast.Name | ast.Attribute) and any(each.cls is not None for each in script.values(owner)):
+            raise _UNFOLLOWED
+        key = owner, tuple(each[1] for each in entries)
+        if key in self._filled:
+            return
+        self._filled.add(key)
+        match owner:
+            case ast.Name():
+                definitions = script.definitions(owner)
+                if not definitions:
+                    self._fill_starred(script, owner)
+                for each in definitions:
+                    self._fill_definition(script, each, owner, entries)
+            case ast.Attribute(attr=name) if name in _STORES:
+                raise _UNFOLLOWED
+            case ast.Attribute() if (found := self._module_name(script, owner)) is not None:
+                self._fill_module(*found, owner)
+            case ast.Attribute():
+                if _is_out_of_sight(script, owner):
+                    raise _UNFOLLOWED
+                kinds = {value.kind for value in script.values(owner)}
+                self._attribute_reads(
+                    script, possible_classes(script, owner.value), owner.attr, not kinds or not kinds <= _TENSORS
+                )
+            case ast.Subscript(value=value) | ast.Starred(value=value) | ast.Await(value=value):
+                self._fill(script, value, entries)
+            case ast.NamedExpr(value=value):
+                self._fill(script, value, entries)
+                self._bind(script, owner.target, True, entries)
+            case ast.IfExp(body=body, orelse=orelse):
+                self._fill(script, body, entries)
+                self._fill(script, orelse, entries)
+            case ast.BoolOp(values=values):
+                for value in values:
+                    self._fill(script, value, entries)
+            case ast.Call():
+                self._fill_result(script, owner, entries)
+
+    def _fill_definition(self, script: Script, definition: Definition, owner: ast.expr, entries: Entries) -> None:
+        kinds = {value.kind for value in script.values(owner)}
+        self._spread(script, definition, not kinds or not kinds <= _TENSORS, entries)
+        match definition.how:
+            case "param":
+                self._fill_argument(script, definition, entries)
+            case "assign" | "walrus" | "global" | "with" | "for" | "aug" if definition.value is not None:
+                value: ast.expr = definition.value
+                for step in definition.path:
+                    if not isinstance(value, ast.Tuple | ast.List) or not isinstance(step, int):
+                        break
+                    if step >= len(value.elts):
+                        break
+                    value = value.elts[step]
+                self._fill(script, value, entries)
+            case "import":
+                found = script.project.imported(script, definition.target or "", definition.level)
+                if found is None or found[1] is None:
+                    raise _UNFOLLOWED
+                self._fill_module(found[0], found[1], owner)
+            case "except" | "match" | "del":
+                raise _UNFOLLOWED
+
+    def _fill_module(self, script: Script, name: str, owner: ast.expr) -> None:
+        """An object that a file knows by a name, and so does everybody who imports it."""
+        if (script.tree, name) in self._modules:
+            return
+        self._modules.add((script.tree, name))
+        definitions = script.module_scope.definitions.get(name, ())
+        if not definitions:
+            raise _UNFOLLOWED
+        for each in definitions:
+            self._fill_definition(script, each, owner, ())
+
+    def _fill_starred(self, script: Script, owner: ast.Name) -> None:
+        """An object whose name came by a star, or from nowhere."""
+        for name in script.find(ast.Name):
+            if name.id == owner.id and isinstance(name.ctx, ast.Load) and not script.definitions(name):
+                self._add(script, name, True, ())
+        for target, level in script.module_scope.stars:
+            found = script.project.imported(script, target, level)
+            if found is None or found[1] is not None:
+                continue
+            if owner.id in found[0].module_scope.definitions or found[0].module_scope.stars:
+                self._fill_module(found[0], owner.id, owner)
+
+    def _fill_argument(self, script: Script, definition: Definition, entries: Entries) -> None:
+        """An object that a caller has passed."""
+        function = definition.scope.node
+        if definition.path or not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            raise _UNFOLLOWED
+        if entries and entries[-1][2] is function:
+            sites: Iterable[tuple[Script, ast.Call]] = [entries[-1][:2]]
+            outer = entries[:-1]
+        else:
+            sites, outer = all_callers(script, function), ()
+        for other, call in sites:
+            bound = script.project.is_bound(script, function, other, call)
+            argument = bind_argument(function, call, definition.name, bound=bound)
+            if argument is not None:
+                self._fill(other, argument, outer)
+            elif definition.value is not None:  # a default, which lives on from call to call
+                self._spread(script, definition, True, ())
+            else:
+                raise _UNFOLLOWED
+
+    def _fill_result(self, script: Script, call: ast.Call, entries: Entries) -> None:
+        """What a call returns: an object of its own, or a part of what it was called on or with."""
+        callees = script.callees(call)
+        if {value.kind for value in script.values(call.func)} == {Kind.CLASS}:
+            return
+        for other, function in callees:
+            inner = entered(entries, (script, call, function))
+            for leave in other.in_scope(function, ast.Return):
+                if leave.value is not None:
+                    self._fill(other, leave.value, inner)
+        name = None if script.is_project_name(call.func) else called_name(script, call.func)
+        if callees or (name is not None and not name.startswith("builtins.")):
+            return
+        if name in ("builtins.getattr", "builtins.vars", "builtins.globals", "builtins.super", "builtins.locals"):
+            raise _UNFOLLOWED
+        if name is None and isinstance(call.func, ast.Attribute):
+            if call.func.attr not in COPYING_METHODS:
+                self._fill(script, call.func.value, entries)
+        elif name in ("builtins.next", "builtins.iter", "builtins.zip", "builtins.enumerate", "builtins.reversed"):
+            for each in call.args:
+                self._fill(script, each, entries)
+
+    # -- what functions hand back
+
+    def _leave(self, script: Script, leave: ast.AST, held: bool, entries: Entries) -> None:
+        function = script.function(leave)
+        if function is None:
+            return
+        if entries and entries[-1][2] is function:
+            self._add(*entries[-1][:2], held, entries[:-1])
+            return
+        read = property_name(function)
+        if read is not None:
+            self._attribute_reads(script, None, read, held)
+            return
+        for other, call in all_callers(script, function):
+            self._add(other, call, held, ())
+
+
+def _is_out_of_sight(script: Script, expression: ast.expr) -> bool:
+    """Whether an object belongs to a module that is not seen, and may be read there and wherever that is imported."""
+    return script.qualname(expression) is not None and not script.is_project_name(expression)
+
+
+def _reads_any_name(script: Script) -> bool:
+    """Whether a file may read its variables by names that are not seen: `exec(…)`, `globals()[name].backward()`."""
+    for call in script.tree_index.calls_named(*_ALL_NAMES):
+        if (
+            not isinstance(call.func, ast.Name)
+            or script.definitions(call.func)
+            or (call.args and call.func.id == "vars")
+        ):
+            continue
+        item = script.parent(call)
+        called = script.parent(item) if isinstance(item, ast.Subscript) else None
+        if not (isinstance(called, ast.Call) and called.func is item):
+            return True
+    return any(script.qualname(each) == "sys.modules" for each in script.tree_index.mentions("modules"))
+
+
+def functions_of(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:
+    """The functions and lambdas that an expression stands for; none unless these are all."""
+    values = script.values(expression)
+    found: list[tuple[Script, ast.AST]] = [
+        (value.script, value.node)
+        for value in values
+        if value.kind is Kind.FUNCTION and value.script is not None and value.node is not None
+    ]
+    return found if len(found) == len(values) else _lambdas(script, expression)
+
+
+def _lambdas(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:
+    if isinstance(expression, ast.Lambda):
+        return [(script, expression)]
+    definitions = script.definitions(expression) if isinstance(expression, ast.Name) else ()
+    made = [each.value for each in definitions if isinstance(each.value, ast.Lambda) and each.how == "assign"]
+    return [(script, each) for each in made if each is not None] if len(made) == len(definitions) else []
+
+
+def _is_tried(script: Script, call: ast.Call) -> bool:
+    """Whether the failure of a call is handled where it stands."""
+    statement = script.statement(call)
+    around = script.parent(statement)
+    return isinstance(around, ast.Try) and statement in around.body and bool(around.handlers)
+
+
+def called_name(script: Script, function: ast.expr) -> str | None:
+    """The qualified name of a library's or Python's own function."""
+    if isinstance(function, ast.Name) and not script.definitions(function):
+        return f"builtins.{function.id}" if hasattr(builtins, function.id) else None
+    return script.qualname(function)
+
+
+def _definitions(script: Script, expression: ast.expr) -> Iterable[Definition]:
+    return script.definitions(expression) if isinstance(expression, ast.Name) else ()
+
+
+def _is_distribution(script: Script, expression: ast.expr) -> bool:
+    """Whether a value is made by `torch.distributions`, whose `sample` records nothing."""
+    if isinstance(expression, ast.Name):
+        definitions = script.definitions(expression)
+        made = [each.value for each in definitions if each.how == "assign" and not each.path]
+        return (
+            bool(made)
+            and len(made) == len(definitions)
+            and all(each is not None and _is_distribution(script, each) for each in made)
+        )
+    return isinstance(expression, ast.Call) and (script.qualname(expression.func) or "").startswith(
+        "torch.distributions."
+    )
+
+
+def _last_name(expression: ast.AST) -> str:
+    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

@@ -1,0 +1,366 @@
+"""Whether code may lose the graph that it records: what is computed there must not be needed by a backward pass."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.library_models.graph_operations import (
+    ENDING_BUILTINS,
+    ENDING_FUNCTIONS,
+    ENDING_METHODS,
+    HOLDING_BUILTINS,
+    SHOWING_METHODS,
+    VIEW_ATTRIBUTES,
+)
+from autoaccel.pytorch.graph_flow import NEEDED, Entries, GraphFlow, State, called_name, entered, functions_of
+from autoaccel.pytorch.graph_places import connected_files, property_name
+from autoaccel.pytorch.kept_state import is_layer_weight, reads_of_computed_weights, stored_values
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.reaching_definitions import Definition
+
+Seen = dict[ast.AST, bool]
+"""The functions that were entered, and whether they compute anything that carries a graph."""
+
+_HOOKS = frozenset(
+    """register_forward_hook register_forward_pre_hook register_module_forward_hook register_module_forward_pre_hook
+    _forward_hooks _forward_pre_hooks _global_forward_hooks _global_forward_pre_hooks""".split()
+)
+_HOOK = Incomplete("a hook that is not in sight sees it")
+_NO_MODELS = frozenset(
+    {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY, Kind.DEVICE, Kind.DTYPE, Kind.OPTIMIZER, Kind.SCALER}
+    | {Kind.TENSOR, Kind.BATCH, Kind.SCHEDULER, Kind.LOADER, Kind.DATASET, Kind.SEQUENCE, Kind.MAPPING, Kind.ITERATOR}
+)
+"""What has no methods that run a model."""
+_ADDING = ("builtins.sum", "builtins.max", "builtins.min", "builtins.abs", "builtins.pow")
+_RUNNERS = frozenset(
+    """builtins.map functools.reduce torch.utils.checkpoint.checkpoint torch.utils.checkpoint.checkpoint_sequential
+    torch.func.functional_call torch.nn.parallel.data_parallel""".split()
+)
+_MAY_HOLD = (None, Kind.SEQUENCE, Kind.MAPPING)
+_OF_NO_MODEL = ENDING_METHODS | SHOWING_METHODS | {"eval", "train", "to", "cuda", "cpu", "format", "join", "append"}
+_PLAIN_DECORATORS = frozenset("staticmethod classmethod property abstractmethod override overload".split())
+
+
+def reaches_backward(script: Script, *sources: ast.AST) -> bool:
+    """Whether the values of expressions may flow into a backward pass."""
+    try:
+        GraphFlow().run((script, each, False, ()) for each in sources)
+    except Incomplete:
+        return True
+    return False
+
+
+def lost_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> str | None:
+    """Why a function, or statements, must record a graph, as a backward pass may need what is computed there: by these
+    forward passes, by other operations, or in the functions that they call. None if nobody needs it."""
+    forwards = list(forwards)
+    try:
+        states: list[State] = [(script, each, False, ()) for each in forwards]
+        seen: Seen = {}
+        for part in region:
+            states.extend((script, each, False, ()) for each in _operations(script, part, part))
+            states.extend(_kept(script, part, (), seen))
+        flow = GraphFlow()
+        for other in connected_files(script):
+            states.extend(_hooked(other, flow))
+            for call in forwards[:1]:
+                states.extend(_kept_by_models(other, (script, call), seen))
+        states.extend((other, read, False, ()) for other, read in reads_of_computed_weights(script))
+        flow.run(states)
+    except Incomplete as reason:
+        return NEEDED if NEEDED in str(reason) else f"{NEEDED}: {reason}"
+    return None
+
+
+def _hooked(script: Script, flow: GraphFlow) -> Iterator[State]:
+    """What the hooks of models get to see and compute, which run with every forward pass."""
+    for alias in (alias for part in script.find(ast.ImportFrom) for alias in part.names):
+        if alias.name in _HOOKS and alias.asname is not None:
+            raise _HOOK
+    for each in script.find(ast.Constant):
+        if each.value in _HOOKS:
+            raise _HOOK
+    for mention in script.tree_index.mentions(*_HOOKS):
+        call = script.parent(mention)
+        if not isinstance(call, ast.Call) or call.func is not mention:
+            raise _HOOK
+        functions = [found for each in call.args[:1] for found in functions_of(script, each)]
+        if not functions:
+            raise _HOOK
+        for home, function in functions:
+            flow.enter_all(script, call, home, function, ())
+            entry = script, call, function
+            yield from _all_computed(home, function, (entry,), {})
+
+
+def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[State]:
+    """What the models of a file compute in a forward pass, which may run them as parts of others, and may keep."""
+    for stored in script.tree_index.stored("forward"):
+        statement = script.parent(stored)
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        functions = [] if value is None else functions_of(script, value)
+        if not functions:
+            raise Incomplete("a model's forward is replaced")
+        for home, function in functions:
+            yield from _run_by(home, function, forward, seen)
+    for cls in script.find(ast.ClassDef):
+        if script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+            for part in cls.body:
+                if isinstance(part, ast.FunctionDef) and part.name == "forward":
+                    yield from _run_by(script, part, forward, seen)
+
+
+def _run_by(script: Script, function: ast.AST, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[State]:
+    if function not in seen:
+        yield from _all_computed(script, function, ((*forward, function),), seen)
+
+
+def _kept(script: Script, outer: ast.AST, entries: Entries, seen: Seen) -> Iterator[State]:
+    """What the functions that are called within `outer` compute, which they may keep or return."""
+    for call in script.within(outer, ast.Call):
+        for other, function in script.callees(call):
+            if _collates(script, call):
+                continue
+            if function in seen:
+                if seen[function]:  # it returns to here, too
+                    yield script, call, False, entries
+                continue
+            inner = entered(entries, (script, call, function))
+            if any(_may_keep_results(other, each) for each in function.decorator_list):
+                raise Incomplete("a decorator may keep it")
+            yield from _all_computed(other, function, inner, seen)
+    for read in script.within(outer, ast.Attribute):
+        for home, getter in _properties(script, read):
+            if getter not in seen:
+                yield from _all_computed(home, getter, (), seen)
+
+
+def _all_computed(script: Script, function: ast.AST, entries: Entries, seen: Seen) -> Iterator[State]:
+    """What records a graph in a function and in those that it calls."""
+    seen[function] = True  # for those that call themselves
+    states = [*_computed(script, function, entries), *_kept(script, function, entries, seen)]
+    seen[function] = bool(states)
+    yield from states
+
+
+def _computed(script: Script, function: ast.AST, entries: Entries) -> Iterator[State]:
+    """What records a graph in a function."""
+    for part in script.within(function, ast.Call):
+        if script.kind(part.func) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+            yield script, part, False, entries
+    yield from ((script, part, False, entries) for part in _operations(script, function, None))
+    yield from ((script, part, False, entries) for part in stored_values(script, function))
+
+
+def _properties(script: Script, read: ast.Attribute) -> Iterator[tuple[Script, ast.AST]]:
+    """The properties that an attribute may be read from."""
+    for owner in script.values(read.value) if isinstance(read.ctx, ast.Load) else ():
+        for ref in script.project.lineage(owner.cls) if owner.cls is not None else ():
+            for part in ref.node.body:
+                if isinstance(part, ast.FunctionDef) and part.name == read.attr and property_name(part):
+                    yield ref.script, part
+
+
+def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Iterator[ast.expr]:
+    """Operations on tensors that may bring a graph from outside of the region: on parameters of models, on leaves, on
+    what the region is given."""
+    leaves = _leaf_names(script)
+    for part in script.within(outer, ast.BinOp):
+        if any(_may_have_graph(script, each, leaves, region) for each in (part.left, part.right)):
+            yield part
+    for negated in script.within(outer, ast.UnaryOp):
+        if _may_have_graph(script, negated.operand, leaves, region):
+            yield negated
+    for added in script.within(outer, ast.AugAssign):
+        if _may_have_graph(script, added.value, leaves, region):
+            yield added.value
+    views: list[ast.Subscript | ast.Attribute] = [*script.within(outer, ast.Subscript)]
+    views += [each for each in script.within(outer, ast.Attribute) if each.attr in VIEW_ATTRIBUTES]
+    for view in views:  # of a leaf: it is no leaf itself
+        if isinstance(view.ctx, ast.Load) and _may_have_graph(script, view.value, leaves, region, surely=True):
+            yield view
+    for call in script.within(outer, ast.Call):
+        name = script.qualname(call.func)
+        arguments = [*call.args, *(each.value for each in call.keywords)]
+        if script.callees(call):
+            yield from (each for each in arguments if _may_have_graph(script, each, leaves, region, surely=True))
+            continue
+        computes = script.kind(call.func) in (Kind.MODULE, Kind.LOSS_FUNCTION) or (
+            name is not None and _is_function(name)
+        )
+        computes = computes or called_name(script, call.func) in _ADDING
+        if name is None and isinstance(call.func, ast.Attribute) and call.func.attr not in ENDING_METHODS:
+            if _may_have_graph(script, call.func.value, leaves, region, surely=True):
+                yield call
+                continue
+        strange = _is_strange(script, call) and _is_run(script, call, None if region is not None else outer)
+        if (
+            strange
+            or _runs_first(script, call)
+            or (_runs_arguments(script, call) and any(_is_code(script, each) for each in arguments))
+        ):
+            yield call
+        elif any(_may_have_graph(script, each, leaves, region, surely=not computes) for each in arguments):
+            if computes or name is None:
+                yield call
+
+
+def _is_strange(script: Script, call: ast.Call) -> bool:
+    """Whether nobody knows what a call runs, which may be a model: `partial(model)(x)`, `table[name](x)`, `f(x)`."""
+    function = call.func
+    if called_name(script, function) is not None:
+        return False
+    kinds = {value.kind for value in script.values(function)}
+    if kinds and Kind.UNKNOWN not in kinds:
+        return False
+    if not isinstance(function, ast.Attribute):
+        return True
+    owners = {value.kind for value in script.values(function.value)}
+    return function.attr not in _OF_NO_MODEL and (not owners or not owners <= _NO_MODELS)
+
+
+def _collates(script: Script, call: ast.Call) -> bool:
+    """Whether a call stands in a function that is handed to loaders alone: it runs where one is iterated."""
+    home = script.function(call)
+    if not isinstance(home, ast.FunctionDef) or isinstance(script.parent(home), ast.ClassDef):
+        return False
+    reads = [each for each in script.tree_index.mentions(home.name) if isinstance(each.ctx, ast.Load)]
+    parents = [script.parent(each) for each in reads]
+    return bool(parents) and all(isinstance(each, ast.keyword) and each.arg == "collate_fn" for each in parents)
+
+
+def _is_run(script: Script, call: ast.Call, callee: ast.AST | None) -> bool:
+    """Whether a call may run in the region: of functions that a callee makes, those that are called are seen there."""
+    home = script.function(call)
+    return not _collates(script, call) and (callee is None or home is callee or isinstance(home, ast.Lambda))
+
+
+def _runs_arguments(script: Script, call: ast.Call) -> bool:
+    """Whether a library or Python may run what it is handed: `map(model, inputs)`, `checkpoint(model, x)`."""
+    name = called_name(script, call.func)
+    return name is not None and name.removeprefix("builtins.") not in ENDING_BUILTINS and name not in ENDING_FUNCTIONS
+
+
+def _runs_first(script: Script, call: ast.Call) -> bool:
+    """Whether a library or Python runs the first argument, whatever it is."""
+    return called_name(script, call.func) in _RUNNERS
+
+
+def _is_code(script: Script, argument: ast.expr) -> bool:
+    """Whether an argument is a model or a function."""
+    return isinstance(argument, ast.Lambda) or script.kind(argument) in (Kind.MODULE, Kind.FUNCTION)
+
+
+def _may_keep_results(script: Script, decorator: ast.expr) -> bool:
+    """Whether a decorator may hand out again what the function has returned before."""
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = _last_name(function)
+    if name in _PLAIN_DECORATORS or (script.qualname(function) or "").startswith("torch."):
+        return False
+    made = [value for value in script.values(function) if value.kind is Kind.FUNCTION and value.script is not None]
+    return not made or any(
+        isinstance(part, ast.Subscript | ast.Attribute) and isinstance(part.ctx, ast.Store)
+        for value in made
+        for part in (value.script.within(value.node, ast.AST) if value.script and value.node else ())
+    )
+
+
+def _is_function(name: str) -> bool:
+    """Whether a qualified name is one of a function of torch that may record a graph; classes compute nothing."""
+    return name.startswith("torch.") and name.rpartition(".")[2][0].islower() and name not in ENDING_FUNCTIONS
+
+
+def _may_have_graph(
+    script: Script, operand: ast.expr, leaves: frozenset[str], region: ast.AST | None, *, surely: bool = False
+) -> bool:
+    """Whether an operand may carry a graph from outside; where `surely`, only if it is known to be a tensor."""
+    match operand:
+        case ast.Name(id=name):
+            kind = script.kind(operand)
+            if name in leaves or kind is Kind.PARAMETER:
+                return True
+            if region is None or (kind is not Kind.TENSOR and (surely or kind not in _MAY_HOLD)):
+                return False
+            seen: set[Definition] = set()
+            return any(_is_given(script, each, region, seen) for each in script.definitions(operand))
+        case ast.Attribute(attr=name):
+            if script.qualname(operand) is not None:
+                return False
+            return name in leaves or script.kind(operand) is Kind.PARAMETER or is_layer_weight(script, operand)
+        case ast.Subscript(value=owner):
+            kind = script.kind(operand)
+            if kind not in (None, Kind.TENSOR, Kind.PARAMETER):
+                return False
+            return _may_have_graph(script, owner, leaves, region, surely=surely and kind is None)
+        case _:
+            return False
+
+
+def _is_given(script: Script, definition: Definition, region: ast.AST, seen: set[Definition]) -> bool:
+    """Whether a binding is a parameter of the region's function, or made before its statements; or of a part of one."""
+    if definition in seen:
+        return False
+    seen.add(definition)
+    if isinstance(region, ast.FunctionDef | ast.AsyncFunctionDef):
+        if definition.how == "param" and definition.scope.node is region:
+            return True
+    elif definition.how in ("param", "assign", "aug") and not script.inside(definition.node, region):
+        return True
+    return any(
+        _is_given(script, each, region, seen)
+        for name in _parts_of(script, definition.value)
+        for each in script.definitions(name)
+    )
+
+
+def _parts_of(script: Script, value: ast.expr | None) -> Iterator[ast.Name]:
+    """The names whose value, or a part of it, an expression hands on."""
+    match value:
+        case ast.Name():
+            if script.kind(value) not in (Kind.LOADER, Kind.DATASET):
+                yield value
+        case ast.Subscript(value=owner) | ast.Starred(value=owner) | ast.Attribute(value=owner):
+            yield from _parts_of(script, owner)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.BoolOp(values=parts):
+            for each in parts:
+                yield from _parts_of(script, each)
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from _parts_of(script, body)
+            yield from _parts_of(script, orelse)
+        case ast.Call(args=arguments):
+            if (called_name(script, value.func) or "").removeprefix("builtins.") in HOLDING_BUILTINS:
+                for each in arguments:
+                    yield from _parts_of(script, each)
+
+
+def _leaf_names(script: Script) -> frozenset[str]:
+    """Names of variables and attributes that a file makes require gradients."""
+    found: set[str] = set()
+    for call in script.tree_index.calls_named("requires_grad_"):
+        if isinstance(call.func, ast.Attribute):
+            found.add(_last_name(call.func.value))
+    for keyword in script.find(ast.keyword):
+        if keyword.arg == "requires_grad" and not (
+            isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+        ):
+            statement = script.statement(keyword)
+            if isinstance(statement, ast.Assign):
+                found.update(_last_name(each) for each in statement.targets)
+    for statement in script.find(ast.Assign):
+        for target in statement.targets:
+            if isinstance(target, ast.Attribute) and target.attr == "requires_grad":
+                found.add(_last_name(target.value))
+            elif isinstance(statement.value, ast.Call):
+                if script.qualname(statement.value.func) == "torch.nn.Parameter":
+                    found.add(_last_name(target))
+    return frozenset(found - {""})
+
+
+def _last_name(expression: ast.AST) -> str:
+    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

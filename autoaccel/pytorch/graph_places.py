@@ -1,0 +1,180 @@
+"""Everywhere that an object may turn up: the files that share it, the reads of its attributes, the calls of a method.
+
+Answers are complete, or `Incomplete` is raised. Attributes are told by their names alone, unless the object that they
+are read of surely is of another class.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import NONE, Kind
+from autoaccel.dataflow.completeness import CallSite, Incomplete
+from autoaccel.dataflow.query import once
+from autoaccel.pytorch.gradients import sets_grad_mode
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.syntax_index import Function
+
+_CLOSED = frozenset(
+    {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY, Kind.DEVICE, Kind.DTYPE}
+    | {Kind.TENSOR, Kind.PARAMETER, Kind.SEQUENCE, Kind.MAPPING}
+)  # what has no attributes of the script's own
+_ONLY_NONE = frozenset({NONE})
+_BASES = ("torch.", "abc.", "builtins.", "typing.", "collections.", "enum.")  # of classes that call no method by itself
+_PLAIN_DECORATORS = frozenset({"staticmethod", "classmethod"})
+_PROPERTIES = frozenset({"property", "cached_property"})
+
+
+@once
+def connected_files(script: Script) -> tuple[Script, ...]:
+    """All files that may share an object with a script: those that imports connect with it."""
+    return _closure(script, lambda each: (*each.project.related(each), *_importers(each)))
+
+
+def importing_files(script: Script) -> tuple[Script, ...]:
+    """A script and all files that may read its names: those that import it, and those that import these."""
+    return _closure(script, _importers)
+
+
+def _closure(script: Script, beside: Callable[[Script], Iterable[Script]]) -> tuple[Script, ...]:
+    found = {script: None}
+    pending = [script]
+    while pending:
+        for each in beside(pending.pop()):
+            if each not in found:
+                if len(found) >= script.project.bounds.graph_files:
+                    raise Incomplete("more files are connected with it than are looked at")
+                found[each] = None
+                pending.append(each)
+    return tuple(found)
+
+
+def _importers(script: Script) -> Iterator[Script]:
+    importers = () if script.path is None else script.project.importers(script.path)
+    if len(importers) >= script.project.bounds.graph_files:
+        raise Incomplete("more files import it than are looked at")
+    for path in importers:
+        other = script.project.script(path)
+        if other is not None:
+            yield other
+
+
+def attribute_reads(
+    script: Script, classes: frozenset[ast.ClassDef] | None, name: str, *, called: bool
+) -> Iterator[tuple[Script, ast.expr]]:
+    """The reads of an attribute of objects of some classes (None: of any), also those by a name that is not told.
+
+    Whether one that is `called` is of interest: `x.sum()` does not read what an object keeps as its `sum`."""
+    for other in connected_files(script):
+        for part in other.find(ast.Attribute):
+            if (
+                part.attr in (name, "__dict__")
+                and isinstance(part.ctx, ast.Load)
+                and (called or not _is_called(other, part))
+            ):
+                if _may_be_same(other, part, classes):
+                    yield other, part
+        for call in other.tree_index.calls_named("getattr", "vars", "attrgetter"):
+            named = call.args[1] if len(call.args) > 1 else None
+            if not (isinstance(named, ast.Constant) and named.value != name):
+                yield other, call
+
+
+def property_name(function: Function) -> str | None:
+    """The name of a property, which is read and not called."""
+    decorators = {_last_name(each) for each in getattr(function, "decorator_list", ())}
+    return function.name if decorators & _PROPERTIES and not isinstance(function, ast.Lambda) else None
+
+
+def all_callers(script: Script, function: Function) -> tuple[CallSite, ...]:
+    """Every call of a function, of which there must be one, and which nobody else may call."""
+    unknown = Incomplete("its callers are not known")
+    if isinstance(function, ast.Lambda):
+        raise unknown
+    for decorator in function.decorator_list:
+        plain = isinstance(decorator, ast.Name) and decorator.id in _PLAIN_DECORATORS
+        if not plain and not sets_grad_mode(script, decorator):
+            raise unknown
+    found = script.callers(function)
+    calls = {call: other for other, call in found}
+    cls = script.parent(function)
+    if isinstance(cls, ast.ClassDef):
+        if function.name.startswith("__") and function.name not in ("__init__", "__call__"):
+            raise unknown  # operators and loops call it
+        if not all(name.startswith(_BASES) for name in script.project.external_lineage(script.class_ref(cls))):
+            raise unknown
+        calls |= _calls_by_name(script, function, classes_of(script, cls))
+    if found.missing is not None:
+        raise Incomplete(found.missing)
+    if not calls:
+        raise unknown
+    return tuple((other, call) for call, other in calls.items())
+
+
+def _calls_by_name(
+    script: Script, method: ast.FunctionDef | ast.AsyncFunctionDef, classes: frozenset[ast.ClassDef]
+) -> dict[ast.Call, Script]:
+    """Calls that may be of a method, of whatever object it seems."""
+    calls: dict[ast.Call, Script] = {}
+    for other in connected_files(script):
+        for part in other.find(ast.Attribute):
+            if part.attr != method.name or not isinstance(part.ctx, ast.Load):
+                continue
+            if not _may_be_same(other, part, classes) or _is_elsewhere(other, part, method, classes):
+                continue
+            call = other.parent(part)
+            if not isinstance(call, ast.Call) or call.func is not part:
+                raise Incomplete("it is handed over")
+            calls[call] = other
+    return calls
+
+
+def classes_of(script: Script, cls: ast.ClassDef) -> frozenset[ast.ClassDef]:
+    """A class with its bases."""
+    return frozenset(each.node for each in script.project.lineage(script.class_ref(cls)))
+
+
+def _is_called(script: Script, name: ast.expr) -> bool:
+    call = script.parent(name)
+    return isinstance(call, ast.Call) and call.func is name
+
+
+def _is_elsewhere(script: Script, read: ast.Attribute, method: ast.AST, classes: frozenset[ast.ClassDef]) -> bool:
+    """Whether a method that is read surely is another of the same name, and none that this one overrides."""
+    values = script.values(read)
+    return bool(values) and all(
+        value.kind is Kind.FUNCTION
+        and value.script is not None
+        and value.node is not None
+        and value.node is not method
+        and value.script.parent(value.node) not in classes
+        for value in values
+    )
+
+
+def possible_classes(script: Script, owner: ast.expr) -> frozenset[ast.ClassDef] | None:
+    """The project classes that an object may be of, with their bases; None if it may be anything."""
+    values = script.values(owner)
+    if any(value.kind not in _CLOSED and value.cls is None for value in values) or _ONLY_NONE.issuperset(values):
+        return None
+    return frozenset(
+        each.node for value in values if value.cls is not None for each in script.project.lineage(value.cls)
+    )
+
+
+def _may_be_same(script: Script, read: ast.Attribute, stored: frozenset[ast.ClassDef] | None) -> bool:
+    """Whether an attribute may be read of the same object that it was stored on."""
+    if script.qualname(read) is not None and not script.is_project_name(read):
+        return False
+    here = possible_classes(script, read.value)
+    if here is None:
+        return True
+    return bool(here) and (stored is None or not here.isdisjoint(stored))
+
+
+def _last_name(expression: ast.AST) -> str:
+    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

@@ -1,0 +1,371 @@
+"""Code that needs gradients and that an evaluation may enter out of sight: through a callable that it is handed, an
+object that it iterates over, a context manager, a special method.
+
+What calls by name lead to is known elsewhere (`gradients.trains`). Here, first the code of the project is sought that
+needs gradients and that may be entered by other ways; mostly there is none. Then it is asked which of these ways the
+evaluation opens.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from autoaccel.analysis.imported_names import imported
+from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.library_models.graph_operations import keeps_nothing
+from autoaccel.pytorch.gradients import sets_grad_mode, trains
+from autoaccel.pytorch.graph_flow import called_name, functions_of
+from autoaccel.pytorch.graph_places import connected_files
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.syntax_index import Function
+
+_MADE = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__"})  # entered by the name of their class
+_ITERATED = frozenset({"__iter__", "__next__", "__getitem__", "__len__"})
+_MANAGING = frozenset({"__enter__", "__exit__"})
+_FUNCTION, _GENERATOR, _FORWARD, _ANYWHERE = "function", "generator", "forward", "anywhere"
+_PLAIN_DECORATORS = frozenset("staticmethod classmethod property cached_property abstractmethod overload".split())
+_GRADIENT_LIBRARIES = frozenset(
+    """torchattacks captum foolbox advertorch art autoattack cleverhans pytorch_grad_cam gradcam torchcam zennit
+    deeprobust robustbench higher learn2learn shap""".split()
+)
+_WITHOUT_GRADIENTS = frozenset(
+    "timm transformers peft accelerate thop fvcore ptflops torchsummary torchmetrics ignite monai kornia".split()
+)
+_PLAIN = frozenset(
+    {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY, Kind.TENSOR, Kind.PARAMETER, Kind.BATCH}
+    | {Kind.SEQUENCE, Kind.MAPPING, Kind.DEVICE, Kind.DTYPE, Kind.EXTERNAL, Kind.MODULE, Kind.LOSS_FUNCTION}
+)
+_CONSUMING = frozenset(f"builtins.{each}" for each in "next list tuple sum max min set sorted any all dict".split())
+_UNSEEN = frozenset(
+    """builtins.exec builtins.eval builtins.__import__ importlib.import_module runpy.run_path
+    runpy.run_module""".split()
+)
+_AROUND = frozenset({"enumerate", "zip", "iter", "pass"})  # iterators whose elements come from what they are made of
+
+Code = tuple["Script", ast.AST]
+
+
+class Opening(NamedTuple):
+    """A way by which code out of sight is entered: where, by which kinds of code, and the loop if it is its header."""
+
+    script: Script
+    node: ast.expr
+    kinds: frozenset[str]
+    loop: ast.For | ast.AsyncFor | None = None
+
+
+_BY_CALL = frozenset({_FUNCTION, "__call__"})
+_BY_ITERATION = _BY_CALL | _ITERATED | {_GENERATOR}
+_BY_WITH = _BY_CALL | _MANAGING | {_GENERATOR}
+
+
+def entered_gradients(script: Script, region: Iterable[ast.AST], home: ast.AST | None) -> list[Opening]:
+    """Where an evaluation (a function, or statements of `home`) may enter code that needs gradients, out of sight.
+
+    Raises `Incomplete` where not all code can be looked at."""
+    region = [*region]
+    leading = _leading(script, home if home is not None else region[0])
+    kinds = {kind for kind, code in _hidden(script) if code not in leading}
+    found = list(_openings(script, region, frozenset(kinds)))
+    if _ANYWHERE in kinds:
+        first = next((each for part in region for each in script.within(part, ast.Call)), None)
+        if first is not None:
+            found.append(Opening(script, first, frozenset({_ANYWHERE})))
+    return found
+
+
+def needs_gradients(script: Script, region: Iterable[ast.AST], home: ast.AST | None) -> str | None:
+    """Why an evaluation may not go without gradients, for the sake of code that it enters out of sight."""
+    try:
+        found = entered_gradients(script, region, home)
+    except Incomplete as reason:
+        return str(reason)
+    return reason_of(found[0]) if found else None
+
+
+def reason_of(opening: Opening) -> str:
+    return f"`{opening.script.source(opening.node)}` may run code that needs gradients"
+
+
+# -- the code that needs gradients
+
+
+def _hidden(script: Script) -> tuple[tuple[str, ast.AST], ...]:
+    """The code of the project that needs gradients and may be entered other than by its name, and how."""
+    key = "hidden gradients", script.tree
+    nothing: tuple[tuple[str, ast.AST], ...] = ()
+    return script.project.queries.ask(key, lambda: tuple(_find_hidden(script)), nothing, ((_ANYWHERE, script.tree),))
+
+
+def _find_hidden(script: Script) -> Iterator[tuple[str, ast.AST]]:
+    files = connected_files(script)
+    for other in files:
+        lambdas: list[ast.Lambda | ast.FunctionDef] = [*other.find(ast.Lambda)]
+        for function in (*lambdas, *other.find(ast.FunctionDef)):
+            for kind in _ways(files, other, function):
+                if trains(other, function):
+                    yield kind, function
+        for name in imported(other):
+            if name.partition(".")[0] in _GRADIENT_LIBRARIES:
+                yield _FUNCTION, other.tree
+
+
+def _ways(files: tuple[Script, ...], script: Script, function: ast.FunctionDef | ast.Lambda) -> Iterator[str]:
+    """The ways by which a function may be entered, calls by its name aside."""
+    if isinstance(function, ast.Lambda):
+        yield from _ways_of_value(script, function)
+        return
+    name, cls = function.name, script.parent(function)
+    if isinstance(cls, ast.ClassDef):
+        if name == "forward" and script.project.instance_kind(script.class_ref(cls)) is Kind.MODULE:
+            yield _FORWARD
+        elif name.startswith("__") and name.endswith("__"):
+            if name not in _MADE:
+                yield name if name in _ITERATED | _MANAGING | {"__call__"} else _ANYWHERE
+        else:
+            yield name
+    if any(script.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
+        yield _GENERATOR
+    mentions = [(other, each) for other in files for each in _mentions(other, name)]
+    if any(_is_unknown_decorator(script, each) for each in function.decorator_list):
+        yield _FUNCTION
+    if not mentions and any(_computes_names(other) for other in files):
+        yield _FUNCTION
+    for other, mention in mentions:
+        if isinstance(mention.ctx, ast.Load) and not _is_called(other, mention):
+            if any(value.node is function for value in other.values(mention)):
+                yield from _ways_of_value(other, mention)
+
+
+def _mentions(script: Script, name: str) -> list[ast.Name | ast.Attribute]:
+    return script.tree_index.mentions(name, *script.import_aliases((name,)))
+
+
+def _is_called(script: Script, mention: ast.expr) -> bool:
+    around = script.parent(mention)
+    return isinstance(around, ast.Attribute) or (isinstance(around, ast.Call) and around.func is mention)
+
+
+def _ways_of_value(script: Script, value: ast.expr) -> Iterator[str]:
+    """The ways by which a function may be entered that stands somewhere as a value."""
+    match script.parent(value):
+        case ast.Call(func=ast.Attribute(attr="step")):
+            return  # a closure, which an optimizer calls
+        case ast.Call(func=ast.Attribute(attr=name)) if name.startswith("register_") and "hook" in name:
+            yield _ANYWHERE
+        case ast.Call(func=ast.Name(id="setattr"), args=[_, name, _]) if not isinstance(name, ast.Constant):
+            yield _ANYWHERE
+        case ast.Assign(targets=targets):
+            for target in targets:
+                if isinstance(target, ast.Attribute):
+                    special = target.attr == "forward" or target.attr.startswith("__")
+                    yield _ANYWHERE if special else target.attr
+    yield _FUNCTION
+
+
+def _is_unknown_decorator(script: Script, decorator: ast.expr) -> bool:
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    if _last_name(function) in _PLAIN_DECORATORS or sets_grad_mode(script, decorator):
+        return False
+    return not (script.qualname(function) or "").startswith(("torch.", "functools."))
+
+
+def _computes_names(script: Script) -> bool:
+    """Whether a file reaches names that it computes: `globals()[name]`, `getattr(module, name)`."""
+    for call in script.tree_index.calls_named("globals", "locals", "vars", "getattr", "eval", "import_module"):
+        named = call.args[1] if len(call.args) > 1 else None
+        if _last_name(call.func) != "getattr" or not isinstance(named, ast.Constant):
+            return True
+    return False
+
+
+def _leading(script: Script, start: ast.AST) -> set[ast.AST]:
+    """The functions that call an evaluation, which does not call them."""
+    found: set[ast.AST] = set()
+    pending: list[Code] = [(script, start)]
+    while pending:
+        other, node = pending.pop()
+        around: list[Function | ast.AST] = [node, *other.ancestors(node)]
+        for each in around:
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and each not in found:
+                found.add(each)
+                pending.extend((home, call) for home, call in other.callers(each))
+    return found
+
+
+# -- how it is entered
+
+
+def _openings(script: Script, region: list[ast.AST], kinds: frozenset[str]) -> Iterator[Opening]:
+    """The ways which code opens that an evaluation enters, for code of these kinds."""
+    for home, part in entered_code(script, region, models=bool(kinds)):
+        for found in _of_part(home, part, kinds):
+            yield found if part in region else found._replace(loop=None)
+
+
+def entered_code(script: Script, region: list[ast.AST], *, models: bool = True) -> Iterator[Code]:
+    """A region, the functions that it surely may enter, and the forward passes of all models, which it may run."""
+    pending: list[Code] = [(script, part) for part in region]
+    if models:
+        pending.extend((other, each) for other in connected_files(script) for each in _forwards(other))
+    seen = {part for _, part in pending}
+    while pending:
+        home, part = pending.pop()
+        yield home, part
+        for other, function in _entered(home, part):
+            if function not in seen:
+                seen.add(function)
+                pending.append((other, function))
+
+
+def _forwards(script: Script) -> Iterator[ast.FunctionDef]:
+    for cls in script.find(ast.ClassDef):
+        if script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+            yield from (each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
+
+
+def _entered(script: Script, part: ast.AST) -> Iterator[Code]:
+    """The functions that code surely may enter."""
+    for call in script.within(part, ast.Call):
+        yield from script.callees(call)
+    for block in script.within(part, ast.With):
+        for item in block.items:
+            yield from _methods(script.values(item.context_expr), _MANAGING)
+    for iterated, _ in _iterated(script, part):
+        yield from _methods(_sources(script.values(iterated)), _ITERATED)
+
+
+def _methods(values: Iterable[Value], names: frozenset[str]) -> Iterator[Code]:
+    for value in values:
+        for ref in value.cls.script.project.lineage(value.cls) if value.cls is not None else ():
+            for each in ref.node.body:
+                if isinstance(each, ast.FunctionDef) and each.name in names:
+                    yield ref.script, each
+
+
+def _iterated(script: Script, part: ast.AST) -> Iterator[tuple[ast.expr, ast.For | ast.AsyncFor | None]]:
+    loops: list[ast.For | ast.AsyncFor] = [*script.within(part, ast.For)]
+    for loop in (*loops, *script.within(part, ast.AsyncFor)):
+        yield loop.iter, loop
+    for comprehension in script.within(part, ast.comprehension):
+        yield comprehension.iter, None
+    for call in script.within(part, ast.Call):
+        if called_name(script, call.func) in _CONSUMING:
+            yield from ((each, None) for each in call.args)
+
+
+def _sources(values: Iterable[Value]) -> Iterator[Value]:
+    """What is iterated over through `enumerate`, `zip`, `tqdm`."""
+    for value in values:
+        if value.kind is Kind.ITERATOR and value.name in _AROUND:
+            for _, inner in value.items:
+                yield from _sources(inner)
+        else:
+            yield value
+
+
+def _of_part(script: Script, part: ast.AST, kinds: frozenset[str]) -> Iterator[Opening]:
+    for call in script.within(part, ast.Call):
+        if (
+            called_name(script, call.func) in _UNSEEN
+            or _is_given_model(script, call)
+            or any(_needs_gradients(script, each) for each in _arguments(call))
+        ):
+            yield Opening(script, call.func, _BY_CALL)
+        elif kinds:
+            wanted = _called_kinds(script, call) & kinds
+            if wanted:
+                yield Opening(script, call.func, wanted)
+    for iterated, loop in _iterated(script, part):
+        wanted = _BY_ITERATION & kinds
+        for value in _sources(script.values(iterated)):
+            own = [*_methods([value], _ITERATED)]
+            generator = value.kind is Kind.ITERATOR and value.name == "generator" and value.script is not None
+            if generator and value.node is not None and value.script is not None:
+                own.append((value.script, value.node))
+            if any(trains(other, each) for other, each in own) or (
+                wanted and value.kind not in _PLAIN and not generator
+            ):
+                yield Opening(script, iterated, _BY_ITERATION, loop)
+                break
+    blocks: list[ast.With | ast.AsyncWith] = [*script.within(part, ast.With)]
+    for block in (*blocks, *script.within(part, ast.AsyncWith)):
+        for manager in (item.context_expr for item in block.items):
+            own = [*_methods(script.values(manager), _MANAGING)]
+            if any(trains(other, each) for other, each in own) or (
+                _BY_WITH & kinds and not own and _is_strange(script, manager)
+            ):
+                yield Opening(script, manager, _BY_WITH)
+    if "__getitem__" in kinds:
+        for item in script.within(part, ast.Subscript):
+            if isinstance(item.ctx, ast.Load) and any(each.kind not in _PLAIN for each in script.values(item.value)):
+                yield Opening(script, item, frozenset({"__getitem__"}))
+
+
+def _is_strange(script: Script, manager: ast.expr) -> bool:
+    function = manager.func if isinstance(manager, ast.Call) else manager
+    if called_name(script, function) is not None and not script.is_project_name(function):
+        return False
+    return not (isinstance(manager, ast.Call) and script.callees(manager))
+
+
+def _called_kinds(script: Script, call: ast.Call) -> frozenset[str]:
+    """By which kinds of code a call may be answered that does not say what it calls."""
+    function = call.func
+    if called_name(script, function) is not None and not script.is_project_name(function):
+        return frozenset()
+    values = script.values(function)
+    kinds = {value.kind for value in values}
+    named = frozenset({function.attr}) if isinstance(function, ast.Attribute) else frozenset()
+    if kinds == {Kind.OBJECT}:
+        return named | {"__call__"}  # of a derived class
+    if kinds == {Kind.MODULE}:
+        known = all(value.cls is not None or value.name is not None for value in values)
+        return frozenset() if known else frozenset({_FORWARD, _FUNCTION})
+    if kinds and Kind.UNKNOWN not in kinds:
+        return named
+    if not isinstance(function, ast.Attribute):
+        return _BY_CALL
+    return named | _BY_CALL if _is_stored(script, function) else named
+
+
+def _is_stored(script: Script, function: ast.Attribute) -> bool:
+    """Whether an attribute that is called may have been stored as a value, and be no method."""
+    if any(other.tree_index.stored(function.attr) for other in connected_files(script)):
+        return True
+    classes = [value.cls for value in script.values(function.value) if value.cls is not None]
+    return any(each.script.inference.attribute_of(each, function.attr) is None for each in classes)
+
+
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(each.value for each in call.keywords)]
+
+
+def _needs_gradients(script: Script, argument: ast.expr) -> bool:
+    """Whether a function that is handed to a call needs gradients: `map(attack, batches)`."""
+    return isinstance(argument, ast.Name | ast.Attribute | ast.Lambda) and any(
+        trains(other, function) for other, function in functions_of(script, argument)
+    )
+
+
+def _is_given_model(script: Script, call: ast.Call) -> bool:
+    """Whether a library that nobody knows is handed a model."""
+    name = called_name(script, call.func)
+    if name is None or name.startswith("builtins.") or script.is_project_name(call.func) or keeps_nothing(name):
+        return False
+    root = name.partition(".")[0]
+    if root in sys.stdlib_module_names:
+        return False
+    return root in _GRADIENT_LIBRARIES or (
+        root not in _WITHOUT_GRADIENTS and any(script.kind(each) is Kind.MODULE for each in _arguments(call))
+    )
+
+
+def _last_name(expression: ast.AST) -> str:
+    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

@@ -1,0 +1,369 @@
+"""Whether the host may write to a batch while the copy of it to the device is still under way.
+
+Every in-place change in reach is traced back to the memory that it writes to, and put in order with the move: through
+helpers, objects that keep the batch, views and NumPy. Where the batch goes out of sight, changes of what is not known
+count as well, and code that is not seen counts as one that writes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from autoaccel.analysis.project import bind_argument
+from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.reaching_definitions import STAR, Path
+from autoaccel.dataflow.syntax_index import Function, position
+from autoaccel.library_models import library_values
+from autoaccel.library_models.tensor_operations import METHODS, STORING
+from autoaccel.pytorch.batches import changed_in_place
+from autoaccel.pytorch.loader_inputs import same_memory
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.pytorch.execution_order import Place
+    from autoaccel.pytorch.loader_loops import Transfer
+
+# Methods that may give the same memory, or something that holds it, where the analysis says "copy".
+_MAYBE_SAME = frozenset(
+    """float double half bfloat16 long int short char byte bool type type_as to cpu pin_memory split chunk unbind
+    tensor_split hsplit vsplit dsplit diagonal swapdims moveaxis ravel as_strided broadcast_to real imag view_as_real
+    asfarray astype get pop setdefault copy popitem""".split()
+)
+_OF_CONTAINERS = frozenset("get pop setdefault copy popitem".split())
+_HOLDING = frozenset("list tuple set dict zip enumerate reversed sorted iter next filter".split())
+_CALLED = frozenset({"map", "starmap", "apply", "tree_map", "setattr"})
+_SEEN = frozenset({Kind.EXTERNAL, Kind.MODULE, Kind.LOSS_FUNCTION, Kind.OPTIMIZER, Kind.DEVICE, Kind.DTYPE})
+
+_CHANGED = "the host tensor is changed after its copy has begun"
+_KEPT = "the host tensor is kept, and may be changed after its copy has begun"
+_MAYBE_CHANGED = "the host tensor is kept, and what may be it is changed after its copy has begun"
+_HANDED_ON = "after its copy has begun, the host tensor goes to code that is not seen and may change it"
+
+
+def changed_after(script: Script, transfer: Transfer) -> str | None:
+    """Why the host tensor may change while it is still being copied."""
+    return _HostTensor(script, transfer).problem()
+
+
+class _HostTensor:
+    """The source of one move."""
+
+    def __init__(self, script: Script, transfer: Transfer) -> None:
+        self.script = script
+        self.transfer = transfer
+        self._handed: list[tuple[Script, ast.Call]] = []
+        self._reached: dict[Script, None] = dict.fromkeys((script, transfer.site_script))
+        """The files with code that is handed the tensor; where it is not kept, no others can change it."""
+
+    def problem(self) -> str | None:
+        unknown: list[Place] = []
+        kept, homes = self._is_kept, tuple(self._reached)
+        if kept:
+            try:
+                homes = self.script.project.related(self.script)
+            except Incomplete as unseen:
+                return f"{_KEPT}: {unseen}"
+        for home in homes:
+            for owner, node in changed_in_place(home):
+                found = list(memory(home, owner))
+                if not any(value is UNKNOWN or self._is_part(value, node) for value in found):
+                    continue
+                if self._replaces(home, node) or not self._may_follow(home, node):
+                    continue
+                if any(self._is_part(value, node) for value in found):
+                    return _CHANGED
+                if not _is_sum(home, owner, node):
+                    unknown.append((home, node))
+        if kept and unknown:
+            return _MAYBE_CHANGED
+        return _HANDED_ON if any(self._may_follow(*each) for each in self._handed) else None
+
+    def _is_part(self, value: Value, node: ast.AST | None = None) -> bool:
+        """Whether a batch, or a part of one, may have memory in common with what is moved."""
+        if value.kind is not Kind.BATCH or value.node is not self.transfer.site:
+            return False
+        if not value.path and self.transfer.path and isinstance(node, ast.Subscript | ast.AugAssign):
+            return False  # an item of the container is replaced, no tensor is changed
+        return _overlap(value.path, self.transfer.path)
+
+    def _replaces(self, home: Script, node: ast.AST) -> bool:
+        """`batch[key] = batch[key].to(device)`: the batch gets the copy, nothing is written to the tensor."""
+        statement = home.parent(node) if isinstance(node, ast.Subscript) else None
+        return isinstance(statement, ast.Assign) and any(
+            value.kind is Kind.TENSOR and value.name == "moved" for value in home.values(statement.value)
+        )
+
+    # -- order
+
+    @cached_property
+    def _moved_at(self) -> tuple[list[Place], bool]:
+        return self._frames(self.script, self.transfer.call)
+
+    def _may_follow(self, home: Script, node: ast.AST) -> bool:
+        """Whether a place may run after the move, for the same batch."""
+        places, complete = self._frames(home, node)
+        if not complete:
+            return True
+        met = False
+        for where, move in self._moved_at[0]:
+            for other, place in places:
+                if where is other and where.function(move) is where.function(place):
+                    met = True
+                    if self._in_order(where, move, place):
+                        return True
+        return not met
+
+    def _frames(self, home: Script, node: ast.AST) -> tuple[list[Place], bool]:
+        """A place and the calls that lead to it from the loop, and whether these are all."""
+        frames: list[Place] = [(home, node)]
+        seen: set[Function] = set()
+        complete = True
+        for where, each in frames:
+            if where is self.transfer.site_script and where.inside(each, self.transfer.site):
+                continue
+            function = where.function(each)
+            if function is None or function in seen or self._holds_site(where, function):
+                continue
+            seen.add(function)
+            if isinstance(function, ast.Lambda) and isinstance(where.parent(function), ast.Call):
+                frames.append((where, function))  # it runs where it is handed over: `map(lambda t: …, batch)`
+                continue
+            callers = where.callers(function)
+            complete = complete and callers.missing is None
+            frames.extend((other, call) for other, call in callers if self._may_get_batch(other, call))
+        return frames, complete
+
+    def _holds_site(self, where: Script, function: Function) -> bool:
+        """Whether a function yields the batch to itself: those who call it get another one each time."""
+        return where is self.transfer.site_script and where.function(self.transfer.site) is function
+
+    def _may_get_batch(self, other: Script, call: ast.Call) -> bool:
+        """Whether a call may be made for this batch: not if it is handed those of other loops alone."""
+        given = [value for each in _arguments(call) for value in other.values(each) if value.kind is Kind.BATCH]
+        return not given or any(value.node is self.transfer.site for value in given)
+
+    def _in_order(self, where: Script, move: ast.AST, place: ast.AST) -> bool:
+        if self._repeated(where, move, place):
+            return True
+        if move is place or where.inside(place, move):
+            return False
+        if where.inside(move, place):
+            return True  # an argument is moved before the call
+        stored = isinstance(place, ast.Subscript) and where.statement(place) is where.statement(move)
+        return stored or position(place) > position(move)
+
+    def _repeated(self, where: Script, move: ast.AST, place: ast.AST) -> bool:
+        """Whether both run several times for one batch; a loop over the batch has another part of it each time."""
+        site = self.transfer.site
+        for loop in where.loops(move):
+            if loop is site or not where.inside(place, loop):
+                continue
+            if where is self.transfer.site_script and where.inside(site, loop):
+                continue
+            iterated = getattr(loop, "iter", None)
+            names = where.within(iterated, ast.Name) if iterated is not None else ()
+            if not any(value.node is site for name in names for value in where.values(name)):
+                return True
+        return False
+
+    # -- where it goes
+
+    @cached_property
+    def _is_kept(self) -> bool:
+        """Whether the tensor, or what holds it, goes where its values are not known any more."""
+        home, site = self.transfer.site_script, self.transfer.site
+        pending: list[tuple[Script, ast.AST]] = [(home, home.function(site) or home.tree)]
+        pending.append((self.script, self.script.function(self.transfer.call) or self.script.tree))
+        seen: set[ast.AST] = set()
+        kept = False
+        for where, scope in pending:
+            if scope in seen:
+                continue
+            seen.add(scope)
+            for name in where.within(scope, ast.Name):
+                if isinstance(name.ctx, ast.Load) and self._is_held(where, name):
+                    end = self._follow(where, name)
+                    if isinstance(end, ast.Call):
+                        pending.extend(where.callees(end))
+                        self._reached.update((other, None) for other, _ in where.callees(end))
+                    kept = kept or end is None
+        return kept
+
+    def _is_held(self, where: Script, expression: ast.expr) -> bool:
+        """Whether an expression is the tensor, a part of it, or a container with it."""
+        return any(self._is_part(value) for value in memory(where, expression))
+
+    def _follow(self, where: Script, node: ast.expr) -> ast.AST | None:
+        """Outwards from a name to where it ends: the call of a function that is followed, None where it is kept."""
+        while True:
+            parent = where.parent(node)
+            match parent:
+                case ast.Attribute():
+                    call = where.parent(parent)
+                    node = call if isinstance(call, ast.Call) and call.func is parent else parent
+                    if not self._is_held(where, node):
+                        return node if not isinstance(node, ast.Call) else parent
+                case ast.Subscript(value=value) if value is node:
+                    if not isinstance(parent.ctx, ast.Load) or not self._is_held(where, parent):
+                        return parent
+                    node = parent
+                case ast.Tuple() | ast.List() | ast.Set() | ast.Dict() | ast.Starred() | ast.NamedExpr() | ast.IfExp():
+                    node = parent
+                case ast.keyword() | ast.Call():
+                    call = parent if isinstance(parent, ast.Call) else where.parent(parent)
+                    assert isinstance(call, ast.Call)
+                    if self._is_held(where, call) or _name(call) in _HOLDING:
+                        node = call
+                    else:
+                        return self._handed_to(where, call, node)
+                case ast.Assign(targets=targets):
+                    plain = all(isinstance(each, ast.Name | ast.Tuple | ast.List) for each in targets)
+                    return parent if plain and not _stores(targets) else None
+                case ast.AugAssign(value=value) if value is node:
+                    held = any(value.kind is not Kind.NUMBER for value in where.values(parent.target))
+                    return None if held and isinstance(node, ast.List | ast.Tuple) else parent
+                case ast.Yield() | ast.YieldFrom():
+                    return None
+                case _:
+                    return parent
+
+    def _handed_to(self, where: Script, call: ast.Call, argument: ast.expr) -> ast.AST | None:
+        """A call that gets the tensor: itself where its code is seen, or surely only reads."""
+        callees = where.callees(call)
+        if callees:
+            seen = all(
+                any(
+                    bind_argument(function, call, each.arg, bound=where.project.is_bound(home, function, where, call))
+                    is argument
+                    for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+                )
+                for home, function in callees
+            )
+            return call if seen else None
+        name = _name(call)
+        if name in STORING or name in _CALLED:
+            return None
+        values = where.values(call.func)
+        if any(value.kind is Kind.CLASS for value in values):
+            return None
+        library = isinstance(call.func, ast.Name) and call.func.id in library_values.BUILTINS
+        if library or where.qualname(call.func) is not None or {value.kind for value in values} <= _SEEN:
+            return where.tree
+        if isinstance(call.func, ast.Attribute):
+            if name in METHODS or name.endswith("_"):
+                return where.tree  # of another tensor, which reads this one: `predicted.eq(target)`
+            owners = where.values(call.func.value)
+            if all(value.kind is not Kind.UNKNOWN and value.cls is None for value in owners):
+                return where.tree  # a method of a tensor, or of a library's object
+        self._handed.append((where, call))
+        return None
+
+
+def memory(home: Script, expression: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> Iterator[Value]:
+    """The batches in whose memory an expression may lie, and `UNKNOWN` where it may be anything."""
+    if expression in seen:
+        return
+    seen = seen | {expression}
+    for value in home.values(expression):
+        if value.kind is Kind.BATCH and value.name == "copy":
+            yield from _unless_copied(home, expression, value, seen)
+        elif value.kind is Kind.BATCH or value is UNKNOWN:
+            yield value
+        elif value.kind is Kind.UNKNOWN:
+            yield UNKNOWN
+        elif value.kind in (Kind.TENSOR, Kind.ARRAY) and value.script is not None and value.name != "moved":
+            for owner in same_memory(value):
+                yield from memory(value.script, owner, seen)
+        elif value.kind in (Kind.SEQUENCE, Kind.MAPPING):
+            yield from (each for _, items in value.items for each in items if each.kind is Kind.BATCH)
+
+
+def _unless_copied(home: Script, expression: ast.expr, value: Value, seen: frozenset[ast.AST]) -> Iterator[Value]:
+    """What is said to be a copy of a batch: `x.float()` gives `x` itself where that is a float already."""
+    match expression:
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if home.qualname(expression.func) is None:
+            if attr in _OF_CONTAINERS:
+                yield from (
+                    each._replace(path=(*each.path, STAR)) if each.kind is Kind.BATCH else each
+                    for each in memory(home, owner, seen)
+                )
+            elif attr in _MAYBE_SAME or (attr.endswith("_") and not attr.endswith("__")):
+                yield from memory(home, owner, seen)
+            else:
+                yield from _returned(home, expression, seen)
+        case ast.Call():
+            yield from _returned(home, expression, seen)
+        case ast.BinOp() | ast.UnaryOp() | ast.Compare():
+            return
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from memory(home, body, seen)
+            yield from memory(home, orelse, seen)
+        case ast.Subscript(value=owner) | ast.NamedExpr(value=owner) | ast.Starred(value=owner):
+            yield from memory(home, owner, seen)
+        case ast.Name():
+            for each in _before_additions(home, home.definitions(expression)):
+                if each.how == "param":
+                    for other, given in home.project.arguments(home, each.scope.node, each.name):
+                        yield from memory(other, given, seen)
+                elif each.value is not None and each.how in ("assign", "walrus") and not each.path:
+                    yield from memory(home, each.value, seen)
+                else:
+                    yield value
+        case _:
+            yield value
+
+
+def _returned(home: Script, call: ast.Call, seen: frozenset[ast.AST]) -> Iterator[Value]:
+    for other, function in home.callees(call):
+        for each in other.in_scope(function, ast.Return):
+            if each.value is not None:
+                yield from memory(other, each.value, seen)
+
+
+def _is_sum(home: Script, owner: ast.expr, node: ast.AST) -> bool:
+    """Whether what `total += …` changes began as something known: `total = 0.0`, and no batch."""
+    if not isinstance(node, ast.AugAssign) or not isinstance(owner, ast.Name):
+        return False
+    begun = _before_additions(home, home.flow.before_addition(owner))
+    unknown = any(value.kind is Kind.UNKNOWN for each in begun for value in home.inference.definition(each))
+    return bool(begun) and not unknown
+
+
+def _before_additions(home: Script, definitions: Iterable[Definition]) -> list[Definition]:
+    """What bound a name at first, behind `x += …`."""
+    pending = list(definitions)
+    for each in pending:
+        match each.node:
+            case ast.AugAssign(target=ast.Name() as target):
+                pending.extend(other for other in home.flow.before_addition(target) if other not in pending)
+    return [each for each in pending if not isinstance(each.node, ast.AugAssign)]
+
+
+def _overlap(first: Path, second: Path) -> bool:
+    return all(
+        left == right or STAR in (left, right) or any(isinstance(each, int) and each < 0 for each in (left, right))
+        for left, right in zip(first, second, strict=False)
+    )
+
+
+def _arguments(call: ast.Call) -> Iterator[ast.expr]:
+    yield from (each.value if isinstance(each, ast.Starred) else each for each in call.args)
+    yield from (keyword.value for keyword in call.keywords)
+
+
+def _stores(targets: Iterable[ast.expr]) -> bool:
+    """Whether an assignment puts something into an object: `self.x, y = batch`."""
+    return any(isinstance(part, ast.Attribute | ast.Subscript) for target in targets for part in ast.walk(target))
+
+
+def _name(call: ast.Call) -> str:
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""

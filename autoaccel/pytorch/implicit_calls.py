@@ -1,0 +1,133 @@
+"""Functions that run without being called by their name: properties, operators of objects, decorators and hooks."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.analysis.name_lookups import mentions
+from autoaccel.dataflow.abstract_values import UNKNOWN, Kind
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+Function = tuple["Script", ast.FunctionDef | ast.Lambda]
+
+ENTERING = (ast.Attribute, ast.Subscript, ast.For, ast.comprehension, ast.withitem, ast.BinOp, ast.FunctionDef)
+"""The nodes by which `entered` finds something."""
+_HOOKING = ("register_forward_hook", "register_module_forward_hook")
+_CALLED = frozenset({"__init__", "__new__", "__call__", "__post_init__"})
+
+
+def entered(script: Script, node: ast.AST) -> Iterator[tuple[Script, ast.FunctionDef]]:
+    """The methods of project classes that reading a part of an object, iterating it, or a `with` runs."""
+    match node:
+        case ast.Attribute(value=owner, attr=name, ctx=ast.Load()):
+            yield from (each for each in _methods(script, owner, (name,)) if is_property(each[1]))
+        case ast.Subscript(value=owner, ctx=ast.Load()):
+            yield from _methods(script, owner, ("__getitem__",))
+        case ast.For(iter=owner) | ast.comprehension(iter=owner):
+            yield from _methods(script, owner, ("__iter__", "__next__", "__getitem__"))
+        case ast.withitem(context_expr=owner):
+            yield from _methods(script, owner, ("__enter__", "__exit__"))
+        case ast.BinOp(left=left, right=right):
+            for owner in (left, right):
+                yield from (each for each in _methods(script, owner, None) if is_protocol(each[1]))
+        case ast.FunctionDef(decorator_list=decorators):
+            for decorator in decorators:
+                function = decorator.func if isinstance(decorator, ast.Call) else decorator
+                for value in script.values(function):
+                    if isinstance(value.node, ast.FunctionDef) and value.script is not None:
+                        yield value.script, value.node
+
+
+def _methods(
+    script: Script, owner: ast.expr, names: tuple[str, ...] | None
+) -> Iterator[tuple[Script, ast.FunctionDef]]:
+    for value in script.values(owner):
+        for ref in value.cls.script.project.lineage(value.cls) if value.cls is not None else ():
+            for part in ref.node.body:
+                if isinstance(part, ast.FunctionDef) and (names is None or part.name in names):
+                    yield ref.script, part
+
+
+def sets(script: Script, owner: ast.expr, name: str) -> bool:
+    """Whether storing an attribute may run a method of a project class: `__setattr__`, or a property's setter."""
+    owners = script.values(owner)
+    for value in owners:
+        for ref in value.cls.script.project.lineage(value.cls) if value.cls is not None else ():
+            if any(_is_setter(part, name) for part in ref.node.body):
+                return True
+    if not any(value.cls is None and value.kind is Kind.UNKNOWN for value in owners):
+        return False
+    return any(
+        _is_setter(each, name) and each.name != "__setattr__"
+        for other in script.project.related(script)
+        for each in other.find(ast.FunctionDef)
+    )
+
+
+def _is_setter(part: ast.AST, name: str) -> bool:
+    if not isinstance(part, ast.FunctionDef):
+        return False
+    setters = (each for each in part.decorator_list if isinstance(each, ast.Attribute) and each.attr == "setter")
+    return part.name == "__setattr__" or (part.name == name and any(setters))
+
+
+def hands_on_names(script: Script, scope: ast.AST) -> bool:
+    """Whether code of a scope hands all of its names on: `callback(**locals())`. Formatting them is harmless."""
+    for call in script.tree_index.calls_named("locals", "vars"):
+        if not call.args and (script.function(call) or script.tree) is scope and not _is_formatted(script, call):
+            return True
+    return False
+
+
+def _is_formatted(script: Script, names: ast.Call) -> bool:
+    keyword = script.parent(names)
+    around = script.parent(keyword) if isinstance(keyword, ast.keyword) else None
+    return isinstance(around, ast.Call) and isinstance(around.func, ast.Attribute) and around.func.attr == "format"
+
+
+def is_property(function: ast.FunctionDef) -> bool:
+    """Whether reading an attribute runs a method."""
+    return any("property" in ast.unparse(each) for each in function.decorator_list)
+
+
+def properties(script: Script, read: ast.expr) -> list[tuple[Script, ast.FunctionDef]]:
+    """The properties that a read of an attribute runs; their results are no functions."""
+    if not isinstance(read, ast.Attribute):
+        return []
+    return [
+        (value.script, value.node)
+        for value in script.values(read)
+        if value.script is not None and isinstance(value.node, ast.FunctionDef) and is_property(value.node)
+    ]
+
+
+def is_protocol(function: ast.FunctionDef) -> bool:
+    """Whether Python itself calls a method: `__getitem__`, `__add__`."""
+    return function.name.startswith("__") and function.name.endswith("__") and function.name not in _CALLED
+
+
+def hooks(script: Script) -> Iterator[tuple[Script, ast.FunctionDef | ast.expr]]:
+    """What is handed the results of modules, in every file around: functions and lambda expressions, or the method that
+    registers something else."""
+    for other in script.project.related(script):
+        for method in mentions(other, _HOOKING):
+            yield from _registered(other, method)
+
+
+def _registered(script: Script, method: ast.expr) -> Iterator[tuple[Script, ast.FunctionDef | ast.expr]]:
+    call = script.parent(method)
+    given: list[ast.expr] = []
+    if isinstance(call, ast.Call) and call.func is method:
+        given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "hook")]
+    values = [value for each in given if not isinstance(each, ast.Lambda) for value in script.values(each) or {UNKNOWN}]
+    yield from ((script, each) for each in given if isinstance(each, ast.Lambda))
+    functions = [value for value in values if value.kind is Kind.FUNCTION]
+    for value in functions:
+        if isinstance(value.node, ast.FunctionDef | ast.Lambda):
+            yield value.script or script, value.node
+    if not given or len(functions) < len(values):
+        yield script, method

@@ -1,0 +1,124 @@
+"""Programs that only evaluate: the forward passes of their loops, whose outputs are judged and never trained on."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.pytorch.evaluation_passes import evaluations, forward_calls
+from autoaccel.pytorch.gradients import sets_grad_mode
+from autoaccel.pytorch.loader_loops import loader_loops
+from autoaccel.pytorch.step_effects import Effect, effects
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.pytorch.loader_loops import LoaderLoop
+
+_TRAINS = re.compile(
+    r"backward\(|autograd\.(?!Variable)|\boptim\b|zero_grad|torch\.func\b|enable_grad|requires_grad_\(|\.grad\b"
+    r"|GradScaler|Trainer|\.fit\("
+)
+_LOGITS = frozenset("argmax max topk softmax log_softmax sigmoid".split())
+_KEEPS = frozenset(
+    """data detach cpu cuda to numpy shape size dim dtype device item tolist mean sum view reshape squeeze unsqueeze
+    flatten float exp eq clone contiguous min permute transpose""".split()
+)
+_JUDGES = frozenset(
+    f"torch.{place}{name}" for place in ("", "nn.functional.") for name in (*_LOGITS, "cross_entropy", "nll_loss")
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """`outputs = model(images)` in a loop that evaluates; `outputs` surely is one floating tensor."""
+
+    loop: LoaderLoop
+    call: ast.Call
+    statement: ast.Assign
+
+
+def only_evaluates(script: Script) -> bool:
+    """Whether nothing in the project trains, or asks for gradients."""
+    return not script.frameworks and not any(map(_TRAINS.search, script.project.related_texts(script)))
+
+
+def judged(script: Script) -> Iterator[Judged]:
+    """The forward passes of a program that only evaluates, one in each of its loops over a loader."""
+    if not loader_loops(script) or not only_evaluates(script):
+        return
+    passes = [each for each in evaluations(script) if each.problem is None]
+    for loop in loader_loops(script):
+        if not any(_holds(script, each.function or each.node, each.first, each.last, loop.node) for each in passes):
+            continue
+        found = _single_forward(script, loop)
+        if found is not None and _is_of_logits(script, found.statement):
+            yield found
+
+
+def _holds(script: Script, node: ast.stmt, first: ast.stmt | None, last: ast.stmt | None, loop: ast.For) -> bool:
+    """Whether a loop is part of an evaluation pass."""
+    if first is None or last is None:
+        return script.inside(loop, node)
+    block = script.block(first)
+    return any(script.inside(loop, each) for each in block[block.index(first) : block.index(last) + 1])
+
+
+def _single_forward(script: Script, loop: LoaderLoop) -> Judged | None:
+    calls = list(forward_calls(script, loop.node))
+    if len(calls) != 1 or sum(each.node is loop.node for each in loader_loops(script)) != 1:
+        return None
+    call = calls[0]
+    statement = script.parent(call)
+    if script.kind(call.func) is not Kind.MODULE or not isinstance(call.func, ast.Name | ast.Attribute):
+        return None
+    match statement:
+        case ast.Assign(targets=[ast.Name()], value=value) if value is call:
+            pass
+        case _:
+            return None
+    around = script.parent(statement)
+    while isinstance(around, ast.With) and all(sets_grad_mode(script, each.context_expr) for each in around.items):
+        around = script.parent(around)
+    if around is not loop.node or Effect.SENSITIVE in effects(script, statement):
+        return None
+    return Judged(loop, call, statement)
+
+
+def _is_of_logits(script: Script, statement: ast.Assign) -> bool:
+    """Whether a result is used as a tensor of scores, and as nothing else."""
+    target = statement.targets[0]
+    assert isinstance(target, ast.Name)
+    home = script.flow.scopes[script.function(statement) or script.tree]
+    made = [each for each in home.definitions.get(target.id, ()) if each.node is statement]
+    uses = [use for each in made for use in script.uses(each)]
+    return bool(uses) and all(_is_tensor(script, use) for use in uses) and any(_is_score(script, use) for use in uses)
+
+
+def _is_tensor(script: Script, use: ast.Name) -> bool:
+    match script.parent(use):
+        case ast.Attribute(attr=attr):
+            return attr in _KEEPS | _LOGITS
+        case ast.Call(func=function):
+            return function is not use
+        case ast.keyword() | ast.Compare() | ast.BinOp():
+            return True
+        case _:
+            return False
+
+
+def _is_score(script: Script, use: ast.Name) -> bool:
+    expression: ast.expr = use
+    while True:
+        match script.parent(expression):
+            case ast.Attribute(attr="data") as parent:
+                expression = parent
+            case ast.Attribute(attr=attr):
+                return attr in _LOGITS
+            case ast.Call(func=function, args=[first, *_]) if first is expression:
+                return script.qualname(function) in _JUDGES or script.kind(function) is Kind.LOSS_FUNCTION
+            case _:
+                return False

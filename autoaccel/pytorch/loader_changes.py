@@ -1,0 +1,353 @@
+"""Where a program changes what a loader's batches are made from, and when that code runs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.query import once
+from autoaccel.pytorch import datasets
+from autoaccel.pytorch.execution_order import CONSTRUCTORS, Place, extents_of, in_body, runs_after, runs_within
+from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls, repeats
+from autoaccel.pytorch.loader_inputs import ALL, IN_WORKERS, LoaderInputs
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.abstract_values import ClassRef
+    from autoaccel.pytorch.loader_loops import LoaderLoop
+
+_ORDER = frozenset(ALL) - frozenset(IN_WORKERS)
+_CONTAINER = frozenset(
+    """append appendleft extend extendleft insert remove pop popleft clear update setdefault add discard popitem
+    move_to_end sort reverse rotate subtract fill put itemset partition resize push __setitem__ __delitem__""".split()
+)
+_CONTAINERS = frozenset({Kind.SEQUENCE, Kind.MAPPING, Kind.ARRAY})
+_UNCHANGED = frozenset(
+    {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE, Kind.EXTERNAL, Kind.LOADER, Kind.CLASS}
+    | {Kind.FUNCTION, Kind.LOSS_FUNCTION, Kind.BATCH}
+)
+_READING = ("get_", "is_", "has_", "to_", "num_", "n_", "as_", "convert_ids_to_")
+_READS = frozenset(
+    """decode batch_decode encode tokenize inverse inverse_transform denormalize unnormalize format log info debug
+    warning error print show plot describe summary state_dict save dump index count copy keys values items get
+    len size numel dim item tolist join split strip rstrip lstrip lower upper replace startswith endswith clone
+    detach float double half long int bool to cuda cpu numpy type view reshape flatten squeeze unsqueeze permute
+    transpose t expand repeat contiguous narrow chunk unbind mean sum std var max min argmax argmin any all norm
+    mul add_scalar sub div pow exp log sqrt abs clamp round eq ne lt gt le ge softmax log_softmax sigmoid matmul
+    mm bmm dot astype ravel""".split()
+)
+_MUTATORS = frozenset(
+    """random.shuffle numpy.random.shuffle numpy.put numpy.place numpy.copyto numpy.putmask numpy.add.at
+    numpy.subtract.at numpy.fill_diagonal heapq.heappush heapq.heappop heapq.heapify heapq.heapreplace heapq.heappushpop
+    bisect.insort bisect.insort_left bisect.insort_right builtins.setattr builtins.delattr""".split()
+)
+_SOURCES = re.compile(r"(sampler|data_?set|collate(_fn)?|curriculum|replay|buffer)$", re.IGNORECASE)
+
+
+@dataclass(eq=False)
+class LoaderState:
+    """What one loader's batches are made from, and every place that changes it."""
+
+    script: Script
+    made: LoaderCall
+    inputs: LoaderInputs
+
+    @cached_property
+    def changes(self) -> tuple[Place, ...]:
+        """The statements and expressions that change one of these inputs."""
+        return tuple(changes(self.inputs, self.script.project.related(self.script)))
+
+    @cached_property
+    def readings(self) -> tuple[Place, ...]:
+        """Where others read what making a batch changes: the task that a sampler has chosen."""
+        return tuple(_readings(self.inputs, self.script.project.related(self.script)))
+
+    def problem(self, draws: Sequence[Place], *, in_workers: bool = False) -> str | None:
+        """Why batches cannot be made anywhere else, or any sooner, than where loops (or other `draws`) ask for them."""
+        if (reason := self.trained()) is not None:
+            return reason
+        here = loader_state(self.script, self.made, in_workers=True).inputs
+        if in_workers and (keeper := here.keeps_state()) is not None:
+            return f"`{keeper}` keeps something between samples, of which each worker would keep its own"
+        for home, node in self.changes:
+            if any(self._runs_beside(home, node, *draw) for draw in draws):
+                return "its dataset, order or collation is changed while it is read"
+        for home, node in self.readings:
+            if any(self._runs_beside(home, node, *draw) for draw in draws):
+                return "what making a batch changes is read beside it"
+        return None
+
+    def trained(self) -> str | None:
+        """Why a batch may be part of a graph, or of what an optimizer changes."""
+        if self.inputs.trained is not None:
+            return f"its samples or their order come from `{self.inputs.trained}`, which may be trained"
+        settings = self.made.settings
+        if any(datasets.keeps_gradients(self.script, settings[part]) for part in ALL if part in settings):
+            return "its samples may require gradients"
+        return None
+
+    def _runs_beside(self, home: Script, node: ast.AST, script: Script, draw: ast.AST) -> bool:
+        """Whether a place runs between two draws of batches: in the body of a loop, again and again beside a kept
+        iterator."""
+        code = self.inputs.code
+        if isinstance(draw, ast.Call):
+            return home.function(node) not in code and repeats(home, node, script, draw)
+        if self._is_local_binding(home, node):
+            return any(home is where and in_body(home, node, loop) for where, loop in extents_of(script, draw))
+        return runs_within(home, node, script, draw, code)
+
+    def _is_local_binding(self, home: Script, node: ast.AST) -> bool:
+        """Whether a name of a function is bound in that function: every call of it binds another one."""
+        function = home.function(node)
+        return any(
+            scope is function and any(each.node is node and each.how != "global" for each in known)
+            for scope, name in self.inputs.names
+            if (known := home.flow.scopes[scope].definitions.get(name, []) if scope in home.flow.scopes else [])
+        )
+
+    def changed_after(self, script: Script, call: ast.Call) -> bool:
+        """Whether anything is changed once the loader was made."""
+        return any(
+            ((home is script and home.function(node) is home.function(call)) or not self._is_local_binding(home, node))
+            and runs_after(home, node, script, call)
+            for home, node in self.changes
+        )
+
+
+def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
+    """Why the batches of a loop cannot be made before it asks for them."""
+    known = {
+        call: loader_state(home, made)
+        for home, call in script.creations(loop.loader)
+        for made in loader_calls(home)
+        if made.call is call
+    }
+    for state in known.values():
+        if (problem := state.problem([(script, loop.node)])) is not None:
+            return problem
+    made = [value.node for value in script.values(loop.loader) if value.kind is not Kind.NONE]
+    if not all(node in known for node in made):
+        calls = (call for call in script.find(ast.Call) if _hands_on(script, call))
+        for node in (*(each for each in possible_changes(script) if _changes_by_name(script, each)), *calls):
+            if runs_within(script, node, script, loop.node):
+                return "its dataset or order may be changed while it is read"
+    return None
+
+
+def _changes_by_name(script: Script, node: ast.AST) -> bool:
+    """Whether a place changes what is called a dataset or a sampler, of a loader that is made out of sight."""
+    match node:
+        case ast.Attribute(value=owner) | ast.Subscript(value=owner):
+            pass
+        case ast.Call(func=ast.Attribute(value=owner)) if not is_library(script, node) and _may_store(script, node):
+            pass
+        case _:
+            return False
+    return _is_source(owner)
+
+
+def _hands_on(script: Script, call: ast.Call) -> bool:
+    """Whether a call is handed what is called a dataset or a sampler, and may change it."""
+    given = (*call.args, *(each.value for each in call.keywords))
+    sources = any(isinstance(each, ast.Name | ast.Attribute) and _is_source(each) for each in given)
+    return sources and not is_library(script, call) and _may_store(script, call)
+
+
+def _may_store(script: Script, call: ast.Call) -> bool:
+    """Whether what a call enters stores to attributes or items, or is not seen."""
+    callees = script.callees(call)
+    return not callees or any(
+        isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(part.ctx, ast.Load)
+        for home, callee in callees
+        for part in home.within(callee, ast.AST)
+    )
+
+
+def _is_source(owner: ast.expr) -> bool:
+    while isinstance(owner, ast.Attribute | ast.Subscript | ast.Name):
+        if isinstance(owner, ast.Name):
+            return _SOURCES.search(owner.id) is not None
+        if isinstance(owner, ast.Attribute) and _SOURCES.search(owner.attr):
+            return True
+        owner = owner.value
+    return False
+
+
+def loader_state(script: Script, made: LoaderCall, *, in_workers: bool = False) -> LoaderState:
+    """The same for a loader of `script`; `in_workers` without the order of samples, which no worker holds."""
+    in_workers = in_workers and not made.settings.keys().isdisjoint(_ORDER)
+    key = (LoaderState, made.call, in_workers)
+    if key not in script.facts:
+        inputs = LoaderInputs(script, made, IN_WORKERS if in_workers else ALL)
+        script.facts[key] = LoaderState(script, made, inputs)
+    return script.facts[key]  # type: ignore[no-any-return]
+
+
+def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Place]:
+    """Statements and expressions that change one of these inputs."""
+    for home in scripts:
+        for node in possible_changes(home):
+            match node:
+                case ast.AugAssign(target=ast.Name() as target):
+                    changed = inputs.extends(home, target)
+                case ast.Call():
+                    changed = _is_change(inputs, home, node)
+                case ast.Attribute(value=owner, attr=attr) if inputs.includes(home, owner):
+                    changed = inputs.reads(home, owner, attr)
+                case ast.Attribute(value=owner) | ast.Subscript(value=owner):
+                    changed = inputs.touched(home, owner)
+                case _:
+                    changed = False
+            if changed:
+                yield home, node
+    for (scope, name), home in inputs.names.items():
+        for each in home.flow.scopes[scope].definitions.get(name, ()):
+            if each.how not in ("import", "def", "class", "param"):
+                yield home, each.node
+
+
+def _readings(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Place]:
+    written = {
+        target.attr
+        for function, home in inputs.code.items()
+        for target in home.within(function, ast.Attribute)
+        if _is_written(home, target) and not _makes_anew(home, target)
+    }
+    for home in scripts if written else ():
+        for attribute in home.find(ast.Attribute):
+            if attribute.attr in written and isinstance(attribute.ctx, ast.Load):
+                if home.function(attribute) not in inputs.code and inputs.includes(home, attribute.value):
+                    yield home, attribute
+
+
+def _is_written(home: Script, attribute: ast.Attribute) -> bool:
+    """`self.task = …`, `self.seen[i] = …`, `self.seen.append(…)`."""
+    if not isinstance(attribute.ctx, ast.Load):
+        return True
+    match home.parent(attribute):
+        case ast.Subscript(ctx=ast.Store() | ast.Del()):
+            return True
+        case ast.Attribute(attr=method):
+            return method in _CONTAINER
+        case _:
+            return False
+
+
+@once
+def possible_changes(script: Script) -> tuple[ast.AST, ...]:
+    """The places of a file that may change an object."""
+    return tuple(_possible_changes(script))
+
+
+def _possible_changes(script: Script) -> Iterator[ast.AST]:
+    """The places of a file that may change an object: what is assigned to, and calls that do not only read."""
+    targets: Iterator[ast.Attribute | ast.Subscript] = script.find(ast.Attribute, ast.Subscript)
+    for target in targets:
+        if not isinstance(target.ctx, ast.Load) and not _makes_anew(script, target):
+            yield target
+    for statement in script.find(ast.AugAssign):
+        if isinstance(statement.target, ast.Name):
+            yield statement
+    for call in script.find(ast.Call):
+        if is_library(script, call):
+            if changed_by_library(script, call) or _drawn_from(script, call):
+                yield call
+        elif _drawn_from(script, call):
+            yield call
+        elif isinstance(call.func, ast.Attribute) and (_is_in_place(call.func.attr) or not _only_reads(call.func.attr)):
+            yield call
+
+
+def is_library(script: Script, call: ast.Call) -> bool:
+    if isinstance(call.func, ast.Name) and not script.definitions(call.func):
+        return True
+    return script.qualname(call.func) is not None and not script.is_project_name(call.func)
+
+
+def changed_by_library(script: Script, call: ast.Call) -> list[ast.expr]:
+    """What a function of a library changes: `random.shuffle(order)`, `torch.relu_(x)`, `torch.add(a, b, out=c)`."""
+    name = script.qualname(call.func) or f"builtins.{getattr(call.func, 'id', '')}"
+    in_place = name.startswith("torch.") and name.endswith("_")
+    return [
+        *(call.args[:1] if in_place or name in _MUTATORS else ()),
+        *(keyword.value for keyword in call.keywords if keyword.arg == "out"),
+    ]
+
+
+def _drawn_from(script: Script, call: ast.Call) -> list[ast.expr]:
+    """The generator that a call draws from, which is another one afterwards: `torch.randn(4, generator=noise)`."""
+    name = script.qualname(call.func) or ""
+    if name.startswith("torch.utils.data.") and not name.endswith("random_split"):
+        return []  # loaders and samplers draw when they are iterated
+    return [keyword.value for keyword in call.keywords if keyword.arg == "generator"]
+
+
+def _named_before(home: Script, expression: ast.expr) -> list[tuple[Script, ast.expr]]:
+    """An object under the names that it has here and where it comes from, through arguments and `a = b`."""
+    found = [(home, expression)]
+    for where, each in found:
+        for bound in where.definitions(each) if isinstance(each, ast.Name) else ():
+            if bound.how == "param":
+                given = list(where.project.arguments(where, bound.scope.node, bound.name))
+            else:
+                given = [(where, bound.value)] if bound.value is not None and not bound.path else []
+            found.extend(place for place in given if place not in found)
+    return found
+
+
+def _is_in_place(method: str) -> bool:
+    return method in _CONTAINER or (method.endswith("_") and not method.endswith("__"))
+
+
+def _makes_anew(home: Script, target: ast.AST) -> bool:
+    """`self.x = …` in a constructor: the object is new, and nobody has read it."""
+    function = home.function(target)
+    owner = getattr(target, "value", None)
+    return (
+        isinstance(function, ast.FunctionDef)
+        and function.name in CONSTRUCTORS
+        and isinstance(owner, ast.Name)
+        and bool(function.args.args)
+        and owner.id == function.args.args[0].arg
+    )
+
+
+def _is_change(inputs: LoaderInputs, home: Script, call: ast.Call) -> bool:
+    """Whether a call may change an input by itself; what the project's own functions do is seen there."""
+    if not home.callees(call):
+        for each in _drawn_from(home, call):
+            if any(inputs.touched(other, name) for other, name in _named_before(home, each)):
+                return True
+    if is_library(home, call):
+        return any(inputs.touched(home, each) for each in changed_by_library(home, call))
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    method, owner = call.func.attr, call.func.value
+    in_place = _is_in_place(method)
+    kinds = {value.kind for value in home.values(owner)}
+    if kinds <= (_UNCHANGED if in_place else _UNCHANGED | _CONTAINERS | {Kind.TENSOR, Kind.PARAMETER}):
+        return False
+    if not inputs.touched(home, owner) or home.callees(call):
+        return False
+    if not in_place and method in inputs.methods:
+        return False  # of a class in sight, whose own changes are found where they are written
+    return not any(_is_attribute(value.cls, method) for value in home.values(owner) if value.cls is not None)
+
+
+def _only_reads(method: str) -> bool:
+    return method in _READS or method.startswith(("__", *_READING))
+
+
+def _is_attribute(cls: ClassRef, name: str) -> bool:
+    """Whether the objects of a class hold something under a name, which a call only calls: `self.transform(x)`."""
+    project = cls.script.project
+    return any(
+        isinstance(binding, ast.expr)
+        for each in project.lineage(cls)
+        for binding, _ in project.class_info(each).attributes.get(name, ())
+    )

@@ -1,0 +1,161 @@
+"""What the elements of containers of modules are: `nn.ModuleList([Block() for _ in range(n)])`, read in a loop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind, Value
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+_LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict"})
+_UNSEEN = Value(Kind.UNKNOWN)
+_LOOPS = frozenset("enumerate zip reversed list tuple iter".split())
+
+
+def forwards(script: Script, function: ast.expr) -> tuple[tuple[Script, ast.FunctionDef], ...]:
+    """The functions that a call of a function, a module or an element of modules enters; none where that is not
+    certain."""
+    found: dict[ast.FunctionDef, Script] = {}
+    for value in script.values(function):
+        if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
+            found[value.node] = value.script
+    for each in modules(script, function):
+        if each.kind is Kind.FUNCTION and isinstance(each.node, ast.FunctionDef):
+            continue
+        if each.cls is None or each.kind is not Kind.MODULE:
+            return ()
+        for ref in each.cls.script.project.lineage(each.cls):
+            named = [part for part in ref.node.body if isinstance(part, ast.FunctionDef) and part.name == "forward"]
+            if named:
+                found[named[0]] = ref.script
+                break
+    return tuple((home, each) for each, home in found.items())
+
+
+def held(module: Value, seen: set[ast.AST] | None = None) -> Iterator[Value]:
+    """What a library's module is made of: `nn.Sequential(Block(), *layers)`; an unknown value where that is not
+    followed."""
+    seen = set() if seen is None else seen
+    script, made = module.script, module.node
+    if script is None or not isinstance(made, ast.Call) or made in seen:
+        return
+    seen.add(made)
+    for argument in (*made.args, *(keyword.value for keyword in made.keywords)):
+        for value in _of_argument(script, argument):
+            if value.kind is Kind.MODULE and value.cls is None:
+                yield from held(value, seen)
+            else:
+                yield value
+
+
+def _of_argument(script: Script, argument: ast.expr) -> Iterator[Value]:
+    if isinstance(argument, ast.Starred):
+        return _contained(script, argument.value, set())
+    if isinstance(argument, ast.List | ast.Tuple | ast.Dict | ast.ListComp | ast.GeneratorExp | ast.DictComp):
+        return _contained(script, argument, set())
+    values = script.values(argument)
+    if any(value.kind in (Kind.SEQUENCE, Kind.MAPPING) for value in values):
+        return _contained(script, argument, set())
+    return iter(values)
+
+
+def modules(script: Script, function: ast.expr) -> list[Value]:
+    """The constructors of what is called: of what a loop over a container, or a subscript of it, gives, those of all
+    elements."""
+    values = script.values(function)
+    if isinstance(function, ast.Name) and any(value.kind is Kind.UNKNOWN for value in values):
+        definitions = script.definitions(function)
+        if definitions and all(each.how == "for" and each.value is not None for each in definitions):
+            return [found for each in definitions if each.value for found in _of_loop(script, each.value)]
+    return [each for value in values for each in _elements(value)]
+
+
+def _elements(value: Value) -> list[Value]:
+    if value.kind is not Kind.MODULE or value.cls is not None or value.script is None:
+        return [value]
+    match value.node:
+        case ast.For(iter=container) | ast.comprehension(iter=container):
+            return _of_loop(value.script, container)
+        case ast.Subscript(value=container):
+            return list(_contained(value.script, container, set()))
+        case _:
+            return [value]
+
+
+def _of_loop(script: Script, iterated: ast.expr) -> list[Value]:
+    match iterated:
+        case ast.Call(func=ast.Name(id=name), args=arguments) if name in _LOOPS and len(arguments) == 1:
+            return _of_loop(script, arguments[0])
+        case ast.Call(func=ast.Attribute(value=inner, attr="values" | "items" | "children"), args=[]):
+            return list(_contained(script, inner, set()))
+        case ast.Call():
+            return [_UNSEEN]
+        case _:
+            return list(_contained(script, iterated, set())) or [_UNSEEN]
+
+
+def _contained(script: Script, container: ast.expr, seen: set[ast.expr]) -> Iterator[Value]:
+    """The values of the elements; an unknown one among them where something is not followed."""
+    if container in seen:
+        return
+    seen.add(container)
+    match container:
+        case ast.Name():
+            definitions = script.definitions(container)
+            if not definitions or any(each.how != "assign" or each.path or each.value is None for each in definitions):
+                yield _UNSEEN
+            for each in definitions:
+                if each.value is not None:
+                    yield from _contained(script, each.value, seen)
+                    yield from _appended(script, script.uses(each))
+        case ast.Attribute(attr=name):
+            for owner in script.values(container.value):
+                bindings = [
+                    (ref, binding)
+                    for ref in (owner.cls.script.project.lineage(owner.cls) if owner.cls is not None else ())
+                    for binding, path in ref.script.project.class_info(ref).attributes.get(name, ())
+                    if not path
+                ]
+                if not bindings:
+                    yield _UNSEEN
+                for ref, binding in bindings:
+                    if isinstance(binding, ast.expr):
+                        yield from _contained(ref.script, binding, seen)
+                        reads = (each for each in ref.script.within(ref.node, ast.Attribute) if each.attr == name)
+                        yield from _appended(ref.script, reads)
+                    else:
+                        yield _UNSEEN
+        case ast.Subscript(value=inner, slice=ast.Slice()):
+            yield from _contained(script, inner, seen)
+        case ast.Call(args=[inner]) if script.qualname(container.func) in _LISTS:
+            yield from _contained(script, inner, seen)
+        case ast.Call(args=[], keywords=[]) if script.qualname(container.func) in _LISTS:
+            return
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            for element in elements:
+                yield from [_UNSEEN] if isinstance(element, ast.Starred) else script.values(element)
+        case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.DictComp(value=element):
+            yield from script.values(element)
+        case ast.Dict(values=values):
+            for element in values:
+                yield from script.values(element)
+        case _:
+            yield _UNSEEN
+
+
+def _appended(script: Script, reads: Iterable[ast.expr]) -> Iterator[Value]:
+    """What is put into a container after it is made."""
+    for read in reads:
+        match script.parent(read):
+            case ast.Attribute(attr="append") as method:
+                call = script.parent(method)
+                if isinstance(call, ast.Call) and call.args:
+                    yield from script.values(call.args[0])
+            case ast.Attribute(attr="extend" | "insert" | "update" | "add_module" | "__setitem__"):
+                yield _UNSEEN
+            case ast.Subscript(ctx=ast.Store()) | ast.AugAssign():
+                yield _UNSEEN

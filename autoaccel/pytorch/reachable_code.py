@@ -1,0 +1,136 @@
+"""Which code of a project some code may run: calls, models that it builds or runs, hooks, functions in tables."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import NOTHING, Kind
+from autoaccel.dataflow.query import once
+from autoaccel.pytorch import implicit_calls
+from autoaccel.pytorch.module_containers import held
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.abstract_values import ClassRef
+
+Reached = list[tuple["Script", ast.AST]]
+
+
+def reached(script: Script, nodes: Iterable[ast.AST]) -> Reached:
+    """Some code, the project functions that it calls, the methods of the models that it runs or builds, and hooks."""
+    found: Reached = [(script, node) for node in nodes]
+    hooks = [
+        (other, hook) for other, hook in implicit_calls.hooks(script) if isinstance(hook, ast.FunctionDef | ast.Lambda)
+    ]
+    found += hooks
+    seen: set[ast.AST] = {hook for _, hook in hooks}
+    for at, node in found:  # grows while it is walked
+        for part in (each for each in at.within(node, ast.AST) if isinstance(each, implicit_calls.ENTERING)):
+            for other, function in implicit_calls.entered(at, part):
+                if function not in seen:
+                    seen.add(function)
+                    found.append((other, function))
+        calls = at.within(node, ast.Call) if isinstance(node, ast.FunctionDef) else at.in_scope(node, ast.Call)
+        for call in at.tree_index.by_depth(calls) if isinstance(node, ast.FunctionDef) else calls:
+            for other, function in _entered(at, call):
+                if function not in seen:
+                    seen.add(function)
+                    found.append((other, function))
+    return found
+
+
+def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.FunctionDef]]:
+    """The functions that a call may enter now or, where it builds a module or hands a function on, later.
+
+    What is called on an object that is not known may be any method of this name in the project; where the callee
+    itself is not known and may be stored under its name, it may be any model of the project.
+    """
+    owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else NOTHING
+    callees = script.values(call.func)
+    arguments = (*call.args, *(keyword.value for keyword in call.keywords))
+    handed = (script.values(each) for each in arguments if isinstance(each, ast.Name | ast.Attribute))
+    yield from script.callees(call)  # of callable objects, too
+    for value in (*callees, *owners, *(value for values in handed for value in values)):
+        if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
+            yield value.script, value.node
+        elif value.cls is not None and value.kind in (Kind.MODULE, Kind.LOSS_FUNCTION, Kind.CLASS):
+            yield from _bodies(value.cls)
+    parts = [part for value in callees if value.kind is Kind.MODULE and value.cls is None for part in held(value)]
+    for part in parts:
+        if part.cls is not None:
+            yield from _bodies(part.cls)
+    if any(part.kind is Kind.UNKNOWN for part in parts):
+        yield from _all_models(script)
+    if not any(value.kind is Kind.UNKNOWN for value in callees) or script.qualname(call.func) is not None:
+        return
+    related = script.project.related(script)
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else None
+    if name is None or any(other.tree_index.stored(name) for other in related):
+        yield from _all_models(script)
+        yield from tabled_functions(script)
+    elif any(value.kind is Kind.UNKNOWN for value in owners) and not name.startswith("__"):  # of `super()`
+        for other in related:
+            yield from ((other, each) for each in other.find(ast.FunctionDef) if each.name == name)
+
+
+def _all_models(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
+    """The forward passes of whatever model there is."""
+    for other in script.project.related(script):
+        for cls in other.find(ast.ClassDef):
+            ref = other.class_ref(cls)
+            if other.project.instance_kind(ref) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+                yield from (each for each in _bodies(ref) if each[1].name != "__init__")
+
+
+@once
+def tabled_functions(script: Script) -> tuple[tuple[Script, ast.FunctionDef], ...]:
+    """The functions that may be called under another name: they stand in tables, `{"dice": (0.5, dice_loss)}`, or are
+    handed to what gives another callable, `functools.partial(act)`."""
+    return tuple(dict.fromkeys(_find_tabled(script)))
+
+
+def _find_tabled(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
+    related = script.project.related(script)
+    named = {each.name for other in related for each in other.find(ast.FunctionDef)}
+    for other in related:
+        elements: list[ast.expr] = [each for table in other.find(ast.Dict) for each in table.values]
+        elements += [each for table in other.find(ast.List) for each in table.elts]
+        elements += [each for table in other.find(ast.Tuple) for each in table.elts if isinstance(table.ctx, ast.Load)]
+        for store in other.find(ast.Assign):
+            if any(isinstance(each, ast.Subscript) for each in store.targets):
+                elements.append(store.value)
+        elements += _wrapped(other, named)
+        if any(True for _ in other.tree_index.calls_named("globals")):
+            yield from ((other, each) for each in other.tree.body if isinstance(each, ast.FunctionDef))
+        for element in elements:
+            if isinstance(element, ast.Name | ast.Attribute):
+                for value in other.values(element):
+                    if isinstance(value.node, ast.FunctionDef) and value.script is not None:
+                        if value.kind is Kind.FUNCTION:
+                            yield value.script, value.node
+
+
+def _wrapped(script: Script, named: set[str]) -> Iterator[ast.expr]:
+    """What may be a function and is handed to a call whose result is kept, of no library but `functools`."""
+    for call in script.find(ast.Call):
+        given = (*call.args, *(each.value for each in call.keywords))
+        handed = [each for each in given if isinstance(each, ast.Name | ast.Attribute) and _last(each) in named]
+        if not handed or isinstance(script.parent(call), ast.Expr):
+            continue
+        qualified = None if script.is_project_name(call.func) else script.qualname(call.func)
+        if qualified is None or qualified.startswith("functools."):
+            yield from handed
+
+
+def _last(expression: ast.Name | ast.Attribute) -> str:
+    return expression.id if isinstance(expression, ast.Name) else expression.attr
+
+
+def _bodies(cls: ClassRef) -> Iterator[tuple[Script, ast.FunctionDef]]:
+    """What runs when an instance is made or called."""
+    for ref in cls.script.project.lineage(cls):
+        for part in ref.node.body:
+            if isinstance(part, ast.FunctionDef) and part.name in ("forward", "__call__", "__init__"):
+                yield ref.script, part

@@ -1,0 +1,76 @@
+"""Where an operator, an assignment or a look-up runs code of a class of the project, which may keep what it gets."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.pytorch.graph_places import connected_files, possible_classes
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.Pow: "pow", ast.MatMult: "matmul", ast.LShift: "lshift", ast.RShift: "rshift", ast.BitOr: "or",
+    ast.BitAnd: "and", ast.BitXor: "xor",
+}  # fmt: skip
+_COMPARISONS = ("__contains__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+_LOOK_UPS = ("__getitem__", "__missing__", "__setitem__", "__delitem__", "__class_getitem__")
+
+
+def overloads(script: Script, operation: ast.AST, operand: ast.AST) -> bool:
+    """Whether an operation with this operand may run a method of the project, of what the other operand is."""
+    match operation:
+        case ast.BinOp(left=left, right=right, op=operator):
+            name = _OPERATORS[type(operator)]
+            return _may_define(script, right if operand is left else left, (f"__{name}__", f"__r{name}__"))
+        case ast.AugAssign(target=target, op=operator):
+            name = _OPERATORS[type(operator)]
+            return _may_define(script, target, (f"__i{name}__", f"__{name}__"))
+        case ast.Compare(left=left, comparators=others):
+            return any(_may_define(script, each, _COMPARISONS) for each in (left, *others) if each is not operand)
+        case ast.Subscript(value=owner):
+            return owner is not operand and _may_define(script, owner, _LOOK_UPS)
+        case _:
+            return False
+
+
+def sets_by_method(script: Script, target: ast.Attribute) -> bool:
+    """Whether an assignment to an attribute may run a setter of the project."""
+    if _may_define(script, target.value, ("__setattr__",)):
+        return True
+    for other in connected_files(script):
+        for mention in other.tree_index.mentions("setter"):
+            function = other.parent(mention)
+            if isinstance(function, ast.FunctionDef) and function.name == target.attr:
+                return True
+    return False
+
+
+def _may_define(script: Script, owner: ast.expr, names: tuple[str, ...]) -> bool:
+    classes = possible_classes(script, owner)
+    for other in connected_files(script):
+        for cls in _classes_with(other, names):
+            if classes is None or cls in classes:
+                return True
+    return False
+
+
+def _classes_with(script: Script, names: tuple[str, ...]) -> tuple[ast.ClassDef, ...]:
+    """The classes of a file, models aside, that define one of these methods."""
+    key = "special methods", script.tree, names
+    nothing: tuple[ast.ClassDef, ...] = ()
+    return script.project.queries.ask(key, lambda: _find_classes(script, names), nothing, nothing)
+
+
+def _find_classes(script: Script, names: tuple[str, ...]) -> tuple[ast.ClassDef, ...]:
+    functions = [each for each in script.find(ast.FunctionDef) if each.name in names]
+    found = [each for each in map(script.parent, functions) if isinstance(each, ast.ClassDef)]
+    return tuple(
+        each
+        for each in found
+        if script.project.instance_kind(script.class_ref(each)) not in (Kind.MODULE, Kind.DATASET)
+        or "__setattr__" in names
+    )

@@ -1,0 +1,301 @@
+"""Tensors that a factory makes on the host, and the operations that every device performs bit for bit alike."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.edits import AddImport, Code, Tier
+from autoaccel.pytorch.integers import integral
+from autoaccel.pytorch.tensor_types import changes_default, tensor_type
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+_EXACT = frozenset(
+    {
+        "zeros",
+        "ones",
+        "empty",
+        "full",
+        "eye",
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+        "tril_indices",
+        "triu_indices",
+        "arange",
+        "tensor",
+    }
+)
+_ROUNDED = frozenset(
+    {"linspace", "logspace", "hann_window", "hamming_window", "bartlett_window", "blackman_window", "kaiser_window"}
+)
+_RANDOM = frozenset({"rand", "randn", "randint", "randperm", "normal", "rand_like", "randn_like", "randint_like"})
+_FACTORIES = _EXACT | _ROUNDED | _RANDOM
+FOLDING = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.eye"})
+"""Factories whose values are the same in every type, so that a cast may become their `dtype=`."""
+
+_SHAPED = frozenset(
+    {
+        "view",
+        "reshape",
+        "unsqueeze",
+        "squeeze",
+        "repeat",
+        "t",
+        "transpose",
+        "permute",
+        "flatten",
+        "contiguous",
+        "tril",
+        "triu",
+        "clone",
+        "detach",
+        "tile",
+    }
+)
+_FILLED = frozenset({"fill_", "zero_", "fill_diagonal_"})
+_DRAWN = frozenset({"uniform_", "normal_", "random_", "bernoulli_", "exponential_", "log_normal_"})
+_CASTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "short", "byte", "bool"})
+_FUNCTIONS = frozenset(
+    f"torch.{name}" for name in ("tril", "triu", "unsqueeze", "squeeze", "reshape", "flatten", "transpose", "permute")
+)
+_NO_LEAF = "the moved tensor is not the leaf that requires_grad makes"
+_INTEGERS = frozenset(f"torch.{name}" for name in ("long", "int", "int64", "int32", "short", "int16", "uint8", "int8"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cast:
+    """`.long()`, `.to(torch.long)` or `.type(torch.long)`."""
+
+    call: ast.Call
+
+    def dtype(self, script: Script, factory: ast.expr) -> tuple[Code, tuple[AddImport, ...]]:
+        """The type, as `dtype=` of this factory takes it."""
+        if self.call.args:
+            return Code("{0}", (self.call.args[0],)), ()
+        assert isinstance(self.call.func, ast.Attribute)
+        name = {"byte": "uint8"}.get(self.call.func.attr, self.call.func.attr)
+        text, imports = script.spell(f"torch.{name}", factory)
+        return Code(text), imports
+
+
+@dataclass(slots=True, eq=False)
+class Creation:
+    """A factory call and what happens to its result before the place that was asked about.
+
+    `casts` outermost first; `changed` when values are filled in or drawn after the creation; `variables` are
+    `Variable(…)` wrappers on the way; `problem` says why the tensor cannot be created elsewhere.
+    """
+
+    call: ast.Call
+    name: str
+    tier: Tier
+    casts: list[Cast] = field(default_factory=list)
+    changed: bool = False
+    variables: list[ast.Call] = field(default_factory=list)
+    problem: str | None = None
+
+    def has(self, keyword: str) -> bool:
+        return any(each.arg == keyword for each in self.call.keywords)
+
+    def cast_of_factory(self) -> Cast | None:
+        """The only cast, when it is applied to the factory's own result."""
+        if len(self.casts) != 1:
+            return None
+        cast = self.casts[0]
+        return cast if isinstance(cast.call.func, ast.Attribute) and cast.call.func.value is self.call else None
+
+
+def comes_from_factory(script: Script, expression: ast.expr) -> bool:
+    """Whether there may be a `creation`: told by names alone, without asking what values there are."""
+    node = expression
+    while True:
+        match node:
+            case ast.Call(func=function, args=arguments):
+                name = script.qualname(function)
+                if name is None:
+                    if not isinstance(function, ast.Attribute):
+                        return False
+                    node = function.value
+                elif name.removeprefix("torch.") in _FACTORIES or tensor_type(script, function) is not None:
+                    return True
+                elif arguments:
+                    node = arguments[0]
+                else:
+                    return False
+            case ast.Subscript(value=inner):
+                node = inner
+            case ast.BinOp(left=left, right=right):
+                node = right if isinstance(left, ast.Constant) else left
+            case _:
+                return False
+
+
+def creation(script: Script, expression: ast.expr) -> Creation | None:
+    """The factory that an expression's value comes from; None when none is in sight."""
+    if not comes_from_factory(script, expression):
+        return None
+    casts: list[Cast] = []
+    variables: list[ast.Call] = []
+    changed = drawn = False
+    problem: str | None = None
+    node = expression
+    while True:
+        match node:
+            case ast.Call(func=function) if (made := _factory(script, node)) is not None:
+                made.casts, made.variables, made.changed = casts, variables, changed or drawn
+                made.problem = made.problem or problem
+                if drawn:
+                    made.tier = max(made.tier, Tier.EQUIVALENT)
+                return made
+            case ast.Call(func=function, args=[inner, *_]) if (name := script.qualname(function)) is not None:
+                if name == "torch.autograd.Variable":
+                    problem = problem or (None if is_plain_variable(script, node) else _NO_LEAF)
+                    variables.append(node)
+                elif name not in _FUNCTIONS:
+                    if script.kind(node) not in (Kind.TENSOR, Kind.PARAMETER):
+                        return None
+                    runs = f"`{script.source(function)}` in between would run on the device and may round differently"
+                    problem = problem or (_NO_LEAF if name == "torch.nn.Parameter" else runs)
+                node = inner
+            case ast.Call(func=ast.Attribute(value=inner, attr=attribute)):
+                if _is_cast(script, node):
+                    casts.append(Cast(node))
+                elif attribute in _DRAWN:
+                    drawn = True
+                    if any(each.arg == "generator" for each in node.keywords):
+                        problem = problem or "a generator of the host is given"
+                elif attribute in _FILLED:
+                    changed = True
+                elif attribute in ("to", "cuda", "cpu", "numpy", "type_as", "type", "item", "tolist"):
+                    return None
+                elif attribute not in _SHAPED:
+                    problem = problem or _between(attribute)
+                node = inner
+            case ast.Subscript(value=inner, slice=index):
+                if not _adds_axes(index):
+                    problem = problem or "a part of it is taken on the host before the move"
+                node = inner
+            case ast.BinOp(left=left, right=right):
+                problem = problem or "arithmetic in between would run on the device and may round differently"
+                node = right if isinstance(left, ast.Constant) else left
+            case _:
+                return None
+
+
+def is_plain_variable(script: Script, call: ast.Call) -> bool:
+    """`Variable(x)` and `Variable(x, requires_grad=False)`: the tensor itself since 0.4."""
+    return (
+        script.qualname(call.func) == "torch.autograd.Variable"
+        and len(call.args) == 1
+        and all(each.arg == "requires_grad" and _is_false(each.value) for each in call.keywords)
+    )
+
+
+def _between(attribute: str) -> str:
+    if attribute.startswith("requires_grad"):
+        return _NO_LEAF
+    if attribute.startswith("expand"):
+        return "an expanded tensor shares memory between its elements, a moved copy does not"
+    if attribute in ("pin_memory", "share_memory_"):
+        return f"`.{attribute}()` makes it a buffer on the host"
+    return f"`.{attribute}()` in between would run on the device and may round differently"
+
+
+def _is_cast(script: Script, call: ast.Call) -> bool:
+    assert isinstance(call.func, ast.Attribute)
+    if call.func.attr in _CASTS:
+        return not call.args and not call.keywords
+    return (
+        call.func.attr in ("to", "type")
+        and len(call.args) == 1
+        and not call.keywords
+        and script.kind(call.args[0]) is Kind.DTYPE
+    )
+
+
+def _adds_axes(index: ast.expr) -> bool:
+    """`[None]`, `[..., None]`, `[:, None]`: the same elements under one more axis."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return all(
+        (isinstance(part, ast.Constant) and part.value in (None, ...))
+        or (isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None)
+        for part in parts
+    )
+
+
+def _factory(script: Script, call: ast.Call) -> Creation | None:
+    """A factory call, with what forbids to add `device=` to it."""
+    name = script.qualname(call.func)
+    if name is None:
+        return None
+    short = name.removeprefix("torch.") if name.count(".") == 1 else ""
+    legacy = tensor_type(script, call.func)
+    if legacy is not None:
+        literal = len(call.args) == 1 and isinstance(call.args[0], ast.List) and not call.keywords
+        return Creation(call, "torch.tensor", Tier.EXACT) if literal and not legacy.cuda else None
+    if short in _RANDOM:
+        tier = Tier.EQUIVALENT
+    elif short in _ROUNDED or (short == "arange" and not _integral_range(script, call)):
+        tier = Tier.NUMERICS
+    elif short in _EXACT:
+        tier = Tier.EXACT
+    else:
+        return None
+    problem = _refusal(call, short)
+    if problem is None and tier is Tier.NUMERICS and _is_integral(script, call):
+        problem = "whole numbers are cut off where the device may round differently"
+    return Creation(call, name, tier, problem=problem)
+
+
+def _is_integral(script: Script, call: ast.Call) -> bool:
+    dtype = next((each.value for each in call.keywords if each.arg == "dtype"), None)
+    return dtype is not None and script.qualname(dtype) in _INTEGERS
+
+
+def _refusal(call: ast.Call, short: str) -> str | None:
+    if any(each.arg is None for each in call.keywords):
+        return "a device may be among its **kwargs"
+    for keyword in call.keywords:
+        match keyword.arg:
+            case "requires_grad" if not _is_false(keyword.value):
+                return _NO_LEAF
+            case "generator":
+                return "a generator of the host is given"
+            case "pin_memory" if not _is_false(keyword.value):
+                return "pin_memory makes it a staging buffer on the host"
+            case "out" | "names" | "layout":
+                return f"`{keyword.arg}=` is given"
+            case "device":
+                return "a device is given already"
+    if short == "normal" and len(call.args) != 3 and not any(each.arg == "size" for each in call.keywords):
+        return "without a size, its tensors decide where it is made"
+    return None
+
+
+def _is_false(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is False
+
+
+def _integral_range(script: Script, call: ast.Call) -> bool:
+    """Whether `arange` counts in whole numbers, which every device does alike."""
+    if _is_integral(script, call):
+        return True
+    bounds = [*call.args, *(each.value for each in call.keywords if each.arg in ("start", "end", "step"))]
+    return all(integral(script, each) for each in bounds)
+
+
+def scalar(script: Script, made: Creation) -> ast.expr | None:
+    """The number of `torch.tensor(3.0)`, of a type that `torch.full` infers alike: Python literals only."""
+    if made.name != "torch.tensor" or len(made.call.args) != 1 or tensor_type(script, made.call.func) is not None:
+        return None
+    if any(each.arg != "dtype" for each in made.call.keywords) or changes_default(script):
+        return None
+    data = made.call.args[0]
+    number = data.operand if isinstance(data, ast.UnaryOp) and isinstance(data.op, ast.USub) else data
+    return data if isinstance(number, ast.Constant) and isinstance(number.value, int | float) else None

@@ -1,0 +1,334 @@
+"""Training steps: the backwards, optimizer steps and forwards that belong together, and why one must not be converted.
+
+A training step is one component: everything that is connected through the call graph, a class, a scope or an optimizer.
+Whatever is true of one backward of it (a closure, a second derivative, gradients applied by hand) is a problem of the
+whole.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.query import once
+from autoaccel.dataflow.reaching_definitions import Definition
+from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.pytorch.gradients import calls_by_phase, is_backward
+from autoaccel.pytorch.reachable_code import reached
+from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, is_step
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+Home = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Backward:
+    """`loss.backward()`, or `torch.autograd.backward(loss)`; `scaled` when it goes through a gradient scaler."""
+
+    call: ast.Call
+    loss: ast.expr
+    statement: ast.stmt
+    home: Home
+    scaled: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OptimizerStep:
+    """`optimizer.step()`.
+
+    `optimizer` is what to call the optimizer (or several) where no loop variable is bound: the receiver, or the
+    container that a loop takes it from, or None. `unit` is the statement that steps: its own, or
+    `for o in optimizers: o.step()` as a whole; `each` then is the header of that loop.
+    """
+
+    call: ast.Call
+    receiver: ast.expr
+    optimizer: ast.expr | None
+    statement: ast.stmt
+    unit: ast.stmt
+    home: Home
+    each: tuple[ast.expr, ast.expr] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingStep:
+    """One component; `converted` says that it uses the runtime already. Without slots, for what is cached."""
+
+    script: Script
+    backwards: tuple[Backward, ...]
+    steps: tuple[OptimizerStep, ...]
+    homes: tuple[Home, ...]
+    crossings: dict[Home, str]
+    converted: bool
+
+    @property
+    def zero_grads(self) -> tuple[ast.Call, ...]:
+        return tuple(
+            call for call in self._calls() if isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad"
+        )
+
+    @property
+    def forwards(self) -> tuple[ast.Call, ...]:
+        return tuple(call for call in self._calls() if Effect.FORWARD in call_effects(self.script, call))
+
+    def _calls(self) -> Iterator[ast.Call]:
+        return (call for home in self.homes for call in calls_in(self.script, home))
+
+
+@once
+def training_homes(script: Script) -> tuple[Home, ...]:
+    """The functions of a file that hold a part of a training step."""
+    calls = (call for call in calls_by_phase(script) if is_backward(script, call) or is_step(script, call))
+    return tuple(dict.fromkeys(home_of(script, call) for call in calls))
+
+
+@once
+def training_steps(script: Script) -> tuple[TrainingStep, ...]:
+    """Every training step of a file, in source order of its first site."""
+    calls = calls_by_phase(script)
+    backwards = [_backward(script, call) for call in calls if is_backward(script, call)]
+    steps = [_step(script, call) for call in calls if is_step(script, call)]
+    groups = _Groups()
+    for home in (*(each.home for each in backwards), *(each.home for each in steps)):
+        groups.add(home)
+    if not groups.members:
+        return ()
+    crossings = _connect(script, groups, steps)
+    found = []
+    for homes in groups.components():
+        mine = [each for each in backwards if each.home in homes]
+        stepping = [each for each in steps if each.home in homes]
+        found.append(_component(script, homes, mine, stepping, crossings))
+    return tuple(sorted(found, key=_position))
+
+
+def _position(step: TrainingStep) -> int:
+    calls = [*(each.call for each in step.backwards), *(each.call for each in step.steps)]
+    return min(call.lineno for call in calls)
+
+
+def home_of(script: Script, node: ast.AST) -> Home:
+    """The function, or else the module, that a place belongs to."""
+    return script.function(node) or script.tree
+
+
+def _backward(script: Script, call: ast.Call) -> Backward:
+    loss: ast.expr = call
+    if script.qualname(call.func) is not None:
+        named = [keyword.value for keyword in call.keywords if keyword.arg == "tensors"]
+        loss = call.args[0] if call.args else named[0] if named else call
+    elif isinstance(call.func, ast.Attribute):
+        loss = call.func.value
+    return Backward(call, loss, script.statement(call), home_of(script, call), scaled(script, loss))
+
+
+def scaled(script: Script, loss: ast.expr) -> bool:
+    """`scaler.scale(loss)`."""
+    match loss:
+        case ast.Call(func=ast.Attribute(value=owner, attr="scale")):
+            return script.kind(owner) is Kind.SCALER or "scaler" in script.source(owner).lower()
+        case _:
+            return False
+
+
+def _step(script: Script, call: ast.Call) -> OptimizerStep:
+    assert isinstance(call.func, ast.Attribute)
+    statement = script.statement(call)
+    receiver = call.func.value
+    if script.kind(receiver) is Kind.SCALER and call.args:
+        receiver = call.args[0]
+    home = home_of(script, call)
+    binding = _loop_binding(script, receiver, home)
+    if binding is None:
+        return OptimizerStep(call, receiver, receiver, statement, statement, home)
+    loop = binding.node
+    assert isinstance(loop, ast.For | ast.comprehension)
+    common = container(loop.target, loop.iter, binding.name)
+    if isinstance(receiver, ast.Subscript):
+        common = receiver.value
+    each = loop.target, loop.iter
+    if isinstance(loop, ast.comprehension):
+        return OptimizerStep(call, receiver, common, statement, statement, home, each)
+    if script.loops(call)[:1] == [loop] and not Effect.BACKWARD & effects(script, loop):
+        return OptimizerStep(call, receiver, common, statement, loop, home, each)
+    return OptimizerStep(call, receiver, common, statement, statement, home)
+
+
+def common_name(script: Script, receiver: ast.expr) -> ast.expr | None:
+    """What to call an optimizer where no loop variable is bound: the container that a loop takes it from."""
+    binding = _loop_binding(script, receiver, home_of(script, receiver))
+    if binding is None:
+        return receiver
+    assert isinstance(binding.node, ast.For | ast.comprehension)
+    if isinstance(receiver, ast.Subscript):
+        return receiver.value
+    return container(binding.node.target, binding.node.iter, binding.name)
+
+
+def _loop_binding(script: Script, receiver: ast.expr, home: Home) -> Definition | None:
+    """The binding by a loop of the same function that a receiver such as `opt` or `optimizers[i]` depends on."""
+    for part in breadth_first(receiver):
+        if isinstance(part, ast.Name):
+            for definition in script.definitions(part):
+                if definition.how == "for" and definition.scope.node is home:
+                    return definition
+    return None
+
+
+def container(target: ast.expr, iterated: ast.expr, name: str) -> ast.expr | None:
+    """Where a loop takes a variable from: `opts` in `for i, opt in enumerate(opts)`, `for m, opt in zip(ms, opts)`."""
+    match target, iterated:
+        case _, ast.Call(func=ast.Name(id="list" | "tuple" | "reversed"), args=[inner]):
+            return container(target, inner, name)
+        case ast.Name(), ast.Call(func=ast.Attribute(value=mapping, attr="values"), args=[]):
+            return mapping
+        case ast.Tuple(elts=[_, ast.Name(id=found)]), ast.Call(
+            func=ast.Attribute(value=mapping, attr="items"), args=[]
+        ):
+            return mapping if found == name else None
+        case ast.Tuple(elts=[_, part]), ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]):
+            return container(part, inner, name)
+        case ast.Tuple(elts=elements), ast.Call(func=ast.Name(id="zip"), args=arguments) if len(elements) == len(
+            arguments
+        ):
+            for element, argument in zip(elements, arguments, strict=True):
+                if isinstance(element, ast.Name) and element.id == name:
+                    return container(element, argument, name)
+            return None
+        case ast.Name(id=found), ast.Name() | ast.Attribute() | ast.Subscript() | ast.List() | ast.Tuple():
+            return iterated if found == name else None
+        case _:
+            return None
+
+
+# -- what belongs together
+
+
+class _Groups:
+    """Union-find over the functions that hold sites."""
+
+    def __init__(self) -> None:
+        self.members: dict[Home, Home] = {}
+
+    def add(self, home: Home) -> None:
+        self.members.setdefault(home, home)
+
+    def root(self, home: Home) -> Home:
+        while self.members[home] is not home:
+            home = self.members[home]
+        return home
+
+    def join(self, first: Home, second: Home) -> None:
+        if first in self.members and second in self.members:
+            self.members[self.root(first)] = self.root(second)
+
+    def components(self) -> Iterable[frozenset[Home]]:
+        found: dict[Home, set[Home]] = {}
+        for home in self.members:
+            found.setdefault(self.root(home), set()).add(home)
+        return [frozenset(homes) for homes in found.values()]
+
+
+def _connect(script: Script, groups: _Groups, steps: list[OptimizerStep]) -> dict[Home, str]:
+    """Join what belongs together; returns the homes that another file calls to do a part, with that file's name."""
+    crossings: dict[Home, str] = {}
+    homes = list(groups.members)
+    by_class: dict[ast.AST, Home] = {}
+    for home in homes:
+        owner = script.parent(home)
+        if isinstance(owner, ast.ClassDef):
+            groups.join(home, by_class.setdefault(owner, home))
+        outer = script.function(home) if home is not script.tree else None
+        if outer is not None and outer in groups.members:
+            groups.join(home, outer)
+        for other, caller in _calling(script, home):
+            if other is not script:
+                crossings[home] = other.path.name if other.path is not None else "another file"
+            else:
+                groups.join(home, caller)
+    for step in steps:
+        for part in (inner for argument in step.call.args for inner in breadth_first(argument)):
+            if isinstance(part, ast.Name):
+                for definition in script.definitions(part):
+                    if isinstance(definition.node, ast.FunctionDef):
+                        groups.join(step.home, definition.node)
+    by_optimizer: dict[ast.AST, Home] = {}
+    for step in steps:
+        for value in script.values(step.receiver):
+            if value.kind is Kind.OPTIMIZER and isinstance(value.node, ast.Call):
+                groups.join(step.home, by_optimizer.setdefault(value.node, step.home))
+    return crossings
+
+
+def _calling(script: Script, home: Home) -> Iterator[tuple[Script, Home]]:
+    """The functions that call a home, through any number of functions between, and themselves do a part of a step."""
+    pending: list[tuple[Script, Home]] = [(script, home)]
+    seen: set[Home] = {home}
+    while pending:
+        at, function = pending.pop()
+        if isinstance(function, ast.Module):
+            continue
+        for other, call in at.callers(function):
+            caller = home_of(other, call)
+            if caller in seen:
+                continue
+            seen.add(caller)
+            if holds_sites(other, caller):
+                yield other, caller
+            else:
+                pending.append((other, caller))
+
+
+def holds_sites(script: Script, home: Home) -> bool:
+    """Whether a function's own body, callees aside, has a backward or an optimizer step."""
+    return any(is_backward(script, call) or is_step(script, call) for call in calls_in(script, home))
+
+
+# -- one component
+
+
+def _component(
+    script: Script,
+    homes: frozenset[Home],
+    backwards: list[Backward],
+    steps: list[OptimizerStep],
+    crossings: dict[Home, str],
+) -> TrainingStep:
+    converted = any(each.scaled and _by_runtime(script, each) for each in backwards) or _has_region(script, homes)
+    return TrainingStep(script, tuple(backwards), tuple(steps), tuple(sorted(homes, key=_line)), crossings, converted)
+
+
+def _line(home: Home) -> int:
+    return getattr(home, "lineno", 0)
+
+
+def _has_region(script: Script, homes: frozenset[Home]) -> bool:
+    """Whether a step, or a function that it calls, has a region of the runtime's autocast already."""
+    regions = [
+        statement
+        for statement in script.find(ast.With)
+        if any(_opens_region(script, item.context_expr) for item in statement.items)
+    ]
+    if not regions:
+        return False
+    inside = {script.function(statement) or script.tree for statement in regions}
+    return bool(inside & homes) or any(node in inside for _, node in reached(script, homes))
+
+
+def _opens_region(script: Script, expression: ast.expr) -> bool:
+    return isinstance(expression, ast.Call) and script.runtime_name(expression.func) == "autocast"
+
+
+def _by_runtime(script: Script, backward: Backward) -> bool:
+    match backward.loss:
+        case ast.Call(func=ast.Attribute(value=owner)):
+            return any(
+                value.name is not None and value.name.endswith("runtime.grad_scaler") for value in script.values(owner)
+            )
+        case _:
+            return False

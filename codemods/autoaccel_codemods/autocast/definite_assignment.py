@@ -1,0 +1,213 @@
+"""Where names and attributes surely have a value: on every path, not only on that of the branch that assigns them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.syntax_index import walk_scope
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.reaching_definitions import Definition
+
+_ENDS = ast.Raise | ast.Return | ast.Break | ast.Continue
+_CONDITIONS = ast.If | ast.IfExp | ast.ExceptHandler | ast.match_case | ast.comprehension | ast.BoolOp
+_SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+
+
+def is_empty(value: ast.expr) -> bool:
+    """None, or a container that is to be filled."""
+    match value:
+        case ast.Constant(value=None) | ast.List(elts=[]) | ast.Dict(keys=[]):
+            return True
+        case _:
+            return False
+
+
+def last_binding(script: Script, groups: Sequence[Sequence[ast.stmt]]) -> ast.stmt | None:
+    """The statement after which each name of several surely has a value, and is not given another: a group holds the
+    assignments of one name. None where there is no such place."""
+    statements = dict.fromkeys(each for group in groups for each in group)
+    if not statements or not all(groups):
+        return None
+    current: ast.AST | None = next(iter(statements))
+    while isinstance(current, ast.stmt):
+        block = script.block(current)
+        holding = [each for each in block if any(script.inside(made, each) for made in statements)]
+        if all(any(script.inside(made, each) for each in holding) for made in statements):
+            sure = all(any(_binds(each, group) for each in holding) for group in groups)
+            looped = any(_in_loop(script, made, block) for made in statements)
+            if sure and not looped:
+                return holding[-1]
+            if looped:
+                return None
+        current = script.parent(current)
+        while isinstance(current, ast.ExceptHandler | ast.match_case):
+            current = script.parent(current)
+        if isinstance(current, _SCOPES):
+            return None
+    return None
+
+
+def _in_loop(script: Script, statement: ast.stmt, block: list[ast.stmt]) -> bool:
+    """Whether a loop, or a scope of its own, lies between a statement and a block around it."""
+    current: ast.AST | None = statement
+    while isinstance(current, ast.stmt | ast.ExceptHandler | ast.match_case):
+        if isinstance(current, ast.stmt) and current in block:
+            return current is not statement and isinstance(current, ast.For | ast.While | ast.AsyncFor)
+        if current is not statement and isinstance(current, ast.For | ast.While | ast.AsyncFor | _SCOPES):
+            return True
+        current = script.parent(current)
+    return True
+
+
+def _binds(statement: ast.stmt, group: Iterable[ast.stmt]) -> bool:
+    """Whether every path through a statement runs one of a group, or ends."""
+
+    def covered(block: list[ast.stmt]) -> bool:
+        return any(isinstance(each, _ENDS) or _binds(each, group) for each in block)
+
+    if statement in group:
+        return True
+    match statement:
+        case ast.If(test=test, body=body, orelse=orelse):
+            return covered(body) and (covered(orelse) or _is_main(test))
+        case ast.With(body=body) | ast.AsyncWith(body=body):
+            return covered(body)
+        case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=final):
+            tried = covered([*body, *orelse]) and all(covered(each.body) for each in handlers)
+            return tried or covered(final)
+        case ast.Match(cases=cases):
+            last = cases[-1]
+            whole = isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None and last.guard is None
+            return whole and all(covered(each.body) for each in cases)
+        case _:
+            return False
+
+
+def _is_main(test: ast.expr) -> bool:
+    """`if __name__ == "__main__":`"""
+    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+
+
+def always_runs(script: Script, statement: ast.stmt, scope: ast.AST) -> bool:
+    """Whether every run of a function that comes to its end has run a statement."""
+    current: ast.AST | None = statement
+    while current is not None and current is not scope:
+        above = script.parent(current)
+        if isinstance(above, ast.Try) and current not in (*above.body, *above.finalbody):
+            return False
+        if not (above is scope or isinstance(above, ast.With | ast.AsyncWith | ast.Try)):
+            if not (isinstance(above, ast.If) and _is_main(above.test) and current in above.body):
+                return False
+        current = above
+    return True
+
+
+def is_bound(script: Script, home: ast.AST, place: ast.stmt, expression: ast.expr | None) -> bool:
+    """Whether an expression of names, attributes and parts surely has a value before a statement of a function that
+    uses it later on."""
+    if expression is None:
+        return False
+    root = expression
+    while isinstance(root, ast.Attribute | ast.Subscript):
+        root = root.value
+    if not isinstance(root, ast.Name) or not _stands(script, home, place, expression):
+        return False
+    definitions = script.definitions(root)
+    own = [each for each in definitions if each.scope.node is home]
+    made = [each.node for each in own if isinstance(each.node, ast.stmt)]
+    if len(made) < len([each for each in own if each.how != "param"]):
+        return False
+    if made and not _precede(script, made, place):
+        return False
+    if _is_used(script, home, expression):
+        return True
+    if isinstance(expression, ast.Name):
+        return bool(definitions) and _has_value(script, own or definitions)
+    if isinstance(expression, ast.Attribute) and isinstance(expression.value, ast.Name):
+        return _has_attribute(script, home, expression)
+    return False
+
+
+def _stands(script: Script, home: ast.AST, place: ast.stmt, expression: ast.expr) -> bool:
+    """Whether a function does not make anew, from a place on, what an expression reads."""
+    text = script.source(expression)
+    for part in walk_scope(home):
+        if isinstance(part, ast.Assign) and any(script.source(target) == text for target in part.targets):
+            if (part.lineno, part.col_offset) >= (place.lineno, place.col_offset):
+                return False
+    return True
+
+
+def _precede(script: Script, made: Sequence[ast.stmt], place: ast.stmt) -> bool:
+    """Whether assignments that are left behind on the way to a place surely are made there."""
+    if any(script.inside(each, place) or each.lineno >= place.lineno for each in made):
+        return False
+    last = last_binding(script, [made])
+    if last is None:
+        return False
+    block = script.block(last)
+    return any(isinstance(above, ast.stmt) and above in block for above in (place, *script.ancestors(place)))
+
+
+def _is_used(script: Script, home: ast.AST, expression: ast.expr) -> bool:
+    """Whether a function reads it on every path, so that it fails without."""
+    text = script.source(expression)
+    return any(
+        isinstance(part, ast.Name | ast.Attribute | ast.Subscript)
+        and isinstance(part.ctx, ast.Load)
+        and script.source(part) == text
+        and not _is_conditional(script, part, home)
+        for part in walk_scope(home)
+    )
+
+
+def _is_conditional(script: Script, node: ast.AST, home: ast.AST) -> bool:
+    child = node
+    for above in script.ancestors(node):
+        if above is home:
+            return False
+        if isinstance(above, _CONDITIONS | _SCOPES):
+            tested = isinstance(above, ast.If | ast.IfExp) and child is above.test
+            if not tested and not (isinstance(above, ast.If) and _is_main(above.test)):
+                return True
+        child = above
+    return False
+
+
+def _has_value(script: Script, definitions: Sequence[Definition]) -> bool:
+    if any(each.how in ("param", "import", "for", "with", "walrus") for each in definitions):
+        return all(each.how in ("param", "import", "for", "with", "walrus", "assign") for each in definitions)
+    scope = definitions[0].scope
+    statements = [each.node for each in scope.definitions.get(definitions[0].name, ()) if each.how == "assign"]
+    made = [each for each in statements if isinstance(each, ast.stmt)]
+    last = last_binding(script, [made])
+    return last is not None and always_runs(script, last, scope.node)
+
+
+def _has_attribute(script: Script, home: ast.AST, expression: ast.Attribute) -> bool:
+    """Whether the constructor of the class surely assigns an attribute of `self`."""
+    owner = script.enclosing_class(home) if not isinstance(script.parent(home), ast.ClassDef) else script.parent(home)
+    if not isinstance(owner, ast.ClassDef) or not isinstance(expression.value, ast.Name):
+        return False
+    if expression.value.id != "self":
+        return False
+    for method in owner.body:
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__":
+            made = [
+                part for part in walk_scope(method) if isinstance(part, ast.Assign) and _sets(part, expression.attr)
+            ]
+            last = last_binding(script, [made]) if made else None
+            return last is not None and always_runs(script, last, method)
+    return False
+
+
+def _sets(assign: ast.Assign, name: str) -> bool:
+    return any(
+        isinstance(part, ast.Attribute) and part.attr == name and isinstance(part.ctx, ast.Store)
+        for target in assign.targets
+        for part in ast.walk(target)
+    )

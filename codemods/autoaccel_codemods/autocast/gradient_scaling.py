@@ -1,0 +1,543 @@
+"""Where gradient scaling acts in a training step: the scaler's place, what is unscaled, where the scale is updated."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.reaching_definitions import Definition
+from autoaccel.dataflow.syntax_index import walk_scope
+from autoaccel.pytorch.gradients import calls_by_phase, is_backward
+from autoaccel.pytorch.step_effects import Effect, effects, gradient_reads, is_step
+from autoaccel.pytorch.training_steps import common_name
+from autoaccel_codemods.autocast import optimized_parameters
+from autoaccel_codemods.autocast.backward_slice import blocks
+from autoaccel_codemods.autocast.blockers import Problem
+from autoaccel_codemods.autocast.definite_assignment import always_runs, is_bound, is_empty, last_binding
+from autoaccel_codemods.autocast.optimized_parameters import Source
+from autoaccel_codemods.autocast.optimizer_cycle import Happens, Round, State
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.pytorch.training_steps import Home, OptimizerStep, TrainingStep
+
+_OF_OPTIMIZERS = frozenset(  # methods of every optimizer, or of a list or table of them
+    """step zero_grad state_dict load_state_dict add_param_group register_step_pre_hook register_step_post_hook
+    train eval items values keys get append""".split()
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unscale:
+    """Unscale the gradients of one step's optimizer right before a statement that reads them."""
+
+    before: ast.stmt
+    step: OptimizerStep
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Creation:
+    """Make a scaler for some optimizers beside a statement: `after` the optimizers, or before the loop that uses them.
+
+    `owner` is the receiver when it becomes an attribute (`self`), else None.
+    """
+
+    statement: ast.stmt
+    after: bool
+    optimizers: tuple[str, ...]
+    owner: str | None
+    homes: tuple[Home, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Scaling:
+    """What scaling takes in one training step, or the problems that forbid it."""
+
+    updates: list[ast.stmt] = field(default_factory=list)
+    unscales: list[Unscale] = field(default_factory=list)
+    creations: list[Creation] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def plan(script: Script, step: TrainingStep) -> Scaling:
+    scaling = Scaling()
+    for home in step.homes:
+        steps = [each for each in step.steps if each.home is home]
+        scaling.updates += _updates(script, steps, alone=all(_same(script, step.steps[0], each) for each in step.steps))
+        _unscale(script, home, steps, step.homes, scaling)
+    _create(script, step, scaling)
+    scaling.problems += _unseen_backwards(script, step)
+    for each in step.steps:
+        scaling.problems += _round(script, step, each, scaling.updates)
+    return scaling
+
+
+def _position(statement: ast.stmt) -> tuple[int, int]:
+    return statement.lineno, statement.col_offset
+
+
+# -- updates
+
+
+def _updates(script: Script, steps: list[OptimizerStep], *, alone: bool) -> Iterator[ast.stmt]:
+    """The statements after which the scale is updated: once an iteration, after its last step.
+
+    An optimizer that is `alone` may step several times in an iteration, with an update after each.
+    """
+    units = sorted({each.unit for each in steps}, key=_position)
+    runs: list[list[ast.stmt]] = []
+    by_block: dict[int, list[ast.stmt]] = {}
+    for unit in units:
+        by_block.setdefault(id(script.block(unit)), []).append(unit)
+    for mine in by_block.values():
+        run = [mine[0]]
+        for unit in mine[1:]:
+            block = script.block(unit)
+            between = block[block.index(run[-1]) + 1 : block.index(unit)]
+            if alone or any(_leaves(statement) for statement in between):
+                runs.append(run)
+                run = [unit]
+            else:
+                run.append(unit)
+        runs.append(run)
+    for run in runs:
+        others = [other for other in runs if other is not run]
+        if not any(_covered(script, run[0], other) or _follower(script, other, run[0]) for other in others):
+            followers = [each for other in others if (each := _follower(script, run, other[0])) is not None]
+            yield max([run[-1], *followers], key=_position)
+
+
+def _follower(script: Script, run: list[ast.stmt], unit: ast.stmt) -> ast.stmt | None:
+    """The statement behind a run that holds another step on the gradients of the same backward passes."""
+    block = script.block(run[-1])
+    for statement in block[block.index(run[-1]) + 1 :]:
+        if Effect.BACKWARD in effects(script, statement) or _leaves(statement):
+            return None
+        if script.inside(unit, statement):
+            return statement
+    return None
+
+
+def _covered(script: Script, unit: ast.stmt, run: list[ast.stmt]) -> bool:
+    """Whether a nested step lies between two steps of an outer run, whose update serves it too."""
+    block = script.block(run[0])
+    child: ast.AST = unit
+    for ancestor in script.ancestors(unit):
+        if isinstance(ancestor, ast.For | ast.While | ast.FunctionDef):
+            return False
+        if isinstance(ancestor, ast.stmt) and script.block(ancestor) is block:
+            return block.index(run[0]) < block.index(ancestor) < block.index(run[-1]) and not _leaves(ancestor)
+        child = ancestor
+    return child is None
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    """Whether control may leave the iteration within a statement."""
+    pending: list[tuple[ast.AST, bool]] = [(statement, False)]
+    while pending:
+        node, inner = pending.pop()
+        if isinstance(node, ast.Return) or (isinstance(node, ast.Break | ast.Continue) and not inner):
+            return True
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            continue
+        nested = inner or isinstance(node, ast.For | ast.While | ast.AsyncFor)
+        pending.extend((child, nested) for child in ast.iter_child_nodes(node))
+    return False
+
+
+# -- unscaling
+
+
+def _unscale(script: Script, home: Home, steps: list[OptimizerStep], homes: Sequence[Home], scaling: Scaling) -> None:
+    """Unscale before the first read of gradients between backward and step; reads anywhere else are problems."""
+    reads = _Reads(script, homes)
+    handled: dict[ast.AST, list[OptimizerStep]] = {}
+    for step in steps:
+        block = script.block(step.unit)
+        at = block.index(step.unit)
+        uses: list[ast.stmt] = []
+        for statement in reversed(block[:at]):
+            if Effect.BACKWARD in effects(script, statement):
+                uses += _after_backward(reads, statement, scaling)
+                break
+            if reads.of(statement) and not any(statement is other.unit for other in steps):
+                uses.append(statement)
+            if (unseen := _unseen_method(script, step, statement)) is not None:
+                scaling.problems.append((unseen, "an unseen method of the optimizer may read scaled gradients"))
+        for use in uses:
+            for read in reads.of(use):
+                handled.setdefault(read, []).append(step)
+        if uses:
+            first = _innermost(reads, uses[-1]) if len(uses) == 1 else uses[-1]
+            scaling.unscales.append(Unscale(first, step))
+    for read in reads.of(home):
+        if read not in handled and not _harmless(script, read, steps):
+            scaling.problems.append((read, "gradients are read where they are still scaled"))
+            return
+        optimizers = [(script, each.receiver) for each in handled.get(read, steps)]
+        if not all(
+            optimized_parameters.is_held(each, optimizers) for each in optimized_parameters.read_at(script, read)
+        ):
+            scaling.problems.append((read, "gradients are read that the optimizer may not hold: they stay scaled"))
+            return
+
+
+def _unseen_method(script: Script, step: OptimizerStep, statement: ast.stmt) -> ast.Call | None:
+    """A call of a method of an optimizer that torch's optimizers do not have and that is not seen."""
+    for call in script.in_scope(statement, ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr not in _OF_OPTIMIZERS and not script.callees(call):
+            if script.source(call.func.value) == script.source(step.receiver) or _is_optimizer(
+                script, call.func.value, script, step
+            ):
+                return call
+    return None
+
+
+class _Reads:
+    """Reads of gradients; calls of functions that are looked at for themselves do not count."""
+
+    def __init__(self, script: Script, homes: Sequence[Home]) -> None:
+        self._script = script
+        self._homes = homes
+
+    def of(self, node: ast.AST) -> list[ast.AST]:
+        if Effect.GRADIENTS not in effects(self._script, node):
+            return []
+        return [read for read in gradient_reads(self._script, node) if not self._enters_home(read)]
+
+    def _enters_home(self, read: ast.AST) -> bool:
+        """Steps of optimizers of the project read gradients too, through the scaler."""
+        if isinstance(read, ast.Call) and is_step(self._script, read):
+            return True
+        callees = self._script.callees(read) if isinstance(read, ast.Call) else ()
+        return bool(callees) and all(function in self._homes for _, function in callees)
+
+    def backward_in(self, node: ast.AST) -> bool:
+        return Effect.BACKWARD in effects(self._script, node)
+
+
+def _after_backward(reads: _Reads, statement: ast.stmt, scaling: Scaling) -> list[ast.stmt]:
+    """The reads that follow the backward within one compound statement, last first."""
+    if not reads.of(statement):
+        return []
+    if isinstance(statement, ast.For | ast.While):
+        scaling.problems.append((statement, "gradients are clipped or read after every backward of an accumulation"))
+        return []
+    uses: list[ast.stmt] = []
+    for block in blocks(statement):
+        for inner in reversed(block):
+            if reads.backward_in(inner):
+                uses += _after_backward(reads, inner, scaling)
+                break
+            if reads.of(inner):
+                uses.append(inner)
+    return uses
+
+
+def _innermost(reads: _Reads, statement: ast.stmt) -> ast.stmt:
+    """The nested statement that reads gradients when one branch alone does, and no loop is in between."""
+    while isinstance(statement, ast.If) and not reads.of(statement.test):
+        reading = [inner for block in blocks(statement) for inner in block if reads.of(inner)]
+        if len(reading) != 1:
+            break
+        statement = reading[0]
+    return statement
+
+
+def _harmless(script: Script, read: ast.AST, steps: list[OptimizerStep]) -> bool:
+    """A read after the step (or before the next backward) of the same block: gradients are unscaled there."""
+    for step in steps:
+        block = script.block(step.unit)
+        at = block.index(step.unit)
+        for index, statement in enumerate(block):
+            if not script.inside(read, statement):
+                continue
+            if index > at:
+                return not any(Effect.BACKWARD in effects(script, each) for each in block[at + 1 : index + 1])
+            before = block[: index + 1]
+            after = block[index:at]
+            return not any(Effect.BACKWARD in effects(script, each) for each in before) and any(
+                Effect.BACKWARD in effects(script, each) for each in after
+            )
+    return False
+
+
+# -- from one step to the next
+
+
+def _same(script: Script, first: OptimizerStep, second: OptimizerStep) -> bool:
+    """Whether two steps may be of one optimizer."""
+    return _is_optimizer(script, second.receiver, script, first)
+
+
+def _is_optimizer(script: Script, expression: ast.expr, home: Script, step: OptimizerStep) -> bool:
+    named = common_name(script, expression)
+    return (
+        named is not None
+        and step.optimizer is not None
+        and optimized_parameters.same(script, named, home, step.optimizer)
+    )
+
+
+def _round(script: Script, found: TrainingStep, step: OptimizerStep, updates: list[ast.stmt]) -> Iterator[Problem]:
+    """What must happen between two steps of an optimizer: an update, a backward that is seen, cleared gradients.
+
+    Gradients that no step clears are of the scale before, or of none.
+    """
+    ends = [each.unit for each in found.steps if _same(script, step, each)]
+    ways = optimized_parameters.held(script, step.receiver)
+    whole = [Source(script, None)] if not ways else [source for way in ways for source in way]
+
+    def clears(other: Script, node: ast.AST, state: State) -> State:
+        for cleared in optimized_parameters.cleared(other, node):
+            if cleared.owner is not None:
+                if _is_optimizer(cleared.script, cleared.owner, script, step):
+                    return State()
+                if not cleared.part:
+                    owner = cleared.owner
+                    state -= {i for i in state if optimized_parameters.covers(cleared.script, owner, whole[i])}
+        return state
+
+    def backward(other: Script, node: ast.AST, state: State) -> State:
+        return State() if isinstance(node, ast.Call) and is_backward(other, node) else state
+
+    def updated(_: Script, node: ast.AST, state: State) -> State:
+        return State() if any(node is each for each in updates) else state
+
+    starts = {step.unit: None}
+    everything = State(range(len(whole)))
+    for call in found.zero_grads:
+        if not clears(script, call, everything):
+            starts[script.statement(call)] = None
+    for start in starts:
+        if _misses(script, start, State({0}), backward, ends):
+            yield step.call, "no backward pass is seen for this optimizer step"
+    if _misses(script, step.unit, State({0}), updated, ends):
+        yield step.call, "an optimizer steps several times before the scale may be updated"
+    if _misses(script, step.unit, everything, clears, ends):
+        yield step.call, "it is not sure that all gradients of the optimizer are cleared between its steps"
+
+
+def _misses(script: Script, start: ast.stmt, state: State, happens: Happens, ends: Sequence[ast.AST]) -> bool:
+    """Whether one of the ends may be reached from behind a statement before all of something has happened."""
+    walk = Round(happens, ends)
+    if start not in ends or happens(script, start, state):
+        walk.after(script, start, state)
+    return walk.ended
+
+
+def _unseen_backwards(script: Script, found: TrainingStep) -> Iterator[Problem]:
+    """Functions that go backward for somebody else's step, where not everyone who calls them is known."""
+    place = found.steps[0].call
+    for other in dict.fromkeys((script, *script.project.related(script))):
+        homes = dict.fromkeys(other.function(call) for call in calls_by_phase(other) if is_backward(other, call))
+        for home in homes:
+            pending = [(other, home)] if home is not None else []
+            seen = {home}
+            for at, function in pending:
+                if Effect.STEP in effects(at, function):
+                    continue
+                callers = at.callers(function)
+                if callers.missing is not None or (not len(callers) and at is script):
+                    name = getattr(function, "name", "a lambda")
+                    yield place, f"`{name}` goes backward and may be called in ways that are not seen"
+                    return
+                for caller, call in callers:
+                    around = caller.function(call)
+                    if around is not None and around not in seen:
+                        seen.add(around)
+                        pending.append((caller, around))
+
+
+# -- the scaler
+
+
+def _create(script: Script, step: TrainingStep, scaling: Scaling) -> None:
+    optimizers = tuple(dict.fromkeys(_text(script, each) for each in step.steps))
+    where = {_origin(script, each) for each in step.steps}
+    scopes = {scope for scope, _ in where}
+    creation = None
+    if scopes == {"attribute"}:
+        creation = _beside_attributes(script, step, optimizers)
+    elif len(where) == 1 and scopes == {"scope"}:
+        creation = _beside_definitions(script, step, optimizers)
+    if creation is not None:
+        scaling.creations.append(creation)
+        return
+    for home in step.homes:
+        backwards = [each for each in step.backwards if each.home is home]
+        mine = [each for each in step.steps if each.home is home]
+        if scopes == {"attribute"} and _same_object(script, step):
+            names = optimizers
+        else:
+            names = tuple(dict.fromkeys(_text(script, each) for each in mine))
+            if not mine or not backwards:
+                place = (backwards or mine)[0].call
+                scaling.problems.append((place, "backward and optimizer step are in different functions"))
+                return
+        first = _before(script, home, [*(each.statement for each in backwards), *(each.unit for each in mine)])
+        named = [each for each in step.steps if _text(script, each) in names]
+        unsure = next((each for each in named if not is_bound(script, home, first, each.optimizer)), None)
+        if unsure is not None:
+            scaling.problems.append((unsure.call, "not every path to the step makes its optimizers"))
+            return
+        scaling.creations.append(Creation(first, False, names, None, (home,)))
+
+
+def _same_object(script: Script, step: TrainingStep) -> bool:
+    return len({script.parent(home) for home in step.homes}) == 1
+
+
+def _text(script: Script, step: OptimizerStep) -> str:
+    assert step.optimizer is not None, "a problem otherwise"
+    return script.source(step.optimizer)
+
+
+def _origin(script: Script, step: OptimizerStep) -> tuple[str, ast.AST | None]:
+    """Where an optimizer's name lives: an attribute of `self`, a scope that assigns it, or elsewhere."""
+    match step.optimizer:
+        case ast.Attribute(value=ast.Name(id="self")):
+            return "attribute", None
+        case ast.Name() as name:
+            definitions = script.definitions(name)
+            scopes = {definition.scope.node for definition in definitions}
+            if len(scopes) == 1 and all(_assigned(definition) for definition in definitions):
+                return "scope", scopes.pop()
+            return "elsewhere", step.home
+        case _:
+            return "elsewhere", step.home
+
+
+def _assigned(definition: Definition) -> bool:
+    return definition.how == "assign" and isinstance(definition.node, ast.Assign | ast.AnnAssign)
+
+
+def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> Creation | None:
+    """After the last of the optimizers, when they are made side by side and on every path to the step."""
+    made: dict[str, dict[ast.stmt, None]] = {}
+    for each in step.steps:
+        assert isinstance(each.optimizer, ast.Name)
+        definitions = script.definitions(each.optimizer)
+        if any(_filled_later(script, definition) for definition in definitions):
+            return None
+        statements = [each.node for each in definitions if isinstance(each.node, ast.stmt)]
+        made.setdefault(each.optimizer.id, {}).update(dict.fromkeys(statements))
+    found = last_binding(script, [list(statements) for statements in made.values()])
+    if found is None:
+        return None
+    scope = script.function(found) or script.tree
+    for home in step.homes:
+        if home is not scope and not script.inside(home, scope):
+            return None
+        if home is scope and not all(_reached(script, found, statement) for statement in _sites(step, home)):
+            return None
+    return Creation(found, True, optimizers, None, step.homes)
+
+
+def _filled_later(script: Script, definition: Definition) -> bool:
+    """`optimizers = []`, to which optimizers are added afterwards."""
+    for use in script.uses(definition):
+        match script.parent(use):
+            case ast.Attribute(attr="append" | "extend" | "insert" | "update" | "setdefault"):
+                return True
+            case ast.Subscript(ctx=ast.Store()):
+                return True
+    return False
+
+
+def _sites(step: TrainingStep, home: ast.AST) -> list[ast.stmt]:
+    backwards = [each.statement for each in step.backwards if each.home is home]
+    return [*backwards, *(each.statement for each in step.steps if each.home is home)]
+
+
+def _reached(script: Script, statement: ast.stmt, later: ast.stmt) -> bool:
+    """Whether control that reaches `later` has passed `statement`: it precedes it in a block around it."""
+    block = script.block(statement)
+    current: ast.AST | None = later
+    while current is not None:
+        if isinstance(current, ast.stmt) and script.block(current) is block:
+            return block.index(statement) < block.index(current)
+        current = script.parent(current)
+    return False
+
+
+def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> Creation | None:
+    """After the last assignment of the optimizers as attributes, when one method of the class that surely has run
+    assigns each of them once.
+    """
+    owners = {script.parent(home) for home in step.homes}
+    owner = owners.pop()
+    if owners or not isinstance(owner, ast.ClassDef):
+        return None
+    wanted = {each.optimizer.attr for each in step.steps if isinstance(each.optimizer, ast.Attribute)}
+    found: dict[str, list[ast.stmt]] = {}
+    emptied: dict[str, list[ast.stmt]] = {}
+    for each in owner.body:
+        for part in walk_scope(each) if isinstance(each, ast.FunctionDef) else ():
+            if isinstance(part, ast.Assign):
+                for name in _attributes(part.targets):
+                    if name in wanted and not is_empty(part.value):
+                        found.setdefault(name, []).append(part)
+                    elif name in wanted and isinstance(part.value, ast.Constant):
+                        emptied.setdefault(name, []).append(part)
+    if set(found) != wanted or any(len(statements) != 1 for statements in found.values()):
+        return None
+    method = script.function(next(iter(found.values()))[0])
+    if not isinstance(method, ast.FunctionDef) or not method.args.args:
+        return None
+    groups = [
+        [*statements, *(each for each in emptied.get(name, ()) if script.function(each) is method)]
+        for name, statements in found.items()
+    ]
+    last = last_binding(script, groups)
+    if last is None or not always_runs(script, last, method):
+        return None
+    inside = _sites(step, method)
+    if any(not _reached(script, last, statement) for statement in inside):
+        return None
+    if method.name != "__init__" and not _called_by_init(script, owner, method) and set(step.homes) != {method}:
+        return None
+    return Creation(last, True, optimizers, method.args.args[0].arg, step.homes)
+
+
+def _called_by_init(script: Script, owner: ast.ClassDef, method: ast.FunctionDef) -> bool:
+    """Whether the constructor surely calls a method."""
+    return any(
+        isinstance(caller := script.function(call), ast.FunctionDef)
+        and caller.name == "__init__"
+        and script.enclosing_class(call) is owner
+        and always_runs(script, script.statement(call), caller)
+        for other, call in script.callers(method)
+        if other is script
+    )
+
+
+def _attributes(targets: Sequence[ast.expr]) -> Iterator[str]:
+    for target in targets:
+        match target:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                yield name
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                yield from _attributes(elements)
+
+
+def _before(script: Script, home: Home, statements: list[ast.stmt]) -> ast.stmt:
+    """The outermost loop of a function around its first site, or the first site itself."""
+    first = min(statements, key=_position)
+    loops = script.loops(first)
+    outermost: ast.stmt = loops[-1] if loops else first
+    block = script.block(outermost)
+    for statement in statements:  # all sites must be in reach of the new name
+        if not any(script.inside(statement, each) for each in block[block.index(outermost) :]):
+            return _common(script, home, statements)
+    return outermost
+
+
+def _common(script: Script, home: Home, statements: list[ast.stmt]) -> ast.stmt:
+    body = home.body if isinstance(home.body, list) else []
+    for statement in body:
+        if any(script.inside(each, statement) for each in statements):
+            return statement
+    return statements[0]

@@ -1,0 +1,464 @@
+"""Where the autocast regions of a training step lie.
+
+A region is a run of sibling statements, from the first forward that a loss depends on to the last statement that makes
+the loss. It never holds a backward, an optimizer step, data loading or saving. Binary cross-entropy of probabilities is
+refused by autocast on CUDA: its statement stays outside, in float32, and the forwards nested in it are hoisted into the
+region before.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import walk_scope
+from autoaccel.pytorch.gradients import sets_grad_mode
+from autoaccel.pytorch.loader_loops import loader_loops
+from autoaccel.pytorch.reachable_code import Reached, reached
+from autoaccel.pytorch.step_effects import Effect, call_effects, effects, is_sensitive, may_run_model
+from autoaccel_codemods.autocast import blockers
+from autoaccel_codemods.autocast.backward_slice import Slice, changed, variables
+from autoaccel_codemods.autocast.blockers import Problem
+from autoaccel_codemods.autocast.sigmoid_bce import out_of_reach, sigmoid_arguments
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.pytorch.training_steps import Backward, TrainingStep
+
+_BY_CLASS = frozenset(f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "MultiMarginLoss"))
+_NEVER = Effect.BACKWARD | Effect.STEP | Effect.SAVES | Effect.YIELDS
+_NEVER_INSIDE = (
+    ast.FunctionDef
+    | ast.AsyncFunctionDef
+    | ast.ClassDef
+    | ast.Import
+    | ast.ImportFrom
+    | ast.Return
+    | ast.Global
+    | ast.Nonlocal
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hoist:
+    """An expression that gets a name of its own inside a region."""
+
+    expression: ast.expr
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Region:
+    """Statements `first` … `last` of one block and `hoists` after them; without statements, hoists `before` one."""
+
+    first: ast.stmt | None
+    last: ast.stmt | None
+    hoists: list[Hoist] = field(default_factory=list)
+    before: ast.stmt | None = None
+
+    @property
+    def place(self) -> ast.stmt:
+        statement = self.first or self.before
+        assert statement is not None
+        return statement
+
+
+@dataclass(slots=True, eq=False)
+class Regions:
+    """All regions of a step, the expressions to be used in float32 outside them, and the losses that get a name."""
+
+    regions: list[Region] = field(default_factory=list)
+    single: list[ast.expr] = field(default_factory=list)
+    losses: dict[Backward, str] = field(default_factory=dict)
+    loads: list[tuple[ast.stmt, ast.Call, str]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    reduced: set[str] = field(default_factory=set)
+    code: Reached = field(default_factory=list)
+    needs_range: bool = False  # its numbers do not fit float16
+
+    def statements(self, script: Script) -> Iterator[ast.stmt]:
+        """Every statement that stands in a region."""
+        for region in self.regions:
+            if region.first is not None and region.last is not None:
+                block = script.block(region.first)
+                yield from block[block.index(region.first) : block.index(region.last) + 1]
+
+
+def plan(script: Script, step: TrainingStep) -> Regions:
+    return _Planner(script, step).run()
+
+
+class _Planner:
+    def __init__(self, script: Script, step: TrainingStep) -> None:
+        self.script = script
+        self.step = step
+        self.found = Regions()
+        self.loader_loops = {loop.node for loop in loader_loops(script)}
+        self.slice = Slice(script, self._unwrappable)
+        self.heavy = {backward.statement: backward for backward in step.backwards if self._heavy(backward.loss)}
+        self.named: dict[ast.AST, set[str]] = {}
+        self.probabilities = False  # a binary cross-entropy stays outside
+
+    def run(self) -> Regions:
+        for backward in self.step.backwards:
+            if not self.slice.add(backward):
+                reason = (
+                    "the forward pass is in another file"
+                    if self.slice.unresolved
+                    else "no forward pass of a model is seen for this loss"
+                )
+                self.found.problems.append((backward.call, reason))
+        blocks: dict[int, list[ast.stmt]] = {}
+        for statement in (*self.slice.statements, *self.heavy, *self.slice.handed):
+            block = self.script.block(statement)
+            blocks.setdefault(id(block), block)
+        for block in sorted(blocks.values(), key=lambda block: block[0].lineno):
+            self._block(block)
+        self.found.regions.sort(key=lambda region: region.place.lineno)
+        inside: list[ast.AST] = [
+            *self.found.statements(self.script),
+            *(hoist.expression for each in self.found.regions for hoist in each.hoists),
+        ]
+        self._whole_step(inside)
+        self.found.code = reached(self.script, inside)
+        self.found.problems += blockers.in_code(self.found.code, self.script, self.step.backwards[0].call)
+        if self.probabilities:
+            self.found.single += sigmoid_arguments(self.found.code, self.script)
+        saturates = self.probabilities and out_of_reach(self.found.code, self.script)
+        self.found.needs_range = saturates or blockers.needs_range(self.found.code)
+        return self.found
+
+    def _whole_step(self, inside: list[ast.AST]) -> None:
+        """Whole or not at all: what the loss depends on does not run models in float32 beside those of the region."""
+        covered = {part for each in inside for part in walk_scope(each)}
+        statements = (each for each in self.slice.statements if each not in covered)
+        for statement in sorted(statements, key=lambda each: (each.lineno, each.col_offset)):
+            for part in walk_scope(statement):
+                if isinstance(part, ast.Call) and part not in covered and may_run_model(self.script, part):
+                    self.found.problems.append((part, "a forward pass that the loss depends on stays outside"))
+        for place in self.slice.elsewhere:
+            self.found.problems.append((place, "a part of the forward pass is in another file"))
+
+    # -- what may stand in a region
+
+    def _unwrappable(self, statement: ast.stmt) -> bool:
+        """Compound statements that regions go into instead of around."""
+        found = effects(self.script, statement)
+        if found & (_NEVER | Effect.SENSITIVE):
+            return True
+        return any(loop in self.loader_loops for loop in self.script.in_scope(statement, ast.For))
+
+    def _barrier(self, statement: ast.stmt) -> bool:
+        if isinstance(statement, _NEVER_INSIDE) or effects(self.script, statement) & _NEVER:
+            return True
+        if any(loop in self.loader_loops for loop in self.script.in_scope(statement, ast.For)):
+            return True
+        return any(_draws(self.script, part) for part in walk_scope(statement))
+
+    def _without_gradients(self, statement: ast.stmt) -> bool:
+        return isinstance(statement, ast.With) and any(
+            sets_grad_mode(self.script, item.context_expr) for item in statement.items
+        )
+
+    def _shares_models(self, statement: ast.stmt, block: list[ast.stmt]) -> bool:
+        """Whether a forward without gradients runs a model that also runs with them and would use its cast weights."""
+        mine = self._models(statement)
+        others = (each for each in block if each is not statement and each in self.slice.statements)
+        return any(
+            not one or not other or one == other or one.startswith(other + ".") or other.startswith(one + ".")
+            for each in others
+            for other in self._models(each)
+            for one in mine
+        )
+
+    def _models(self, statement: ast.stmt) -> set[str]:
+        """The receivers of the forwards in a statement, as written; empty for those inside called functions."""
+        found: set[str] = set()
+        for part in walk_scope(statement):
+            if isinstance(part, ast.Call) and Effect.FORWARD in call_effects(self.script, part):
+                known = self.script.kind(part.func) is not Kind.FUNCTION and isinstance(
+                    part.func, ast.Name | ast.Attribute
+                )
+                found.add(self.script.source(part.func) if known else "")
+        return found
+
+    def _heavy(self, expression: ast.expr) -> bool:
+        """Whether a backward's receiver computes a forward or a loss, so that it belongs into a region itself."""
+        for part in walk_scope(expression):
+            if isinstance(part, ast.Call):
+                if Effect.FORWARD in call_effects(self.script, part) or is_sensitive(self.script, part):
+                    return True
+                if self.script.kind(part.func) in (Kind.LOSS_FUNCTION, Kind.FUNCTION):
+                    return True
+                if (self.script.qualname(part.func) or "").startswith("torch.nn.functional."):
+                    return True
+                if isinstance(part.func, ast.Name) and self.script.definitions(part.func):
+                    return self.script.qualname(part.func) is None
+        return False
+
+    # -- one statement list
+
+    def _block(self, block: list[ast.stmt]) -> None:
+        run: list[ast.stmt] = []
+        gap: list[ast.stmt] = []
+        open_region: Region | None = None
+
+        def flush() -> None:
+            nonlocal open_region
+            if run:
+                open_region = Region(run[0], run[-1])
+                self.found.regions.append(open_region)
+                run.clear()
+            else:
+                open_region = None
+            gap.clear()
+
+        for statement in block:
+            if statement in self.heavy:
+                adjacent = not gap
+                flush()
+                self._hoist_loss(self.heavy[statement], open_region if adjacent else None)
+                open_region = None
+                continue
+            if statement in self.slice.handed and self._barrier(statement):
+                adjacent = not gap
+                flush()
+                self._hoist_arguments(statement, open_region if adjacent else None)
+                open_region = None
+                continue
+            if statement in self.slice.statements and Effect.SENSITIVE in effects(self.script, statement):
+                if run:
+                    adjacent = not gap
+                    flush()
+                else:
+                    adjacent = open_region is not None
+                open_region = self._sensitive(statement, open_region if adjacent else None)
+                continue
+            if self._barrier(statement):
+                if (
+                    statement in self.slice.statements
+                    and Effect.FORWARD in effects(self.script, statement)
+                    and self._load(statement)
+                ):
+                    flush()
+                    run.append(statement)
+                    self._reduce(statement)
+                    continue
+                flush()
+                open_region = None
+                continue
+            if statement not in self.slice.statements:
+                if Effect.SENSITIVE in effects(self.script, statement):  # of a loss that no backward pass needs
+                    flush()
+                elif run:
+                    gap.append(statement)
+                open_region = None
+                continue
+            if self._without_gradients(statement) and self._shares_models(statement, block):
+                flush()
+                if Effect.FORWARD in effects(self.script, statement):
+                    self.found.regions.append(Region(statement, statement))
+                    self._reduce(statement)
+                open_region = None
+                continue
+            if run or self._starts(statement):
+                run += [*gap, statement]
+                gap.clear()
+                self._reduce(statement)
+            open_region = None
+        flush()
+
+    def _starts(self, statement: ast.stmt) -> bool:
+        if Effect.FORWARD in effects(self.script, statement):
+            return True
+        if any(isinstance(part, ast.Call) and may_run_model(self.script, part) for part in walk_scope(statement)):
+            return True
+        return bool(variables(self.script, statement) & self.found.reduced) and any(
+            isinstance(part, ast.Call) and self.script.kind(part.func) is not Kind.SCHEDULER
+            for part in walk_scope(statement)
+        )
+
+    def _reduce(self, statement: ast.stmt) -> None:
+        """Note what a statement inside a region leaves in low precision."""
+        if Effect.FORWARD in effects(self.script, statement) or variables(self.script, statement) & self.found.reduced:
+            self.found.reduced |= changed(self.script, statement) - self._arrays(statement)
+
+    def _arrays(self, statement: ast.stmt) -> set[str]:
+        """Names of arrays that a statement makes: those are in NumPy's precision."""
+        names = (part for part in walk_scope(statement) if isinstance(part, ast.Name))
+        return {each.id for each in names if isinstance(each.ctx, ast.Store) and self.script.kind(each) is Kind.ARRAY}
+
+    def _load(self, statement: ast.stmt) -> bool:
+        """`loss = model(next(batches))`: the batch is drawn before the region."""
+        draws = [part for part in walk_scope(statement) if _draws(self.script, part)]
+        if (
+            len(draws) != 1
+            or not isinstance(statement, ast.Assign | ast.AugAssign)
+            or effects(self.script, statement) & _NEVER
+        ):
+            return False
+        assert isinstance(draws[0], ast.Call)
+        if self._conditional(draws[0], statement):
+            return False
+        self.found.loads.append((statement, draws[0], self._name(statement, "batch", "data", "next_batch")))
+        return True
+
+    # -- hoisting
+
+    def _hoist_loss(self, backward: Backward, region: Region | None) -> None:
+        if any(isinstance(part, ast.Call) and is_sensitive(self.script, part) for part in walk_scope(backward.loss)):
+            self._sensitive(backward.statement, region)
+            return
+        name = self._name(backward.statement, "loss", "total_loss", "batch_loss")
+        self.found.losses[backward] = name
+        self._add(backward.statement, [Hoist(backward.loss, name)], region)
+
+    def _hoist_arguments(self, statement: ast.stmt, region: Region | None) -> None:
+        """`train_on(criterion(model(x), y))`: what is handed to code that goes backward is computed before the call."""
+        hoists = []
+        for argument, call in self.slice.handed[statement].items():
+            others = (part for part in walk_scope(statement) if isinstance(part, ast.Call) and part is not call)
+            inner = {*walk_scope(argument)}
+            if any(isinstance(part, ast.Call) and is_sensitive(self.script, part) for part in inner):
+                self.found.problems.append((argument, "binary cross-entropy is computed in what is handed over"))
+            elif any(part not in inner for part in others) or self._conditional(argument, statement):
+                self.found.problems.append((argument, "the forward pass is among what is handed over"))
+            else:
+                hoists.append(Hoist(argument, self._name(statement, "loss", "total_loss", "batch_loss")))
+        self._add(statement, hoists, region)
+
+    def _add(self, statement: ast.stmt, hoists: list[Hoist], region: Region | None) -> Region | None:
+        if not hoists:
+            return region
+        if region is None:
+            region = Region(None, None, [], statement)
+            self.found.regions.append(region)
+        region.hoists += hoists
+        return region
+
+    def _sensitive(self, statement: ast.stmt, region: Region | None) -> Region | None:
+        """Binary cross-entropy stays outside; returns the region that a following statement of the kind may add to."""
+        script = self.script
+        self.probabilities = True
+        if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr | ast.Return):
+            self.found.problems.append(
+                (statement, "binary cross-entropy is computed in a place that cannot be kept out of autocast")
+            )
+            return None
+        if any(isinstance(part, ast.Call) and _takes_classes(script, part) for part in walk_scope(statement)):
+            self.found.problems.append((statement, "the loss is binary cross-entropy or one that takes class numbers"))
+            return None
+        hoists: list[Hoist] = []
+        for part in walk_scope(statement):
+            if not isinstance(part, ast.Call) or Effect.FORWARD not in call_effects(script, part):
+                continue
+            if Effect.SENSITIVE in call_effects(script, part):
+                self.found.problems.append((part, "binary cross-entropy is computed together with the forward pass"))
+                return None
+            whole = self._whole(part, statement)
+            if whole is None or self._conditional(whole, statement):
+                self.found.problems.append((part, "the forward pass inside a binary cross-entropy cannot be taken out"))
+                return None
+            if all(whole is not each.expression for each in hoists):
+                hoists.append(Hoist(whole, self._name(statement, *_names(statement))))
+        if (
+            region is not None
+            and region.first is None
+            and any(
+                variables(self.script, hoist.expression) & self._changed_since(region, statement) for hoist in hoists
+            )
+        ):
+            region = None
+        return self._add(statement, hoists, region)
+
+    def _changed_since(self, region: Region, statement: ast.stmt) -> set[str]:
+        block = self.script.block(statement)
+        start = block.index(region.last) + 1 if region.last in block else block.index(region.place)
+        return {name for each in block[start : block.index(statement)] for name in changed(self.script, each)}
+
+    def _whole(self, forward: ast.expr, statement: ast.stmt) -> ast.expr | None:
+        """The largest expression around a forward that has no binary cross-entropy in it."""
+        whole: ast.expr = forward
+        for ancestor in self.script.ancestors(forward):
+            if ancestor is statement or not isinstance(ancestor, ast.expr | ast.keyword | ast.Starred):
+                return whole
+            if any(
+                isinstance(part, ast.Call) and Effect.SENSITIVE in call_effects(self.script, part)
+                for part in ast.walk(ancestor)
+            ):
+                return whole
+            if isinstance(ancestor, ast.Starred):
+                return None
+            if isinstance(ancestor, ast.expr):
+                whole = ancestor
+        return whole
+
+    def _conditional(self, node: ast.AST, statement: ast.stmt) -> bool:
+        child = node
+        for ancestor in self.script.ancestors(node):
+            if ancestor is statement:
+                return False
+            if isinstance(ancestor, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+                return True
+            if isinstance(ancestor, ast.BoolOp) and child is not ancestor.values[0]:
+                return True
+            if isinstance(ancestor, ast.IfExp) and child is not ancestor.test:
+                return True
+            child = ancestor
+        return False
+
+    def _name(self, statement: ast.stmt, *candidates: str) -> str:
+        """A name that the function (or, at module level, the file) does not use yet."""
+        home = self.script.function(statement) or self.script.tree
+        taken = self.named.get(home)
+        if taken is None:
+            if isinstance(home, ast.Module):
+                taken = set(self.script.used_names)
+            else:
+                taken = {part.id for part in ast.walk(home) if isinstance(part, ast.Name)}
+                taken |= {part.arg for part in ast.walk(home) if isinstance(part, ast.arg)}
+            self.named[home] = taken
+        for candidate in candidates:
+            if candidate not in taken:
+                taken.add(candidate)
+                return candidate
+        number = 2
+        while f"{candidates[0]}{number}" in taken:
+            number += 1
+        taken.add(f"{candidates[0]}{number}")
+        return f"{candidates[0]}{number}"
+
+
+def _names(statement: ast.stmt) -> tuple[str, ...]:
+    """Names for what a loss is computed from: `real_loss` is made of `real_output`."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+    if isinstance(target, ast.Name):
+        for word in ("loss", "Loss"):
+            if word in target.id and target.id.lower() != "loss":
+                name = target.id.replace(word, "output")
+                return (name, "output", "prediction")
+    return ("output", "prediction", "outputs")
+
+
+def _draws(script: Script, node: ast.AST) -> bool:
+    """`next(batches)`: loads data."""
+    match node:
+        case ast.Call(func=ast.Name(id="next") as function):
+            return not script.definitions(function)
+        case ast.Call(func=ast.Attribute(attr="__next__")):
+            return True
+        case _:
+            return False
+
+
+__all__ = ["Hoist", "Region", "Regions", "plan"]
+
+
+def _takes_classes(script: Script, call: ast.Call) -> bool:
+    """Whether binary cross-entropy may as well be a loss whose targets are whole numbers: those must not be floats."""
+    if not is_sensitive(script, call):
+        return False
+    return any(value.kind is Kind.LOSS_FUNCTION and value.name in _BY_CLASS for value in script.values(call.func))

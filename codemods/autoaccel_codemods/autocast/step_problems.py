@@ -1,0 +1,162 @@
+"""Why a training step must stay in float32: what is true of one backward of it is a problem of the whole step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.pytorch import data_parallel
+from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, is_step
+from autoaccel.pytorch.training_steps import Backward, Home, OptimizerStep, TrainingStep, home_of
+from autoaccel_codemods.autocast import blockers
+from autoaccel_codemods.autocast.blockers import Problem
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+
+def problem(step: TrainingStep) -> Problem | None:
+    """The first of the reasons, with its place, why a step must be left as it is: one is enough, and they are dear."""
+    return next(problems(step), None)
+
+
+def problems(found: TrainingStep) -> Iterator[Problem]:
+    """All of them."""
+    script, backwards, steps = found.script, found.backwards, found.steps
+    homes = found.homes
+    place = [*(each.call for each in backwards), *(each.call for each in steps)][0]
+    for label in sorted(script.frameworks):
+        yield place, f"{label} runs the training step"
+    for home in homes:
+        elsewhere = _foreign(script, home) or found.crossings.get(home)
+        if elsewhere is not None:
+            yield place, f"a part of the training step is in {elsewhere}"
+    if not steps:
+        outside = [each for home in homes for each in _calling_wrapped(script, home)]
+        reason = (
+            "the optimizer is stepped by a class of the project" if outside else "no optimizer steps on these gradients"
+        )
+        yield place, reason
+    if not backwards:
+        yield place, "no backward pass is seen for this optimizer step"
+    for backward in backwards:
+        yield from _backward_problems(script, backward)
+    for step in steps:
+        yield from _step_problems(script, step)
+    for home in homes:
+        yield from blockers.in_step(script, home)
+    seen: dict[Script, None] = {}
+    for other in (script, *(caller for home in homes for caller in _caller_scripts(script, home))):
+        if other not in seen:
+            seen[other] = None
+            yield from ((node if other is script else place, reason) for node, reason in blockers.in_file(other, place))
+    yield from blockers.in_relatives(script, place)
+    if (replica := data_parallel.replicated(seen)) is not None:
+        where = replica[1] if replica[0] is script else place
+        yield where, "DataParallel runs the model in threads that do not take over the precision of a region"
+
+
+def _caller_scripts(script: Script, home: Home) -> Iterator[Script]:
+    """The files that call a home, however far away."""
+    pending: list[tuple[Script, Home]] = [(script, home)]
+    seen: set[Home] = {home}
+    while pending:
+        at, function = pending.pop()
+        for other, call in () if isinstance(function, ast.Module) else at.callers(function):
+            yield other
+            caller = home_of(other, call)
+            if caller not in seen:
+                seen.add(caller)
+                pending.append((other, caller))
+
+
+def _calling_wrapped(script: Script, home: Home) -> Iterator[ast.Call]:
+    for call in calls_in(script, home):
+        if Effect.STEP in call_effects(script, call) and not is_step(script, call):
+            yield call
+
+
+def _backward_problems(script: Script, backward: Backward) -> Iterator[Problem]:
+    call = backward.call
+    if script.qualname(call.func) == "torch.distributed.autograd.backward":
+        yield call, "distributed autograd keeps the gradients"
+    elif backward.loss is call:
+        yield call, "what it runs backward from is not seen"
+    if isinstance(backward.home, ast.Lambda):
+        yield call, "backward runs in a lambda"
+    if backward.scaled:
+        yield call, "it uses a gradient scaler already"
+    elif call.args and script.qualname(call.func) is None and _owns_backward(script, backward):
+        yield call, "backward belongs to an engine or optimizer"
+    for keyword in call.keywords:
+        if keyword.arg == "create_graph" and not (
+            isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+        ):
+            yield call, "it differentiates twice (create_graph)"
+    if not isinstance(backward.statement, ast.Expr):
+        yield call, "backward is part of a larger statement"
+
+
+def _owns_backward(script: Script, backward: Backward) -> bool:
+    """`engine.backward(loss)`: the receiver is no tensor."""
+    if script.kind(backward.loss) in (Kind.TENSOR, Kind.BATCH):
+        return False
+    return "loss" not in script.source(backward.loss).lower()
+
+
+def _step_problems(script: Script, step: OptimizerStep) -> Iterator[Problem]:
+    call = step.call
+    if script.kind(call.func.value) is Kind.SCALER:  # type: ignore[attr-defined]
+        yield call, "it uses a gradient scaler already"
+        return
+    if call.args or call.keywords:
+        yield call, "the optimizer evaluates a closure or takes arguments"
+    if not isinstance(step.statement, ast.Expr):
+        yield call, "the result of the optimizer step is used"
+    if step.optimizer is None:
+        yield call, "the optimizers of a loop have no common name"
+    elif any(isinstance(part, ast.Call) for part in breadth_first(step.optimizer)):
+        yield call, "the optimizer is the result of a call"
+    if isinstance(step.home, ast.Lambda):
+        yield call, "the optimizer steps in a lambda"
+    for value in script.values(step.receiver):
+        made = value.name or ""
+        if made.endswith(".LBFGS"):
+            yield call, "LBFGS evaluates a closure several times"
+        elif isinstance(value.node, ast.Call) and value.script is not None and value.kind is Kind.OPTIMIZER:
+            yield from _creation_problems(value.script, value.node, call)
+
+
+def _creation_problems(script: Script, creation: ast.Call, place: ast.AST) -> Iterator[Problem]:
+    parameters = creation.args[0] if creation.args else None
+    if isinstance(parameters, ast.List | ast.Tuple):
+        tensors = [each for each in parameters.elts if _is_tensor(script, each)]
+        if tensors and len(tensors) == len(parameters.elts):
+            yield place, "it optimizes tensors, not a model"
+
+
+def _is_tensor(script: Script, expression: ast.expr) -> bool:
+    if script.kind(expression) in (Kind.TENSOR, Kind.BATCH):
+        return True
+    if not isinstance(expression, ast.Name):
+        return False
+    made = [definition.value for definition in script.definitions(expression)]
+    return any(value is not None and "requires_grad" in script.source(value) for value in made)
+
+
+def _foreign(script: Script, home: Home) -> str | None:
+    """The other file in which a function runs a backward or a step that `home` calls, perhaps through its own."""
+    pending, seen = [home], {home}
+    for current in pending:  # grows while it is walked
+        for call in calls_in(script, current):
+            for other, function in script.callees(call):
+                if function in seen or not effects(other, function) & (Effect.BACKWARD | Effect.STEP):
+                    continue
+                if other is not script:
+                    return other.path.name if other.path is not None else "another file"
+                seen.add(function)
+                pending.append(function)
+    return None

@@ -1,0 +1,153 @@
+"""Compile trained models in place, and the step's tensor functions.
+
+`torch.compile` fuses the small kernels of a forward and backward pass, which saves launches and memory traffic.
+Compiled in place a model stays the same object: its type, its `state_dict` keys, its copies and checkpoints are what
+they were. Whether compiling is possible and pays is decided when the script runs, by what a step takes and how many
+there are: where the code shows that number, it is handed over as `steps=`. In a program that only evaluates, the models
+that are evaluated are compiled.
+
+Left alone:
+- models whose gradients are differentiated again (gradient penalties, forces, meta-learning), models with hooks or with
+  hooks of gradients;
+- recurrent networks, which are fused already, and single layers, which have nothing to fuse;
+- models of which one output comes from a part of its own and is never used: compiled code gives that part gradients of
+  zeros, on which weight decay works;
+- criteria and other modules without parameters of their own, and what may be no module at all;
+- forward passes that leave the graph (`.item()`, printing, Python's random numbers) or loop over their data, or that
+  call cached functions (`functools.lru_cache`), which compiled code would run at every call;
+- models under `DataParallel`, exported, scripted or shared models;
+- scripts that compile by themselves;
+- detection models, copies that are only sampled from, models that make a single step.
+
+Before:
+    model = Net().to(device)
+
+After:
+    model = Net().to(device)
+    accel.compile(model)
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.analysis import name_lookups
+from autoaccel.edits import AddDecorator, Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
+from autoaccel.pytorch.data_parallel import replicated
+from autoaccel.rewriting.rule import Rule
+from autoaccel_codemods.compile.pure_functions import pure_functions
+from autoaccel_codemods.compile.step_count import steps_of_run
+from autoaccel_codemods.compile.trained_models import TrainedModel, differentiated_twice, settled, trained_models, unfit
+from autoaccel_codemods.compile.unused_submodules import idle_part
+
+if TYPE_CHECKING:
+    from autoaccel.analysis import Script
+
+RULE = Rule(
+    code="AA401",
+    name="compile",
+    tier=Tier.NUMERICS,
+    needles=(b"optim", b".backward(", b"train(", b"Trainer(", b"eval("),
+    pattern=r"torch|\.(?:backward|zero_grad|step)\(",
+    references=(
+        "https://docs.pytorch.org/docs/stable/torch.compiler.html",
+        "https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
+    ),
+    addresses=("launch", "compute"),
+    order=70,
+)
+_HOOKS = frozenset(
+    """register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook
+    register_backward_hook register_module_forward_hook register_module_forward_pre_hook register_hook
+    register_post_accumulate_grad_hook register_module_full_backward_hook""".split()
+)
+_ELSEWHERE = ("torch.distributed.rpc.", "torch.distributed.fsdp.", "torch.quantization.")
+_WHOLE_FILE = {
+    "torch.compile": "the script compiles already",
+    "torch.jit.script": "the script uses TorchScript",
+    "torch.jit.trace": "the script uses TorchScript",
+    "torch.onnx.export": "the script exports its model",
+    "torch.export.export": "the script exports its model",
+    "torch.autograd.set_detect_anomaly": "anomaly detection does not see into compiled code",
+    "torch.autograd.detect_anomaly": "anomaly detection does not see into compiled code",
+    "torch.fx.symbolic_trace": "the script traces its model",
+}
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    models, functions = list(trained_models(script)), list(pure_functions(script))
+    if not models and not functions:
+        return
+    whole = _whole_file(script)
+    twice: set[ast.AST] = set()
+    unclear = False
+    for each in script.project.related(script):
+        nodes = differentiated_twice(each)
+        unclear = unclear or nodes is None
+        twice.update(nodes or ())
+    compiled = {script.source(call.args[0]) for call in script.find(ast.Call) if _compiles(script, call)}
+    for model in models:
+        name = script.source(model.target)
+        if name in compiled:
+            continue
+        reason = whole or model.problem or _differentiated(model, twice, unclear) or unfit(script, model)
+        if reason is None and replicated(script.project.related(script)) is not None:
+            reason = "DataParallel copies the model to every device at every step"
+        if reason is None and (part := idle_part(script, model)) is not None:
+            reason = f"the training step does not use what `{part}` makes, which compiled code gives gradients of zeros"
+        if reason is not None:
+            yield RULE.skip(model.made, f"`{name}`: {reason}")
+        else:
+            yield _finding(script, model, models)
+    for function in functions:
+        reason = whole or ("its gradients are differentiated again" if unclear or twice else None)
+        if reason is not None:
+            yield RULE.skip(function, f"`{function.name}`: {reason}")
+        else:
+            decorator = AddDecorator(function, Code(f"{script.accel}.compile"))
+            message = f"`{function.name}` runs one small kernel after the other"
+            yield RULE.finding(function, message, decorator, *script.import_runtime)
+
+
+def _finding(script: Script, model: TrainedModel, models: list[TrainedModel]) -> Finding:
+    name = script.source(model.target)
+    at = settled(script, model, models) if model.wrapped is None else model.wrapped
+    steps = steps_of_run(script, model, at)
+    code = Code(
+        f"{script.accel}.compile({name})" if steps is None else f"{script.accel}.compile({name}, steps={steps})"
+    )
+    edit: Edit = InsertAfter(at, code) if model.wrapped is None else InsertBefore(at, code)
+    return RULE.finding(model.made, f"`{name}` runs kernel by kernel", edit, *script.import_runtime)
+
+
+def _compiles(script: Script, call: ast.Call) -> bool:
+    return script.runtime_name(call.func) == "compile" and len(call.args) == 1
+
+
+def _differentiated(model: TrainedModel, twice: set[ast.AST], unclear: bool) -> str | None:
+    if unclear or any(value.node in twice for value in model.values):
+        return "its gradients are differentiated again"
+    return None
+
+
+def _whole_file(script: Script) -> str | None:
+    """What the file does that forbids compiling any of its models."""
+    if script.frameworks:
+        return f"{', '.join(sorted(script.frameworks))} compiles models in its own way"
+    if any(name_lookups.mentions(each, _HOOKS) for each in script.project.related(script)):
+        return "hooks do not run inside compiled code, or in another order"
+    for call in script.find(ast.Call):
+        name = script.qualname(call.func)
+        if name in _WHOLE_FILE:
+            return _WHOLE_FILE[name]
+        if name is not None and name.startswith(_ELSEWHERE):
+            return "the model is sharded, remote or quantized"
+        if isinstance(call.func, ast.Attribute) and name is None:
+            if call.func.attr == "compile":
+                return "the script compiles already"
+            if call.func.attr == "share_memory":
+                return "several processes train it, and each would compile it"
+    return None

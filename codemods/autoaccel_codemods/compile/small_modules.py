@@ -1,0 +1,101 @@
+"""Modules that have nothing to fuse: single layers, and functions in the form of a module."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.pytorch.evaluation_passes import WITHOUT_PARAMETERS
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.abstract_values import ClassRef
+
+_LAYERS = WITHOUT_PARAMETERS | frozenset(
+    f"torch.nn.{name}"
+    for name in """Linear Bilinear Embedding EmbeddingBag Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d
+    ConvTranspose3d""".split()
+)
+_RESHAPING = frozenset("torch.nn.Flatten torch.nn.Unflatten torch.nn.Identity".split())
+_RESHAPES = frozenset(
+    "view reshape flatten unflatten squeeze unsqueeze size dim transpose permute t contiguous float to".split()
+)
+
+
+def is_small(script: Script, model: Value) -> bool:
+    """Whether a model is a single layer, alone or as all that a container or a class of the project holds."""
+    if model.cls is not None:
+        return _has_one_operation(model.cls)
+    if model.name == "torch.nn.Sequential" and isinstance(model.node, ast.Call):
+        home = model.script or script
+        if not model.node.args or any(isinstance(each, ast.Starred) for each in model.node.args):
+            return False
+        parts = [home.values(each) for each in model.node.args]
+        if not all(len(values) == 1 for values in parts):
+            return False
+        layers = [value for values in parts for value in values if value.name not in _RESHAPING]
+        return len(layers) <= 1 and all(is_small(home, each) for each in layers)
+    return model.name in _LAYERS
+
+
+def _has_one_operation(ref: ClassRef) -> bool:
+    """Whether the forward pass of a class consists of one layer, or one operation, and reshapes."""
+    forwards = [
+        (each.script, part)
+        for each in ref.script.project.lineage(ref)
+        for part in each.node.body
+        if isinstance(part, ast.FunctionDef) and part.name == "forward"
+    ]
+    if not forwards:
+        return False
+    script, forward = forwards[0]
+    if any(script.within(forward, kind) for kind in (ast.For, ast.While, ast.comprehension)):
+        return False
+    operations: list[ast.expr] = [*script.within(forward, ast.BinOp)]
+    for call in script.within(forward, ast.Call):
+        reshapes = isinstance(call.func, ast.Attribute) and call.func.attr in _RESHAPES
+        if not reshapes and not (isinstance(call.func, ast.Name) and call.func.id in ("len", "int")):
+            operations.append(call)
+    if len(operations) != 1 or not isinstance(operations[0], ast.Call):
+        return not operations
+    values = script.values(operations[0].func)
+    if script.kind(operations[0].func) is Kind.MODULE:
+        return bool(values) and all(is_small(script, value) for value in values)
+    return (script.qualname(operations[0].func) or "").startswith("torch.")
+
+
+def is_function(model: Value) -> bool:
+    """Whether a class of the project surely has no parameters: neither its own, nor layers, nor what it is given."""
+    if model.cls is None:
+        return False
+    for ref in model.cls.script.project.lineage(model.cls):
+        if not all(_has_no_parameters(ref.script, call) for call in ref.script.within(ref.node, ast.Call)):
+            return False
+        for name, bound in ref.script.project.class_info(ref).attributes.items():
+            values = [ref.script.values(value) for value, _ in bound if isinstance(value, ast.expr)]
+            given = [each for found in values for each in found if each.name not in WITHOUT_PARAMETERS]
+            if any(each.kind in (Kind.MODULE, Kind.PARAMETER) for each in given):
+                return False
+            if any(each.kind is Kind.UNKNOWN for each in given) and _is_run(ref, name):
+                return False
+    return True
+
+
+def _is_run(ref: ClassRef, name: str) -> bool:
+    """Whether a class calls what it has under a name, or looks into it."""
+    for part in ref.script.within(ref.node, ast.Attribute):
+        around = ref.script.parent(part)
+        if part.attr == name and isinstance(
+            around, ast.Call | ast.Attribute | ast.Subscript | ast.For | ast.comprehension
+        ):
+            if not (isinstance(around, ast.Call) and around.func is not part):
+                return True
+    return False
+
+
+def _has_no_parameters(script: Script, call: ast.Call) -> bool:
+    name = script.qualname(call.func)
+    if name is not None and name.startswith("torch.nn.") and name.count(".") == 2:
+        return name in WITHOUT_PARAMETERS or name.endswith("Loss")
+    return not any(value.kind is Kind.CLASS for value in script.values(call.func))

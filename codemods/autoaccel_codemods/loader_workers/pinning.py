@@ -1,0 +1,168 @@
+"""Where a loop can tell a pinned batch from the one that was made: it is a copy, and a tuple may be a list.
+
+What torch's own collation makes belongs to nobody else, and holds no tuples. A collate function, or samples that are
+handed out as they are (`batch_size=None`), may give views of the data set or the same tensor twice: what is written to
+the batch then shows elsewhere, but not what is written to a copy. Before torch 2.11 (pytorch#169690), pinning made a
+list of every tuple as well.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import ANY, Kind, Value, Values, union
+from autoaccel.pytorch.batches import changed_in_place
+from autoaccel.pytorch.host_writes import memory
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.reaching_definitions import Path
+    from autoaccel.pytorch.loader_calls import Iteration, LoaderCall
+
+_DEFAULT = ("torch.utils.data.default_collate", "torch.utils.data.dataloader.default_collate")
+_ANEW = frozenset(
+    """torch.stack torch.cat torch.concat torch.tensor torch.zeros torch.ones torch.full torch.empty torch.rand
+    torch.randn torch.arange torch.LongTensor torch.FloatTensor torch.IntTensor torch.BoolTensor torch.Tensor
+    torch.nn.utils.rnn.pad_sequence""".split()
+)
+_PLAIN = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE})
+_SAME_FOR_BOTH = frozenset(
+    "enumerate zip list tuple map filter iter len reversed sorted set sum any all min max".split()
+)
+
+
+def told_apart(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) -> str | None:
+    """Why the loops over a loader may take a pinned batch for another one."""
+    batches = _own_batches(script, made)
+    if batches is None:
+        return None
+    if not _are_new(batches) and any(_is_written_to(use, batches) for use in uses):
+        return "no pinned memory: what the loop writes to a batch may show elsewhere, and pinned it is a copy"
+    if any(_asks_for_tuple(use, batches) for use in uses):
+        return "no pinned memory: older versions of torch make a list of it where a batch is a tuple"
+    return None
+
+
+def _own_batches(script: Script, made: LoaderCall) -> Values | None:
+    """What batches may be where the script makes them itself; None where torch's own collation does."""
+    size = made.settings.get("batch_size")
+    collate = made.settings.get("collate_fn")
+    if collate is None or script.kind(collate) is Kind.NONE:
+        unbatched = size is not None and any(value.kind is Kind.NONE for value in script.values(size))
+        return ANY if unbatched or "collate_fn" in made.possible - made.settings.keys() else None
+    if isinstance(collate, ast.Lambda):
+        return script.inference.returned(collate)
+    values = script.values(collate)
+    if values and all(value.kind is Kind.EXTERNAL and value.name in _DEFAULT for value in values):
+        return None
+    return union(
+        value.script.inference.returned(value.node)
+        if value.kind is Kind.FUNCTION and value.script is not None and value.node is not None
+        else ANY
+        for value in values
+    )
+
+
+def _are_new(batches: Values) -> bool:
+    """Whether each tensor of a batch surely is made for it, and is there once."""
+    leaves = list(_leaves(batches))
+    nodes = [value.node for value in leaves if value.kind is Kind.TENSOR]
+    return len(set(nodes)) == len(nodes) and all(
+        value.kind in _PLAIN or (value.kind is Kind.TENSOR and value.name in _ANEW) for value in leaves
+    )
+
+
+def _leaves(values: Values) -> Iterator[Value]:
+    for value in values:
+        if value.kind in (Kind.SEQUENCE, Kind.MAPPING) and value.items:
+            for _, items in value.items:
+                yield from _leaves(items)
+        else:
+            yield value
+
+
+def _is_written_to(use: Iteration, batches: Values) -> bool:
+    """Whether the host writes to the memory of a batch; another item in its place in a new container does not."""
+    container = all(value.kind in (Kind.SEQUENCE, Kind.MAPPING) for value in batches)
+    for home in use.script.project.related(use.script):
+        for owner, node in changed_in_place(home):
+            for value in memory(home, owner):
+                if value.kind is Kind.BATCH and value.node in (use.node, *_nexts(use)):
+                    item = isinstance(node, ast.Subscript) and not value.path
+                    if not (item and (container or _is_moved(home, node))):
+                        return True
+    return False
+
+
+def _is_moved(home: Script, node: ast.AST) -> bool:
+    """Whether `batch[key] = …` stores a copy on a device."""
+    statement = home.parent(node)
+    return isinstance(statement, ast.Assign) and any(value.name == "moved" for value in home.values(statement.value))
+
+
+def _nexts(use: Iteration) -> Iterator[ast.AST]:
+    """The `next(…)` that take batches from an iterator."""
+    if use.how != "for":
+        yield from use.script.tree_index.calls_named("next")
+
+
+def _asks_for_tuple(use: Iteration, batches: Values) -> bool:
+    """Whether it matters to a loop that a part of its batches is a tuple."""
+    home, sites = use.script, (use.node, *_nexts(use))
+    pending: list[tuple[Script, ast.AST]] = [(home, home.function(use.node) or home.tree)]
+    for where, scope in pending:
+        for name in where.within(scope, ast.Name):
+            parts = [each for each in where.values(name) if each.kind is Kind.BATCH and each.node in sites]
+            paths = [each.path for each in parts if each.name != "copy"]
+            if not any(_may_be_tuple(batches, path, where) for path in paths):
+                continue
+            if not isinstance(name.ctx, ast.Load):
+                match where.parent(name):
+                    case ast.AugAssign(op=ast.Add(), value=value) if where.kind(value) is not Kind.NUMBER:
+                        return True
+                continue
+            followed = _calls_on(where, name)
+            if followed is None:
+                return True
+            pending.extend(each for each in followed if each not in pending)
+    return False
+
+
+def _may_be_tuple(batches: Values, path: Path, home: Script) -> bool:
+    parts = home.inference.part(batches, path)
+    return any(
+        value.kind in (Kind.UNKNOWN, Kind.OBJECT)
+        or (value.kind is Kind.SEQUENCE and not isinstance(value.node, ast.List | ast.ListComp))
+        for value in parts
+    )
+
+
+def _calls_on(where: Script, node: ast.expr) -> list[tuple[Script, ast.AST]] | None:
+    """The functions that a use hands a batch on to; None where a tuple and a list may differ in it."""
+    parent = where.parent(node)
+    match parent:
+        case ast.Subscript(value=value) if value is node:
+            return []
+        case ast.Attribute() | ast.Starred() | ast.For() | ast.comprehension() | ast.Assign() | ast.Expr():
+            return []
+        case ast.keyword(arg=None) | ast.If() | ast.While() | ast.Delete():
+            return []
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            other = right if left is node else left
+            return [] if where.kind(other) is Kind.NUMBER else None
+        case ast.BinOp(op=ast.Sub() | ast.Div() | ast.Pow() | ast.MatMult()) | ast.UnaryOp():
+            return []  # of tensors alone
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return []
+        case ast.Call(func=ast.Name(id="isinstance"), args=[_, kinds]):
+            named = {each.id for each in ast.walk(kinds) if isinstance(each, ast.Name)}
+            return [] if ("tuple" in named) is ("list" in named) else None
+        case ast.Call(func=ast.Name(id=called)) if called in _SAME_FOR_BOTH:
+            return []
+        case ast.Call() | ast.keyword():
+            call = parent if isinstance(parent, ast.Call) else where.parent(parent)
+            return list(where.callees(call)) or None if isinstance(call, ast.Call) else None
+        case _:
+            return None

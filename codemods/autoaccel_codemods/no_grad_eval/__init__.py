@@ -1,0 +1,214 @@
+"""Run evaluation without recording gradients.
+
+Outside training nobody calls `backward`, and yet autograd keeps every intermediate result of every forward pass for it.
+Under `torch.no_grad()` memory is freed as soon as it is used, and no graph is built.
+
+A function that only evaluates gets the decorator; where training and evaluation share a function, the loop or the
+statements that evaluate are wrapped, and so are they where a project looks at the code or the frames of its functions.
+
+A tensor that is printed whole no longer shows a `grad_fn`.
+
+Most operations give the same bits with and without gradients; its findings are `exact`. Some take another path where
+none are recorded, on the CPU or everywhere, and round the last bits otherwise:
+- `nn.LSTM` in float32 and bfloat16 on a CPU, where oneDNN has kernels for inference alone (`nn.GRU`, `nn.RNN`,
+  `nn.LSTMCell`, float64 and projections have none), and singular values, `eigvalsh`, spectral and nuclear norms and
+  `lstsq`, whose vectors are computed for the gradient only: `equivalent`; so are `scaled_dot_product_attention` with a
+  computed mask, matrix products with computed operands and parametrized weights, whose kernel is chosen by whether
+  an operand requires a gradient;
+- `nn.TransformerEncoder(Layer)`, and `nn.MultiheadAttention` and decoder layers with `batch_first=True`, which have a
+  fused path in evaluation mode that also zeroes padded positions: `numerics`; so are models that are not in sight, as
+  they may hold one.
+
+Left alone:
+- code that needs gradients in evaluation mode: adversarial examples, saliency, forces, a frozen network in a loss, also
+  where it may be entered out of sight: by callbacks, context managers, special methods (where the batches of a loop
+  come from such code, the body of the loop alone is wrapped);
+- results that may reach a backward pass, also by way of what is kept: in lists, attributes, closures, defaults, or by
+  the model itself, for its next forward pass;
+- functions whose callers are not known, and which return tensors: others may reach them by a name that they compute,
+  or override what they call;
+- code that sets the grad mode itself, or is called in one;
+- generators, which would switch gradients off for those who iterate over them;
+- code that asks whether gradients are on, or looks at what autograd has recorded;
+- evaluations that share autocast's cache of weights with training (before torch 2.11 a cast that was made without
+  gradients is used again with them);
+- modules that only try themselves out, tools over graphs (`torch.fx`), models that are handed to a timer.
+
+Before:
+    def test(model, loader):
+        model.eval()
+        for x, y in loader:
+            correct += (model(x).argmax(1) == y).sum().item()
+
+After:
+    @torch.no_grad()
+    def test(model, loader):
+        model.eval()
+        for x, y in loader:
+            correct += (model(x).argmax(1) == y).sum().item()
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from autoaccel.analysis import Script
+from autoaccel.analysis.imported_names import imported
+from autoaccel.dataflow.qualified_names import canonical
+from autoaccel.dataflow.syntax_index import walk_scope
+from autoaccel.edits import (
+    AddDecorator,
+    Code,
+    Edit,
+    Finding,
+    RemoveArgument,
+    Skipped,
+    Tier,
+    WrapStatements,
+)
+from autoaccel.pytorch.evaluation_passes import EvaluationPass, evaluations
+from autoaccel.rewriting.rule import Rule
+from autoaccel_codemods.no_grad_eval.grad_mode_seen import (
+    asks_for_mode,
+    inspects_graphs,
+    is_introspected,
+    shares_weight_cache,
+)
+from autoaccel_codemods.no_grad_eval.rounding import tier_without_gradients
+from autoaccel_codemods.no_grad_eval.unused_forwards import samples
+
+RULE = Rule(
+    code="AA501",
+    name="no-grad-eval",
+    tier=Tier.EXACT,
+    needles=(b"eval", b"valid", b"test", b"predict", b"infer", b".backward(", b"torch.load"),
+    pattern=r"torch|\.(?:backward|train|zero_grad|(?:load_)?state_dict|parameters)\(|\.eval\(\)|\b(?:model|net)\w*\(",
+    references=("https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",),
+    addresses=("evaluation",),
+    order=50,
+)
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    for found in (*evaluations(script), *samples(script)):
+        if found.covered:
+            continue
+        problem = found.problem or _framework(script, found) or _graph_tool(script) or _undecorated(script, found)
+        if problem is None and found.function is not None and is_introspected(script):
+            found = _within(found)
+        spelling, imports = script.spell("torch.no_grad")
+        problem = problem or _leak(script, found) or _mode_seen(script, found) or _shadowed(script, found, spelling)
+        if problem is not None:
+            yield RULE.skip(found.node, problem)
+            continue
+        yield RULE.finding(
+            found.node,
+            "this evaluation records gradients",
+            _guard(found, spelling),
+            *_volatile(script, found),
+            *imports,
+            tier=tier_without_gradients(script, found.forwards),
+        )
+
+
+def _within(found: EvaluationPass) -> EvaluationPass:
+    """The same for the statements of a function, whose code and frames are looked at."""
+    assert found.function is not None
+    match found.function.body:
+        case [ast.Expr(value=ast.Constant()), first, *_] | [first, *_]:
+            return replace(found, function=None, first=first, last=found.function.body[-1])
+    return found
+
+
+def _mode_seen(script: Script, found: EvaluationPass) -> str | None:
+    """Why somebody would see that gradients are off."""
+    if shares_weight_cache(script, found.node, found.function):
+        return "it shares autocast's cache of weights with training"
+    region = [found.function] if found.function is not None else _statements(script, found)
+    return asks_for_mode(script, region)
+
+
+def _shadowed(script: Script, found: EvaluationPass, spelling: str) -> str | None:
+    """Where the name of torch means something else."""
+    root = spelling.partition(".")[0]
+    module = [each.target for each in script.module_scope.definitions.get(root, ()) if each.target is not None]
+    if len(set(module)) > 1 and len({canonical(each) for each in module}) > 1:
+        return f"`{root}` is imported from several places"
+    inner = found.function or found.first
+    assert inner is not None
+    for around in script.ancestors(inner):
+        scope = script.flow.scopes.get(around)
+        if scope is not None and around is not script.tree and root in scope.definitions:
+            if not isinstance(around, ast.ClassDef) or script.parent(inner) is around:
+                return f"`{root}` means something else there"
+    return None
+
+
+def _guard(found: EvaluationPass, spelling: str) -> Edit:
+    if found.function is not None:
+        return AddDecorator(found.function, Code(f"{spelling}()"))
+    assert found.first is not None
+    assert found.last is not None
+    return WrapStatements(found.first, found.last, Code(f"with {spelling}()"))
+
+
+def _parts(script: Script, found: EvaluationPass) -> Iterator[ast.AST]:
+    if found.function is not None:
+        yield from walk_scope(found.function)
+        return
+    for statement in _statements(script, found):
+        yield from walk_scope(statement)
+
+
+def _statements(script: Script, found: EvaluationPass) -> list[ast.stmt]:
+    assert found.first is not None
+    assert found.last is not None
+    block = script.block(found.first)
+    return block[block.index(found.first) : block.index(found.last) + 1]
+
+
+def _framework(script: Script, found: EvaluationPass) -> str | None:
+    """Methods that a framework calls, which has set the grad mode by then."""
+    owner = script.parent(found.function) if found.function is not None else None
+    if not isinstance(owner, ast.ClassDef):
+        return None
+    bases = tuple(script.project.external_lineage(script.class_ref(owner)))
+    own = any(name.split(".")[0] in ("lightning", "pytorch_lightning", "ignite", "fastai") for name in bases)
+    return "its framework switches gradients off" if own else None
+
+
+def _graph_tool(script: Script) -> str | None:
+    """Tools that run a model to look at its graph, where the grad mode is part of what they record."""
+    tool = any(name == "torch.fx" or name.startswith("torch.fx.") for name in imported(script))
+    tool = tool or inspects_graphs(script)
+    return "the file records or transforms the graphs of models" if tool else None
+
+
+def _undecorated(script: Script, found: EvaluationPass) -> str | None:
+    """Functions on which the decorator would fail, or do nothing: a coroutine runs after the call has returned."""
+    if isinstance(found.function, ast.AsyncFunctionDef):
+        return "no_grad does not reach into a coroutine"
+    decorators = [] if found.function is None else found.function.decorator_list
+    names = (script.qualname(each.func if isinstance(each, ast.Call) else each) for each in decorators)
+    if any(name is not None and name.startswith("torch.jit.") for name in names):
+        return "TorchScript compiles no decorated functions"
+    return None
+
+
+def _leak(script: Script, found: EvaluationPass) -> str | None:
+    """A `with` block in a generator stays open while its consumer runs; the decorator does not."""
+    if found.function is None and any(isinstance(part, ast.Yield | ast.YieldFrom) for part in _parts(script, found)):
+        return "no_grad would leak to whoever consumes this generator"
+    return None
+
+
+def _volatile(script: Script, found: EvaluationPass) -> Iterator[RemoveArgument]:
+    """`Variable(x, volatile=True)` said the same before torch 0.4, and says nothing today."""
+    for part in _parts(script, found):
+        if isinstance(part, ast.Call) and script.qualname(part.func) == "torch.autograd.Variable":
+            for keyword in part.keywords:
+                if keyword.arg == "volatile" and isinstance(keyword.value, ast.Constant):
+                    yield RemoveArgument(part, keyword)

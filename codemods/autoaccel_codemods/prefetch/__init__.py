@@ -1,0 +1,259 @@
+"""Fetch and copy the next batch while the step runs.
+
+Without it each step begins by waiting for its own batch: to be fetched from the loader, then to be copied. The
+prefetcher starts both for the next batch on a side stream as soon as a step begins. The copies in the loop stay, and
+find the data already in place.
+
+Samples that lie in memory (`TensorDataset`, MNIST, CIFAR, a class whose `__getitem__` only indexes) are looked up a
+batch at a time instead of one by one, on the device where they fit, and on the CPU as well: same order, same batches,
+bit for bit. That is why loops of scripts that never leave the CPU are wrapped too (`accel.prefetch(loader, move=())`)
+where such samples are in sight. For all other data without an accelerator the loader is iterated as before.
+
+Only what the loop itself moves is moved ahead. Left alone:
+- parts of the batch that the host reads or changes as well (lengths for packing, labels for NumPy);
+- samples, their order or their collation that ask a model or that the loop changes: a step too early they differ;
+- loops that draw from the generator of the loader's order as well;
+- iterators that are resumed after a `break`, endless streams, batches that `itertools.cycle` keeps;
+- a device that is only known inside the loop;
+- objects with a `to()` of their own.
+
+Before:
+    for images, labels in loader:
+
+After:
+    for images, labels in accel.prefetch(loader, device):
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from autoaccel.analysis import Script
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.reaching_definitions import STAR, Definition
+from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
+from autoaccel.pytorch.batches import Target, device_of, own_to_method
+from autoaccel.pytorch.loader_changes import drawn_beside
+from autoaccel.pytorch.loader_loops import LoaderLoop, Transfer, loader_loops, transfers_of
+from autoaccel.rewriting.rule import Rule
+from autoaccel_codemods.prefetch import in_memory
+from autoaccel_codemods.prefetch.batch_reads import BatchReads, moves_whole_part
+
+RULE = Rule(
+    code="AA202",
+    name="prefetch",
+    tier=Tier.EXACT,
+    needles=(b".to(", b".cuda(", b".type(", b"DataLoader"),
+    references=("https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",),
+    addresses=("transfer", "loader"),
+    order=90,
+)
+Part = int | str
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    for loop in loader_loops(script):
+        transfers = [each for each in transfers_of(script, loop) if device_of(script, each).accelerates]
+        if loop.prefetched:
+            continue
+        if not transfers:
+            if in_memory.is_indexed_on_cpu(script, loop) and _unfit(script, loop) is None:
+                yield _on_cpu(script, loop)
+            continue
+        batch = BatchReads(script, loop)
+        moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in transfers))
+        problem = _unfit(script, loop) or next((p for each in moves if (p := own_to_method(script, each))), None)
+        if problem is None and any(_is_either(batch, each) for each in moves):
+            problem = "a batch is moved whole, or only a part of it"
+        device, trouble = _device(batch, moves)
+        parts = _parts(batch, moves)
+        if problem or device is None or not parts:
+            yield RULE.skip(loop.node, problem or trouble or _kept(batch))
+            continue
+        arguments = f", {device.text}" + ("" if parts == (STAR,) else f", move={_tuple(script, parts)}")
+        code = Code(f"{script.accel}.prefetch({{0}}{arguments.replace('{', '{{').replace('}', '}}')})", (loop.loader,))
+        message = "the step waits for its batch to be fetched and copied"
+        yield RULE.finding(loop.node, message, Replace(loop.loader, code), *device.naming, *script.import_runtime)
+
+
+def _on_cpu(script: Script, loop: LoaderLoop) -> Finding:
+    code = Code(f"{script.accel}.prefetch({{0}}, move=())", (loop.loader,))
+    message = "batches are put together sample by sample"
+    return RULE.finding(loop.node, message, Replace(loop.loader, code), *script.import_runtime)
+
+
+def _kept(batch: BatchReads) -> str:
+    """Why no part of the batch may be moved ahead."""
+    if batch.shared_copies():
+        return "its batches are moved again after a copy was changed"
+    return "its batches are used on the CPU as well, or before they are moved"
+
+
+def _unfit(script: Script, loop: LoaderLoop) -> str | None:
+    """Why looking one batch ahead would change this loop."""
+    for ancestor in script.ancestors(loop.loader):
+        if isinstance(ancestor, ast.Call) and script.qualname(ancestor.func) == "itertools.cycle":
+            return "itertools.cycle keeps every batch, which would fill the device"
+        if ancestor is loop.node:
+            break
+    if any(True for kind in (ast.Yield, ast.YieldFrom) for _ in script.in_scope(loop.node, kind)):
+        for outer in script.loops(loop.node):
+            if isinstance(outer, ast.While) and isinstance(outer.test, ast.Constant) and outer.test.value:
+                return "it is an endless stream of batches"
+    return drawn_beside(script, loop)
+
+
+def _device(batch: BatchReads, moves: list[Transfer]) -> tuple[Target | None, str | None]:
+    """The device for the loop's header, or why there is none."""
+    script, loop = batch.script, batch.loop
+    spelled: dict[str, Target] = {}
+    for transfer in moves:
+        target = device_of(script, transfer)
+        passed = batch.passed(transfer.device) if isinstance(transfer.device, ast.Name) else None
+        if passed is not None and isinstance(passed, ast.Name | ast.Attribute | ast.Constant):
+            target = Target(script.source(passed), True, tuple(_names(passed)))
+        condition = _condition(script, loop, transfer)
+        if target.text is None or not _settled(script, loop, target.names):
+            return None, "its device is only known inside the loop"
+        if not _surely(script, transfer):
+            return None, f"it is not certain that {target.text} is a device"
+        if condition is None:
+            spelled[target.text] = target
+        elif _is_plain(condition) and _settled(script, loop, tuple(_names(condition))):
+            text = _choice(script, target, script.source(condition))
+            spelled[text] = replace(target, text=text)
+        else:
+            return None, "its batches are moved only under a condition inside the loop"
+    if len(spelled) > 1:
+        return None, "its batches go to more than one device"
+    return next(iter(spelled.values()), None), None
+
+
+def _choice(script: Script, target: Target, test: str) -> str:
+    """The device where `test` holds, else the CPU; a type alias may have made the very same choice already."""
+    device = target.text or ""
+    if target.test is not None and script.source(target.test) == test:
+        return device
+    return f"{f'({device})' if ' if ' in device else device} if {test} else {script.quote}cpu{script.quote}"
+
+
+def _surely(script: Script, transfer: Transfer) -> bool:
+    device = transfer.device
+    if device is None or transfer.method == "cuda" or script.is_device(device):
+        return True
+    if any(value.kind is Kind.NUMBER for value in script.values(device)):
+        return True
+    name = device.id if isinstance(device, ast.Name) else getattr(device, "attr", "")
+    return any(word in name.lower() for word in ("device", "rank", "gpu", "cuda"))
+
+
+def _condition(script: Script, loop: LoaderLoop, transfer: Transfer) -> ast.expr | None:
+    """The test under which a move is made; the constant None where there is more than a single simple one."""
+    found: list[ast.expr] = []
+    child: ast.AST = transfer.call
+    for ancestor in script.ancestors(transfer.call):
+        if ancestor is loop.node:
+            break
+        match ancestor:
+            case ast.If(test=test) | ast.IfExp(test=test) if child is not test:
+                negated = (child in ancestor.orelse) if isinstance(ancestor, ast.If) else child is ancestor.orelse
+                asks_type = isinstance(ancestor, ast.IfExp) and isinstance(test, ast.Call)
+                if not asks_type:
+                    found.append(ast.Constant(None) if negated else test)
+            case ast.Try() | ast.While() | ast.Match():
+                found.append(ast.Constant(None))
+        child = ancestor
+    return None if not found else found[0] if len(found) == 1 else ast.Constant(None)
+
+
+def _is_plain(test: ast.expr) -> bool:
+    match test:
+        case ast.Name():
+            return True
+        case ast.Attribute(value=value):
+            return _is_plain(value)
+        case ast.UnaryOp(op=ast.Not(), operand=value):
+            return _is_plain(value)
+        case ast.Compare(left=value, ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return _is_plain(value)
+        case ast.Call(func=function, args=[], keywords=[]):
+            return ast.unparse(function) == "torch.cuda.is_available"
+        case _:
+            return False
+
+
+def _names(expression: ast.expr) -> Iterator[ast.Name]:
+    return (node for node in ast.walk(expression) if isinstance(node, ast.Name))
+
+
+def _settled(script: Script, loop: LoaderLoop, names: tuple[ast.Name, ...]) -> bool:
+    """Whether these names mean the same in the loop's header as where the batch is moved."""
+    return all(_same(script, loop, name, definition) for name in names for definition in script.definitions(name))
+
+
+def _same(script: Script, loop: LoaderLoop, name: ast.Name, definition: Definition) -> bool:
+    if script.inside(definition.node, loop.node):
+        return False
+    home, function = script.function(loop.node), script.function(name)
+    if definition.scope is script.module_scope or function is home or script.inside(loop.node, definition.scope.node):
+        return (
+            definition.scope is not script.module_scope
+            or home is None
+            or name.id not in script.flow.scopes[home].definitions
+        )
+    # `self` of another method of the same class
+    cls = script.enclosing_class(name)
+    receivers = [each.args.args[0].arg for each in (home, function) if each is not None and each.args.args]
+    return cls is not None and cls is script.enclosing_class(loop.node) and receivers == [name.id, name.id]
+
+
+def _parts(batch: BatchReads, moves: list[Transfer]) -> tuple[Part, ...]:
+    """Which parts of the batch may be moved ahead: `("*",)` for all of it, () for none."""
+    kept = {read.path[:1] for read in batch.reads if read.transfer is None} | batch.shared_copies()
+    if () in kept or not moves:
+        return ()
+    whole = {transfer.path[:1] for transfer in moves if moves_whole_part(batch.script, transfer)}
+    if () in whole or (STAR,) in whole:
+        return () if kept else (STAR,)
+    parts = {path[0] for path in whole - kept}
+    arity = _arity(batch)
+    visible = dict.fromkeys((*range(arity), *(read.path[0] for read in batch.reads if read.path)))
+    if parts == set(visible) and all(isinstance(part, int) for part in parts) and (len(parts) > 1 or arity == 1):
+        return (STAR,)
+    return tuple(part for part in visible if part in parts)
+
+
+def _is_either(batch: BatchReads, transfer: Transfer) -> bool:
+    """Whether a move takes the batch or a part of it: `if isinstance(batch, list): batch = batch[0]`."""
+    if not isinstance(transfer.call.func, ast.Attribute):
+        return False
+    values = batch.script.values(transfer.call.func.value)
+    return len({value.path for value in values if value.kind is Kind.BATCH and value.node is batch.loop.node}) > 1
+
+
+def _arity(batch: BatchReads) -> int:
+    """How many elements a batch is unpacked into: in the header of the loop, or where its name is used."""
+    script, loop = batch.script, batch.loop
+    if isinstance(loop.target, ast.Tuple | ast.List):
+        return len(loop.target.elts)
+    return max(
+        (
+            len(target.elts)
+            for node in script.find(ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Tuple)
+            if any(
+                value.kind is Kind.BATCH and value.node is loop.node and not value.path
+                for value in script.values(node.value)
+            )
+        ),
+        default=0,
+    )
+
+
+def _tuple(script: Script, parts: tuple[Part, ...]) -> str:
+    spelled = [f"{script.quote}{part}{script.quote}" if isinstance(part, str) else str(part) for part in parts]
+    return f"({', '.join(spelled)}{',' if len(spelled) == 1 else ''})"

@@ -1,0 +1,125 @@
+"""Loops over samples that lie in memory, in scripts that never leave the CPU: a batch is one look-up there."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.pytorch import datasets, devices
+from autoaccel.pytorch.evaluation_passes import forward_calls
+from autoaccel.pytorch.gradients import asks_for_gradients
+from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
+from autoaccel.pytorch.loader_loops import LoaderLoop
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.abstract_values import ClassRef
+
+_LOADER = "torch.utils.data.DataLoader"
+_OWN_WAY = frozenset({"collate_fn", "multiprocessing_context", "prefetch_factor"})
+_SEVERAL = "torch.utils.data.ConcatDataset"
+_VISION = frozenset(
+    f"torchvision.datasets.{name}" for name in "MNIST FashionMNIST KMNIST EMNIST USPS CIFAR10 CIFAR100 SVHN".split()
+)
+_TRANSFORM = 2  # position among the arguments of these datasets
+_COMPOSE = "torchvision.transforms.Compose"
+_TRANSFORMS = frozenset(
+    f"torchvision.transforms.{name}"
+    for name in """ToTensor PILToTensor ConvertImageDtype Normalize RandomHorizontalFlip RandomVerticalFlip RandomCrop
+    Pad CenterCrop Resize""".split()
+)
+
+
+def is_indexed_on_cpu(script: Script, loop: LoaderLoop) -> bool:
+    """Whether a loop trains or evaluates on the CPU, with batches that torch's loader collates of samples in memory."""
+    calls = {made.call: (home, made) for home, made in _made(script, loop)}
+    made = [value.node for value in script.values(loop.loader) if value.kind is not Kind.NONE]
+    return (
+        bool(made)
+        and all(isinstance(node, ast.Call) and node in calls for node in made)
+        and all(_collates(each) and _in_memory(home, each) for home, each in calls.values())
+        and _works(script, loop)
+        and not devices.is_used(script)
+    )
+
+
+def _made(script: Script, loop: LoaderLoop) -> list[tuple[Script, LoaderCall]]:
+    return [
+        (home, made)
+        for home, call in script.creations(loop.loader)
+        for made in loader_calls(home)
+        if made.call is call and home.qualname(call.func) == _LOADER
+    ]
+
+
+def _works(script: Script, loop: LoaderLoop) -> bool:
+    """Whether a model runs in the loop; others that only look at the data are short."""
+    return any(True for _ in forward_calls(script, loop.node)) or asks_for_gradients(script, loop.node) is not None
+
+
+def _collates(made: LoaderCall) -> bool:
+    """Whether batches are put together by torch, in the process that trains."""
+    if made.problem is not None or _OWN_WAY & (made.settings.keys() | made.possible):
+        return False
+    if {"num_workers", "batch_size"} & (made.possible - made.settings.keys()):
+        return False
+    workers, size = made.settings.get("num_workers"), made.settings.get("batch_size")
+    alone = workers is None or (isinstance(workers, ast.Constant) and not workers.value)
+    return alone and not (isinstance(size, ast.Constant) and size.value is None)
+
+
+def _in_memory(script: Script, made: LoaderCall) -> bool:
+    dataset = made.settings.get("dataset")
+    if dataset is None or any(value.name == _SEVERAL for value in script.values(dataset)):
+        return False
+    sources = tuple(datasets.origins(script, dataset))
+    return bool(sources) and all(_lies_in_memory(script, source) for source in sources)
+
+
+def _lies_in_memory(script: Script, source: Value) -> bool:
+    if source.cls is not None:
+        return _looks_up(source.cls.script, source, source.cls)
+    if source.name in _VISION:
+        return isinstance(source.node, ast.Call) and _is_known(source.script or script, source.node)
+    return source.name == "torch.utils.data.TensorDataset"
+
+
+def _looks_up(script: Script, source: Value, cls: ClassRef) -> bool:
+    """Whether a dataset of the project only indexes tensors and arrays that it holds."""
+    if datasets.is_iterable(script, source) or not datasets.only_indexes(script, source):
+        return False
+    if datasets.changes_itself(script, cls) or datasets.keeps_generator(script, cls):
+        return False
+    owners = [
+        (home, item.value)
+        for home, method in datasets.item_methods(script, cls)
+        for item in home.within(method, ast.Subscript)
+        if isinstance(item.value, ast.Attribute)
+    ]
+    return bool(owners) and all(home.kind(owner) in (Kind.TENSOR, Kind.ARRAY) for home, owner in owners)
+
+
+def _is_known(script: Script, call: ast.Call) -> bool:
+    """Whether all that happens to a picture is what can be done to many at once."""
+    settings = {keyword.arg: keyword.value for keyword in call.keywords}
+    if None in settings or "target_transform" in settings or len(call.args) > _TRANSFORM + 1:
+        return False
+    transform = call.args[_TRANSFORM] if len(call.args) > _TRANSFORM else settings.get("transform")
+    return transform is not None and _is_batchable(script, transform)
+
+
+def _is_batchable(script: Script, transform: ast.expr, depth: int = 4) -> bool:
+    match transform:
+        case ast.Call(func=function, args=[ast.List(elts=parts) | ast.Tuple(elts=parts)], keywords=[]) if (
+            script.qualname(function) == _COMPOSE
+        ):
+            return all(_is_batchable(script, part, depth) for part in parts)
+        case ast.Call(func=function):
+            return script.qualname(function) in _TRANSFORMS
+        case ast.Name() if depth:
+            values = [each.value for each in script.definitions(transform) if each.how == "assign" and not each.path]
+            whole = len(values) == len(script.definitions(transform)) > 0
+            return whole and all(each is not None and _is_batchable(script, each, depth - 1) for each in values)
+        case _:
+            return False

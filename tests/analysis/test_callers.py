@@ -1,0 +1,83 @@
+"""Who calls a function, and whether these are all."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from autoaccel.analysis import Project, load
+
+ALL = {
+    "a plain call": ("def f(x): ...\nf(1)\n", 1),
+    "a method on an instance": ("class T:\n    def f(self): ...\nt = T()\nt.f()\n", 1),
+    "a method of the same object": ("class T:\n    def f(self): ...\n    def g(self):\n        self.f()\n", 1),
+    "an attribute of it": ("def f(x): ...\nf(1)\nprint(f.__name__)\n", 1),
+    "the method of another class": (
+        "class T:\n    def f(self): ...\nclass U:\n    def f(self): ...\nT().f()\nU().f()\n",
+        1,
+    ),
+    "a method of a library's object": ("import torch\nclass T:\n    def to(self): ...\ntorch.zeros(2).to('cpu')\n", 0),
+    "a process of its own": ("from torch.multiprocessing import spawn\ndef f(rank): ...\nspawn(f, nprocs=2)\n", 0),
+    "recursion": ("def f(x):\n    return f(x - 1)\nf(3)\n", 2),
+    "a function named as a method of unknown objects": ("def f(x): ...\ndef g(unknown):\n    unknown.f(1)\nf(1)\n", 1),
+}
+MORE = {
+    "handed to a function": ("def f(x): ...\nprint(map(f, [1]))\nf(1)\n", "handed on in line 2"),
+    "bound to another name": ("def f(x): ...\ng = f\ng(1)\n", "handed on in line 2"),
+    "stored in a registry": ("def f(x): ...\nREGISTRY = {'f': f}\n", "handed on in line 2"),
+    "a default argument": ("def f(x): ...\ndef g(step=f):\n    step(1)\n", "handed on in line 2"),
+    "a hook": ("import torch\ndef f(*a): ...\ntorch.nn.Linear(1, 1).register_forward_hook(f)\n", "handed on in line 3"),
+    "a bound method": (
+        "class T:\n    def f(self): ...\n    def g(self, run):\n        run(self.f)\n",
+        "handed on in line 4",
+    ),
+    "a method of an unknown object": (
+        "class T:\n    def f(self): ...\ndef g(unknown):\n    unknown.f()\n",
+        "`unknown.f` in line 4 may be a call of it",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ALL)
+def test_these_are_all(case: str) -> None:
+    text, calls = ALL[case]
+    script = load(text)
+    function = next(each for each in script.find(ast.FunctionDef) if each.name in ("f", "to"))
+    callers = script.callers(function)
+    assert (len(callers), callers.missing) == (calls, None)
+
+
+@pytest.mark.parametrize("case", MORE)
+def test_there_may_be_more(case: str) -> None:
+    text, reason = MORE[case]
+    script = load(text)
+    function = next(each for each in script.find(ast.FunctionDef) if each.name == "f")
+    assert reason in (script.callers(function).missing or "surely all")
+
+
+def test_another_file_hands_it_on(tmp_path: Path) -> None:
+    (tmp_path / "lib.py").write_text("def f(x): ...\n")
+    (tmp_path / "main.py").write_text("import lib\nlib.f(2)\nrun = lib.f\n")
+    script = load((tmp_path / "lib.py").read_text(), tmp_path / "lib.py", Project(sorted(tmp_path.glob("*.py"))))
+    callers = script.callers(next(script.find(ast.FunctionDef)))
+    assert len(callers) == 1
+    assert callers.missing == "it is handed on in line 3 of main.py, and may be called by whoever gets it"
+
+
+def test_functions_that_call_each_other_have_the_same_callers_whoever_is_asked_first() -> None:
+    text = (
+        "import torch\ndef a(x, n):\n    return b(x, n - 1)\n"
+        "def b(x, n):\n    return a(x.sum(), n) if n else x\na(torch.ones(2), 3)\n"
+    )
+    answers = []
+    for order in ("ab", "ba"):
+        script = load(text)
+        functions = {each.name: each for each in script.find(ast.FunctionDef)}
+        found = {
+            name: [(call.lineno, call.col_offset) for _, call in script.callers(functions[name])] for name in order
+        }
+        kinds = {name: script.inference.returned(functions[name]) for name in order}
+        answers.append((sorted(found.items()), [[value.kind for value in kinds[name]] for name in "ab"]))
+    assert answers[0] == answers[1]

@@ -1,0 +1,330 @@
+"""Who imports whom and who mentions what by name: all of them, however many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoaccel.analysis import Project
+from autoaccel.analysis.files import Files
+from autoaccel.analysis.project_index import Found, Index
+from autoaccel.dataflow.bounds import Bounds
+from autoaccel.rewriting import engine, registry
+
+DEFINES = "def features(model, images):\n    return model(images)\n"
+
+
+def written(root: Path, files: dict[str, str]) -> list[Path]:
+    paths = []
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        paths.append(path)
+    return paths
+
+
+def index_of(root: Path, files: dict[str, str]) -> Index:
+    return Files(written(root, files)).index
+
+
+def names(found: Found, root: Path) -> list[str]:
+    return [str(path.relative_to(root)) for path in found.paths]
+
+
+@pytest.mark.parametrize(
+    ("importing", "found"),
+    [
+        ("import pkg.lib.part", True),
+        ("import pkg.lib.part as p", True),
+        ("from pkg.lib import part", True),
+        ("from pkg.lib.part import features as f", True),
+        ("from pkg.lib.part import *", True),
+        ("from pkg.lib.part import (\n    features,\n)", True),
+        ("def late():\n    from pkg.lib.part import features", True),
+        ("import importlib\nimportlib.import_module('pkg.lib.part')", True),
+        ("import importlib\nimportlib.import_module(f'pkg.lib.{name}')", True),
+        ("import importlib\nimportlib.import_module(f'other.{name}')", False),
+        ("from elsewhere.pkg.lib import part", False),
+        ("from lib.part import features", True),  # who knows the search path
+        ("from pkg import lib", False),
+        ("import part_of_it", False),
+    ],
+)
+def test_importers(tmp_path: Path, importing: str, found: bool) -> None:
+    index = index_of(
+        tmp_path,
+        {"main.py": importing, "pkg/__init__.py": "", "pkg/lib/__init__.py": "", "pkg/lib/part.py": DEFINES},
+    )
+    assert names(index.importers(tmp_path / "pkg/lib/part.py"), tmp_path) == ["main.py"] * found
+
+
+@pytest.mark.parametrize(
+    ("importing", "target"),
+    [
+        ("from . import part", "pkg/sub/part.py"),
+        ("from .part import features", "pkg/sub/part.py"),
+        ("from .. import other", "pkg/other.py"),
+        ("from ..other import x as y", "pkg/other.py"),
+        ("from . import anything", "pkg/sub/__init__.py"),
+        ("from ..other import x", "pkg/__init__.py"),
+        ("import pkg.sub.part", "pkg/__init__.py"),
+    ],
+)
+def test_importers_within_a_package(tmp_path: Path, importing: str, target: str) -> None:
+    empty = dict.fromkeys(["pkg/__init__.py", "pkg/other.py", "pkg/sub/__init__.py", "pkg/sub/part.py"], "")
+    index = index_of(tmp_path, {**empty, "pkg/sub/asks.py": importing})
+    assert names(index.importers(tmp_path / target), tmp_path) == ["pkg/sub/asks.py"]
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        pytest.param({"a.py": "from part import features\nfeatures(m, x)"}, ["a.py"], id="by name"),
+        pytest.param({"a.py": "import part\npart.features(m, x)"}, ["a.py"], id="as an attribute"),
+        pytest.param({"a.py": "import part\n"}, [], id="not mentioned"),
+        pytest.param({"a.py": "def features(x): ...\nfeatures(1)"}, [], id="another function of this name"),
+        pytest.param({"a.py": "import part\ndef features(x): ...\nfeatures(1)"}, [], id="its own function"),
+        pytest.param({"a.py": "from part import *\nfeatures(m, x)"}, ["a.py"], id="star"),
+        pytest.param({"a.py": "from part import *\n"}, [], id="star, not mentioned"),
+        pytest.param(
+            {"pkg/__init__.py": "from part import features\n", "a.py": "from pkg import features\nfeatures(m, x)"},
+            ["a.py", "pkg/__init__.py"],
+            id="handed on by a package",
+        ),
+        pytest.param(
+            {"pkg/__init__.py": "from part import *\n", "a.py": "from pkg import features\nfeatures(m, x)"},
+            ["a.py"],
+            id="handed on by a star",
+        ),
+        pytest.param(
+            {"b.py": "from part import features as f\n", "a.py": "from b import f\nf(m, x)"},
+            ["a.py", "b.py"],
+            id="under another name",
+        ),
+        pytest.param(
+            {"b.py": "import part\n", "a.py": "import b\nb.part.features(m, x)"}, ["a.py"], id="module of a module"
+        ),
+        pytest.param(
+            {"a.py": "import importlib\nimportlib.import_module(name).features(m, x)"}, ["a.py"], id="computed module"
+        ),
+    ],
+)
+def test_who_may_call_a_function(tmp_path: Path, files: dict[str, str], found: list[str]) -> None:
+    index = index_of(tmp_path, {"part.py": DEFINES, **files})
+    assert names(index.callers(tmp_path / "part.py", "features", 64, method=False), tmp_path) == found
+
+
+def test_who_may_call_a_method(tmp_path: Path) -> None:
+    """Whoever gets the object need not import its class."""
+    files = {
+        "net.py": "class Net:\n    def features(self, x): ...\n",
+        "engine.py": "def run(net, x):\n    return net.features(x)\n",
+        "main.py": "import engine\nfrom net import Net\nengine.run(Net(), 1)\n",
+        "alone.py": "def run(net, x):\n    return net.features(x)\n",
+    }
+    index = index_of(tmp_path, files)
+    assert names(index.callers(tmp_path / "net.py", "features", 64, method=True), tmp_path) == ["engine.py"]
+    assert names(index.related(tmp_path / "net.py", 9), tmp_path) == ["engine.py", "main.py"]
+
+
+def test_a_name_that_is_not_defined_anywhere(tmp_path: Path) -> None:
+    files = {f"m{number}.py": "import part\n" for number in range(600)}
+    files |= {"part.py": "features = lambda x: x\n", "a.py": "import part\npart.features(1)\n"}
+    index = index_of(tmp_path, files)
+    assert names(index.callers(tmp_path / "part.py", "features", 64, method=False), tmp_path) == ["a.py"]
+
+
+def test_another_text(tmp_path: Path) -> None:
+    part, main, other = written(tmp_path, {"part.py": DEFINES, "main.py": "import part\npart.features()\n", "o.py": ""})
+    files = Files([part, main, other])
+    changed = files.changed(main, "import o\n").changed(other, "from part import features\nfeatures()\n")
+    before, after = files.index, changed.index
+    for _ in range(2):
+        assert before.importers(part).paths == (main,)
+        assert before.callers(part, "features", 64, method=False).paths == (main,)
+        assert before.importers(other).paths == ()
+    assert after.importers(part).paths == (other,)
+    assert after.callers(part, "features", 64, method=False).paths == (other,)
+    assert after.importers(other).paths == (main,)
+
+
+def test_answers_do_not_depend_on_what_was_asked_before(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        {
+            "a/main.py": "from b import part\nimport c.more\n",
+            "b/part.py": DEFINES,
+            "b/beside.py": "import part\npart.features()\n",
+            "c/more.py": "from b.part import features\nfeatures()\n",
+            "main.py": "from b.part import features\nfeatures()\n",
+        },
+    )
+
+    def said(order: list[Path]) -> dict[Path, tuple[Found, Found]]:
+        index = Files([paths[0], paths[-1]]).index
+        return {each: (index.importers(each), index.callers(each, "features", 64, method=True)) for each in order}
+
+    assert said(paths) == said(paths[::-1])
+
+
+def test_more_than_are_looked_at_is_said(tmp_path: Path) -> None:
+    paths = written(tmp_path, {"part.py": DEFINES, **{f"m{n}.py": "import part\n" for n in range(5)}})
+    assert Files(paths).index.related(paths[0], 5).missing is None
+    assert not Files(paths).index.related(paths[0], 4).paths
+    assert Files(paths).index.related(paths[0], 4).missing is not None
+    assert Files(paths[:1], bounds=Bounds(beside=4)).index.importers(paths[0]).missing is not None
+    assert Files(paths[:1], bounds=Bounds(beside=5)).index.importers(paths[0]).missing is None
+
+
+LIBRARY = "import torch\n\ndef features(model, images):\n    model.eval()\n    return model(images)\n"
+TRAINS = """\
+import torch
+from library import features
+
+net = torch.nn.Linear(3, 3)
+head = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(100):
+    optimizer.zero_grad()
+    loss = head(features(net, torch.randn(8, 3))).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def codes(project: Project, path: Path) -> set[str]:
+    return {
+        each.rule.code for each in engine.analyse(path.read_text(), path, registry.rules(), project=project).findings
+    }
+
+
+@pytest.mark.parametrize("count", [1, 24, 25, 207])
+@pytest.mark.parametrize("whole", [True, False], ids=["folder", "single file"])
+def test_what_others_train_through_keeps_its_gradients(tmp_path: Path, count: int, whole: bool) -> None:
+    files = {"library.py": LIBRARY, **{f"train_{number}.py": TRAINS for number in range(count)}}
+    paths = written(tmp_path, files)
+    assert "AA501" not in codes(Project(paths if whole else paths[:1]), paths[0])
+
+
+def test_who_trains_through_it_cannot_be_read(tmp_path: Path) -> None:
+    paths = written(tmp_path, {"library.py": LIBRARY, "train.py": TRAINS + "print 'done'\n"})
+    assert "AA501" not in codes(Project(paths), paths[0])
+
+
+def test_who_trains_through_it_gets_it_from_a_package(tmp_path: Path) -> None:
+    files = {"pkg/__init__.py": "from .library import features\n", "pkg/library.py": LIBRARY}
+    paths = written(tmp_path, {**files, "train.py": TRAINS.replace("from library", "from pkg")})
+    assert "AA501" not in codes(Project(paths), paths[1])
+
+
+def test_who_calls_nothing_of_it_is_not_parsed(tmp_path: Path) -> None:
+    """The work for a file does not grow with the number of those that import it."""
+    loaded = []
+    for count in (10, 300):
+        root = tmp_path / str(count)
+        files = {"library.py": LIBRARY, **{f"user_{n}.py": "import library\nprint(library)\n" for n in range(count)}}
+        files["main.py"] = "import torch\nfrom library import features\nfeatures(torch.nn.Linear(3, 3), 1)\n"
+        paths = written(root, files)
+        project = Project(paths)
+        project.disk.index  # noqa: B018
+        path = paths[0]
+        from autoaccel.analysis import load
+
+        script = load(path.read_text(), path, project)
+        (function,) = [node for node in script.tree.body if getattr(node, "name", "") == "features"]
+        callers = script.callers(function)
+        assert len(callers) == 1 and callers.missing is None
+        loaded.append(script.project.characters)
+    assert loaded[0] == loaded[1]
+
+
+def test_trees_are_kept_within_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "x = [1]\n" * 1000
+    paths = written(tmp_path, {f"m{number}.py": text for number in range(20)})
+    monkeypatch.setattr("autoaccel.analysis.files._KEPT", 3 * len(text))
+    files = Files(paths)
+    trees = [files.parse(text, path) for path in paths]
+    again = [files.parse(text, path) for path in paths[-3:]]
+    assert [id(each) for each in again] == [id(each) for each in trees[-3:]]
+    assert files.parse(text, paths[0]) is not trees[0]
+    assert len(files._parsed) == 3
+
+
+def test_too_much_to_load_is_said(tmp_path: Path) -> None:
+    paths = written(tmp_path, {"library.py": LIBRARY, "train.py": TRAINS})
+    for bounds in (Bounds(loaded=10), Bounds(related=0), Bounds(sharing=0), Bounds(shared=0), Bounds(file=10)):
+        assert codes(Project(paths, bounds=bounds), paths[0]) <= codes(Project(paths), paths[0])
+
+
+def test_files_that_share_objects_and_mention_a_word(tmp_path: Path) -> None:
+    index = index_of(
+        tmp_path,
+        {
+            "main.py": "import net, other, quiet",
+            "net.py": "x = 1",
+            "other.py": "import torch\nisinstance(x, torch.amp.GradScaler)",
+            "quiet.py": "print('no scaler')",
+            "apart.py": "from torch.amp import GradScaler",
+        },
+    )
+    assert names(index.mentioning(tmp_path / "net.py", "GradScaler"), tmp_path) == ["other.py"]
+    assert names(index.mentioning(tmp_path / "other.py", "GradScaler"), tmp_path) == []
+
+
+NETWORK = """\
+import torch.nn as nn
+
+
+class Net{number}(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.stem = nn.Linear(20, width)
+        self.blocks = nn.ModuleList([nn.Linear(width, width) for _ in range(3)])
+
+    def forward(self, x):
+        x = self.stem(x).relu()
+        for block in self.blocks:
+            x = block(x).relu()
+        return x
+"""
+OF_MANY = """\
+import torch
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from networks import Net3
+
+
+def evaluate(model, loader, device):
+    model.eval()
+    right = 0
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        right += (model(x).argmax(1) == y).sum().item()
+    return right
+
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = Net3().to(device)
+optimizer = torch.optim.Adam(model.parameters())
+loader = DataLoader(TensorDataset(torch.randn(64, 20), torch.randint(10, (64,))), batch_size=8)
+for epoch in range(3):
+    model.train()
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    print(evaluate(model, loader, device))
+"""
+
+
+@pytest.mark.parametrize("count", [5, 100])
+def test_a_collection_of_models_keeps_nothing_from_being_said(tmp_path: Path, count: int) -> None:
+    files = {f"networks/net{number}.py": NETWORK.format(number=number) for number in range(count)}
+    files["networks/__init__.py"] = "".join(f"from .net{number} import Net{number}\n" for number in range(count))
+    paths = written(tmp_path, {"train.py": OF_MANY, **files})
+    assert codes(Project(paths), paths[0]) == {"AA103", "AA201", "AA202", "AA301", "AA401", "AA501"}

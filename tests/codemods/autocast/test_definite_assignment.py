@@ -1,0 +1,56 @@
+"""Where names surely have a value."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from autoaccel.analysis.script import Script, load
+from autoaccel_codemods.autocast.definite_assignment import is_bound, last_binding
+
+
+def _made(script: Script, *names: str) -> list[list[ast.stmt]]:
+    assigns = sorted(script.find(ast.Assign), key=lambda each: each.lineno)
+    return [[each for each in assigns if script.source(each.targets[0]) == name] for name in names]
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("a = 1\nb = 2\nprint()", 2),
+        ("if x:\n    a = 1\n    b = 2\nelse:\n    a = 3\n    b = 4\n", 1),
+        ("if x:\n    a = 1\nelse:\n    b = 2\n", None),
+        ("if x:\n    a = 1\n    b = 2\nelse:\n    raise SystemExit\n", 3),
+        ("a = b = 0\nb = 3\nif x:\n    a = 1\n", 3),
+        ("try:\n    a = 1\n    b = 2\nexcept ImportError:\n    a = 3\n    b = 4\n", 1),
+        ("try:\n    a = 1\n    b = 2\nexcept ImportError:\n    a = 3\n", None),
+        ("match x:\n    case 1:\n        a = 1\n        b = 1\n    case _:\n        a = 2\n        b = 2\n", 1),
+        ("match x:\n    case 1:\n        a = 1\n        b = 1\n    case 2:\n        a = 2\n        b = 2\n", None),
+        ("a = 1\nfor i in y:\n    b = 2\n", None),
+    ],
+)
+def test_last_binding(source: str, line: int | None) -> None:
+    script = load(source)
+    found = last_binding(script, _made(script, "a", "b"))
+    assert (None if found is None else found.lineno) == line
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def f(a):\n    for i in y:\n        if i:\n            a.step()\n", True),
+        ("def f():\n    a = 1\n    for i in y:\n        if i:\n            a.step()\n", True),
+        ("def f():\n    if x:\n        a = 1\n    for i in y:\n        if i:\n            a.step()\n", False),
+        ("def f():\n    for i in y:\n        a = 1\n        a.step()\n", False),
+        ("if x:\n    a = 1\ndef f():\n    for i in y:\n        if i:\n            a.step()\n", False),
+        ("if x:\n    a = 1\ndef f():\n    for i in y:\n        a.step()\n", True),
+        ("a = 1\ndef f():\n    for i in y:\n        if i:\n            a.step()\n", True),
+    ],
+)
+def test_is_bound(source: str, expected: bool) -> None:
+    script = load(source)
+    home = next(script.find(ast.FunctionDef))
+    place = next(script.find(ast.For))
+    read = next(each for each in script.find(ast.Name) if each.id == "a" and isinstance(each.ctx, ast.Load))
+    assert is_bound(script, home, place, read) is expected

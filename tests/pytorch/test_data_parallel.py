@@ -1,0 +1,73 @@
+"""Where models are replicated, and where it is only asked whether they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoaccel.analysis import Project, load
+from autoaccel.pytorch.data_parallel import replicated
+
+HEAD = """import mmcv.parallel
+import torch
+import torch_geometric.nn
+from torch import nn
+from torch.nn import parallel
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "model = nn.DataParallel(model)",
+        "model = parallel.DataParallel(model, [0, 1])",
+        "model = torch.nn.parallel.data_parallel.DataParallel(model)",
+        "output = parallel.data_parallel(model, x, range(2))",
+        "outputs = parallel.parallel_apply(copies, xs)",
+        "wrap = nn.DataParallel if several else nn.Identity",
+        "class Wrapped(nn.DataParallel): pass",
+        "model = torch_geometric.nn.DataParallel(model)",
+        "model = mmcv.parallel.MMDataParallel(model)",
+        "def unused():\n    return nn.DataParallel(model)",
+    ],
+)
+def test_replicated(line: str) -> None:
+    assert replicated([load(f"{HEAD}{line}\n")]) is not None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "model = nn.parallel.DistributedDataParallel(model)",
+        "model = torch.nn.parallel.distributed.DistributedDataParallel(model)",
+        "model = mmcv.parallel.MMDistributedDataParallel(model)",
+        "inner = model.module if isinstance(model, nn.DataParallel) else model",
+        "inner = model.module if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)) else model",
+        "inner = model.module if type(model) is nn.DataParallel else model",
+        "def save(model: nn.Module | nn.DataParallel) -> nn.DataParallel | None: pass",
+        "class DataParallel: pass\nmodel = DataParallel()",
+    ],
+)
+def test_not_replicated(line: str) -> None:
+    assert replicated([load(f"{HEAD}{line}\n")]) is None
+
+
+def test_by_a_function_of_another_file(tmp_path: Path) -> None:
+    (tmp_path / "devices.py").write_text(
+        "from torch import nn\n\n"
+        "def wrapped(model):\n    return nn.DataParallel(model)\n\n"
+        "def moved(model):\n    return model\n"
+    )
+    for name, imported, expected in (
+        ("wrapped", "import devices", True),
+        ("moved", "import devices", False),
+        ("wrapped", "from devices import *", True),
+    ):
+        path = tmp_path / f"{name}.py"
+        function = name if "*" in imported else f"devices.{name}"
+        path.write_text(f"{imported}\n\ndef main(model):\n    return {function}(model)\n")
+        project = Project([path])
+        script = project.script(path)
+        assert script is not None
+        assert (replicated([script]) is not None) is expected

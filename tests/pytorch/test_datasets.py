@@ -1,0 +1,163 @@
+"""What datasets do per sample that decides whether workers are safe and worth it."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.analysis import Script, load
+from autoaccel.dataflow.abstract_values import ClassRef, Value
+from autoaccel.pytorch import datasets
+from autoaccel.pytorch.loader_calls import loader_calls
+
+IMPORTS = """\
+import h5py
+import numpy as np
+import torch
+from torch.utils.data import (
+    DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info, random_split
+)
+"""
+
+
+def source(text: str, expression: str = "Data()") -> tuple[Script, Value]:
+    script = load(f"{IMPORTS}{text}\nDataLoader({expression})\n")
+    (made,) = loader_calls(script)
+    (value,) = datasets.origins(script, made.settings["dataset"])
+    return script, value
+
+
+def own_class(init: str, item: str) -> tuple[Script, ClassRef]:
+    methods = f"    def __init__(self):\n        {init}\n    def __getitem__(self, i):\n        {item}\n"
+    script, value = source(f"LOADED = {{}}\nclass Data(Dataset):\n{methods}")
+    assert value.cls is not None
+    return script, value.cls
+
+
+@pytest.mark.parametrize(
+    ("init", "item", "kept"),
+    [
+        ("self.rng = np.random.default_rng(0)", "return self.rng.normal()", True),
+        ("self.g = torch.Generator().manual_seed(0)", "return torch.rand(3, generator=self.g)", True),
+        ("rng = np.random.default_rng(0); self.x = rng.normal(size=9)", "return self.x[i]", False),
+        ("self.rng = np.random.default_rng(0); self.x = self.rng.normal(size=9)", "return self.x[i]", False),
+        ("pass", "return np.random.default_rng(i).normal()", False),
+    ],
+)
+def test_keeps_generator(init: str, item: str, kept: bool) -> None:
+    assert datasets.keeps_generator(*own_class(init, item)) is kept
+
+
+@pytest.mark.parametrize(
+    ("item", "changes"),
+    [
+        ("return self.x[i]", False),
+        ("self.count += 1; return self.x[i]", True),
+        ("self.cache[i] = 1; return 1", True),
+        ("self.seen.append(i); return 1", True),
+        ("self.file = h5py.File('x'); return self.file[i]", False),
+        ("x = self.x[i]; x[0] = 1; return x", False),
+        ("Data.count += 1; return 1", True),
+        ("LOADED[i] = 1; return 1", True),
+        ("LOADED.append(i); return 1", True),
+        ("return torch.sort(self.x[i])", False),
+        ("found = []; found.append(i); return found", False),
+    ],
+)
+def test_changes_itself(item: str, changes: bool) -> None:
+    assert datasets.changes_itself(*own_class("pass", item)) is changes
+
+
+def test_changes_in_a_method_that_an_item_calls() -> None:
+    item = "    def __getitem__(self, i):\n        return self.read(i)\n"
+    script, value = source(
+        f"class Data(Dataset):\n{item}    def read(self, i):\n        self.last = i\n        return i\n"
+    )
+    assert value.cls is not None
+    assert datasets.changes_itself(script, value.cls)
+
+
+@pytest.mark.parametrize(
+    ("init", "held"),
+    [
+        ("self.f = h5py.File('x')", True),
+        ("self.f = open('x')", True),
+        ("with open('x') as f: self.x = f.read()", False),
+    ],
+)
+def test_holds_file(init: str, held: bool) -> None:
+    assert datasets.holds_file(*own_class(init, "return 1")) is held
+
+
+@pytest.mark.parametrize(
+    ("item", "cheap"),
+    [
+        ("return self.x[i], self.y[i]", True),
+        ("return torch.tensor(self.x[i]).float()", True),
+        ("return self.transform(self.x[i])", False),
+        ("return [v for v in self.x[i]]", False),
+        ("return self.frame.iloc[i]", False),
+        ("return np.load(self.x[i])", False),
+    ],
+)
+def test_only_indexes(item: str, cheap: bool) -> None:
+    script, value = source(f"class Data(Dataset):\n    def __getitem__(self, i):\n        {item}\n")
+    assert datasets.only_indexes(script, value) is cheap
+
+
+@pytest.mark.parametrize(
+    ("text", "expression", "device"),
+    [
+        ("x = torch.randn(3)", "TensorDataset(x)", False),
+        ("x = torch.randn(3).cuda()", "TensorDataset(x)", True),
+        ("x = torch.randn(3)\nx = x.to('cuda')", "TensorDataset(x)", True),
+        ("x = torch.randn(3).to(torch.float64)", "TensorDataset(x)", False),
+        ("x = torch.zeros(3, device='cpu')", "TensorDataset(x)", False),
+        ("d = torch.device('cuda')\ndef make():\n    return TensorDataset(torch.zeros(3, device=d))", "make()", True),
+    ],
+)
+def test_uses_device(text: str, expression: str, device: bool) -> None:
+    script = load(f"{IMPORTS}{text}\nDataLoader({expression})\n")
+    (made,) = loader_calls(script)
+    assert datasets.uses_device(script, made.settings["dataset"]) is device
+
+
+def test_origins_see_through_splits() -> None:
+    _, value = source("full = TensorDataset(torch.zeros(9))\ntrain, test = random_split(full, [6, 3])", "train")
+    assert value.name == "torch.utils.data.TensorDataset"
+
+
+@pytest.mark.parametrize(("body", "stream"), [("yield 1", True), ("yield get_worker_info().id", True)])
+def test_is_iterable(body: str, stream: bool) -> None:
+    script, value = source(f"class Data(IterableDataset):\n    def __iter__(self):\n        {body}\n")
+    assert datasets.is_iterable(script, value) is stream
+
+
+@pytest.mark.parametrize(
+    ("transform", "pure"),
+    [
+        ("T.ToTensor()", True),
+        ("T.Compose([T.Resize(8), T.ToTensor(), T.Normalize((0.5,), (0.5,))])", True),
+        ("T.Compose([T.RandomCrop(8), T.ToTensor()])", False),
+        ("T.Lambda(lambda x: x + torch.randn(1))", False),
+    ],
+)
+def test_is_pure_vision(transform: str, pure: bool) -> None:
+    script, value = source(
+        f"import torchvision\nimport torchvision.transforms as T\nt = {transform}",
+        "torchvision.datasets.MNIST('x', transform=t)",
+    )
+    assert datasets.is_pure_vision(script, value) is pure
+
+
+@pytest.mark.parametrize(
+    ("expression", "hub"),
+    [
+        ("load_dataset('x')['train']", True),
+        ("load_dataset('x', streaming=True)['train']", False),
+        ("other()['train']", False),
+    ],
+)
+def test_from_hub(expression: str, hub: bool) -> None:
+    script = load(f"{IMPORTS}from datasets import load_dataset\nDataLoader({expression})\n")
+    (made,) = loader_calls(script)
+    assert datasets.from_hub(script, made.settings["dataset"]) is hub

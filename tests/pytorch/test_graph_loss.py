@@ -1,0 +1,234 @@
+"""What an evaluation must record a graph for: where its results go, and where they cannot be followed."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from autoaccel.analysis import Project, load
+from autoaccel.dataflow.bounds import Bounds
+from autoaccel.pytorch.evaluation_passes import EvaluationPass
+from autoaccel.pytorch.evaluation_passes import evaluations as evaluation_passes
+from autoaccel.pytorch.graph_flow import NEEDED
+from autoaccel.pytorch.graph_loss import lost_graph, reaches_backward
+
+HEAD = """\
+import torch
+from torch import nn
+net = nn.Linear(2, 2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("kept = [[1, call()]]\nkept[0][1].backward()\n", True, id="list in a list"),
+        pytest.param("kept = []\nkept.append({'a': call()})\nkept[0]['a'].backward()\n", True, id="dict in a list"),
+        pytest.param("kept = []\nkept.append([call().item()])\nkept[0][0].backward()\n", False, id="number in a list"),
+        pytest.param("kept = [call()]\nprint([each.mean().item() for each in kept])\n", False, id="read as numbers"),
+        pytest.param("d = {}\nd.setdefault('a', []).append(call())\nd['a'][0].backward()\n", True, id="setdefault"),
+        pytest.param("d = {}\nd.update(a=call())\nsum(d.values()).backward()\n", True, id="update"),
+        pytest.param("a = []\nb = a\nb += [call()]\na[0].backward()\n", True, id="alias added to"),
+        pytest.param("a = [1]\nb = a.copy()\nb.append(call())\na[0].backward()\n", False, id="copy"),
+        pytest.param("def f(x, to):\n    to.append(x)\na = []\nf(call(), a)\na[0].backward()\n", True, id="argument"),
+        pytest.param("def f(x, to):\n    to.append(x)\na = []\nf(call(), a)\nprint(len(a))\n", False, id="counted"),
+        pytest.param(
+            "def f(x, seen=[]):\n    seen.append(x)\n    return seen\nf(call())\nf(1)[0].backward()\n",
+            True,
+            id="default",
+        ),
+        pytest.param("v = call()\ndef f():\n    return v.sum()\nf().backward()\n", True, id="closure"),
+        pytest.param("v = call()\nf = lambda: v.sum()\nf().backward()\n", True, id="lambda"),
+        pytest.param("v = call()\nf = lambda x=v: x.sum()\nf().backward()\n", True, id="default of a lambda"),
+        pytest.param("class A:\n    v = call()\nA.v.backward()\n", True, id="class variable"),
+        pytest.param("def f():\n    global v\n    v = call()\ndef g():\n    v.backward()\n", True, id="global"),
+        pytest.param(
+            "def f():\n    v = 0\n    def g():\n        nonlocal v\n        v = call()\n    g()\n    v.backward()\n",
+            True,
+            id="nonlocal",
+        ),
+        pytest.param("setattr(o, 'v', call())\no.v.backward()\n", True, id="setattr"),
+        pytest.param("o.v = call()\ngetattr(o, 'v').backward()\n", True, id="getattr"),
+        pytest.param(
+            "o.v = call()\nfor name in names:\n    getattr(o, name).backward()\n",
+            True,
+            id="getattr of any name",
+        ),
+        pytest.param("o.v = call()\nprint(o.v.mean().item())\n", False, id="attribute that is shown"),
+        pytest.param(
+            "class A:\n    pass\nclass B:\n    pass\na, b = A(), B()\na.v = call()\nb.v.backward()\n",
+            False,
+            id="attribute of another class",
+        ),
+        pytest.param("def f():\n    yield call()\nfor v in f():\n    v.backward()\n", True, id="yielded"),
+        pytest.param("a = []\nf = lambda v: a.append(v)\nf(call())\na[0].backward()\n", True, id="lambda that keeps"),
+        pytest.param("def f(hook):\n    hook(call())\n", True, id="hook"),
+        pytest.param("def f(loss):\n    print(loss(call()).item())\n", False, id="criterion that is handed over"),
+        pytest.param(
+            "from torch.utils import data as d\nfor v, in d.DataLoader(d.TensorDataset(call())):\n    v.backward()\n",
+            True,
+            id="data set",
+        ),
+        pytest.param("raise Found(call())\n", True, id="raised"),
+        pytest.param("call().mean().requires_grad_()\n", True, id="asked for gradients"),
+        pytest.param("print(call().requires_grad)\n", True, id="asked whether it has a graph"),
+        pytest.param("from elsewhere import keep\nkeep(call())\n", True, id="function out of sight"),
+        pytest.param("from elsewhere import *\nkeep(call())\n", True, id="function by a star"),
+        pytest.param("import numpy as np\nv = np.round(call())\nv.backward()\n", False, id="numpy"),
+        pytest.param("v = round(call())\nv.backward()\n", True, id="round keeps the graph"),
+        pytest.param("v = torch.argmax(call())\nv.backward()\n", False, id="indices"),
+        pytest.param("v = f'{call()}'\nv.backward()\n", False, id="text"),
+        pytest.param("v = '%f' % call()\nv.backward()\n", False, id="formatted"),
+        pytest.param("v = torch.distributions.Normal(call(), 1)\nv.sample().backward()\n", False, id="sample"),
+        pytest.param("v = torch.distributions.Normal(call(), 1)\nv.rsample().backward()\n", True, id="rsample"),
+        pytest.param(
+            "class W:\n    def __init__(self, v):\n        self.v = v\n    def item(self):\n"
+            "        return self.v\nw = W(call())\nw.item().backward()\n",
+            True,
+            id="own item",
+        ),
+        pytest.param(
+            "v = call()\nwith torch.no_grad():\n    w = v * 2\nw.backward()\n",
+            False,
+            id="computed without gradients",
+        ),
+        pytest.param(
+            "v = call()\nwith torch.no_grad():\n    w = v\nw.backward()\n",
+            True,
+            id="named without gradients",
+        ),
+        pytest.param("a, b = call(), 1\nb.backward()\n", False, id="unpacked beside it"),
+        pytest.param(
+            "def f(g):\n    return g()\ndef h():\n    return call()\nf(h).backward()\n",
+            True,
+            id="handed over",
+        ),
+        pytest.param("for v in map(lambda t: t.item(), [call()]):\n    v.backward()\n", False, id="mapped to numbers"),
+    ],
+)
+def test_reaches_backward(text: str, expected: bool) -> None:
+    script = load("import torch\n" + text)
+    [call] = [each for each in script.find(ast.Call) if script.source(each) == "call()"]
+    assert reaches_backward(script, call) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("def f(x):\n    return net(x).argmax()\nprint(f(1))\n", False, id="number"),
+        pytest.param("def f(x):\n    return net(x)\nf(1).sum().backward()\n", True, id="returned"),
+        pytest.param(
+            "def f(x, w: torch.Tensor):\n    print(net(x).sum().item())\n    return w * 2\nf(1, v)[0].backward()\n",
+            True,
+            id="beside the forward",
+        ),
+        pytest.param(
+            "w = nn.Parameter(v)\ndef f(x):\n    print(net(x).sum().item())\n    return w.pow(2)\nf(1).backward()\n",
+            True,
+            id="of a parameter",
+        ),
+        pytest.param(
+            "def g():\n    return sum(p.norm() for p in net.parameters())\ndef f(x):\n"
+            "    print(net(x).sum().item())\n    return g()\nf(1).backward()\n",
+            True,
+            id="in a function",
+        ),
+        pytest.param(
+            "def f(x, h):\n    print(net(x).sum().item())\n    return h()(x)\nf(1).backward()\n",
+            True,
+            id="strange call",
+        ),
+        pytest.param(
+            "def f(x, h):\n    print(net(x).sum().item())\n    return h()(x).item()\nf(1).backward()\n",
+            False,
+            id="strange call read as a number",
+        ),
+        pytest.param(
+            "def f(x):\n    print(net(x).sum().item())\n    return sum(map(net, [x]))\nf(1).backward()\n",
+            True,
+            id="mapped model",
+        ),
+        pytest.param(
+            "def f(x, w):\n    print(net(x).sum().item())\n    return w[0] * 2\nf(1, v).backward()\n",
+            True,
+            id="element of what is given",
+        ),
+        pytest.param(
+            "def f(x, w):\n    print(net(x).sum().item())\n    return torch.stack(w).sum()\nf(1, [v]).backward()\n",
+            True,
+            id="elements added",
+        ),
+        pytest.param(
+            "def f(x, w):\n    print(net(x).sum().item())\n    return len(w)\nf(1, [v]).backward()\n",
+            False,
+            id="elements counted",
+        ),
+        pytest.param(
+            "net.forward = made()\ndef f(x):\n    print(net(x).sum().item())\n    return 1\nnet(1).backward()\n",
+            True,
+            id="replaced forward",
+        ),
+        pytest.param(
+            "add = net.register_forward_hook\nadd(made())\ndef f(x):\n    print(net(x).sum().item())\n    return 1\n"
+            "f(1)\n",
+            True,
+            id="hook by an alias",
+        ),
+    ],
+)
+def test_lost_graph(text: str, expected: bool) -> None:
+    script = load(HEAD + text)
+    [function] = [each for each in script.find(ast.FunctionDef) if each.name == "f"]
+    forwards = [each for each in script.within(function, ast.Call) if script.source(each) == "net(x)"]
+    assert (lost_graph(script, [function], forwards) is not None) is expected
+
+
+@pytest.mark.parametrize(
+    ("keeps", "reads", "expected"),
+    [
+        ("from store import kept", "kept[0]", True),
+        ("from store import kept as mine", "store.kept[0]", True),
+        ("from store import *", "store.latest()", True),
+        ("import store\nkept = store.kept", "store.latest()", True),
+        ("kept = []", "store.latest()", False),
+    ],
+)
+def test_containers_of_other_files(tmp_path: Path, keeps: str, reads: str, expected: bool) -> None:
+    (tmp_path / "store.py").write_text("kept = []\ndef latest():\n    return kept[0]\n")
+    name = "mine" if keeps.endswith("mine") else "kept"
+    text = f"{HEAD}{keeps}\nimport store\ndef f(x):\n    {name}.append(net(x))\nf(1)\n{reads}.backward()\n"
+    path = tmp_path / "main.py"
+    path.write_text(text)
+    script = load(text, path, Project([*tmp_path.glob("*.py")]))
+    [function] = script.find(ast.FunctionDef)
+    forwards = [each for each in script.within(function, ast.Call) if script.source(each) == "net(x)"]
+    assert (lost_graph(script, [function], forwards) is not None) is expected
+
+
+COMMON = "def features(model, x):\n    model.eval()\n    return model(x)\n"
+USER = "from common import features\nfeatures(net, x).mean().item()\n"
+
+
+@pytest.mark.parametrize("importers", [1, 23, 24, 25, 60])
+def test_whoever_imports_it(tmp_path: Path, importers: int) -> None:
+    for each in range(importers - 1):
+        (tmp_path / f"user{each}.py").write_text(USER)
+    (tmp_path / "zz_last.py").write_text(USER.replace("mean().item()", "mean().backward()"))
+    [found] = evaluations(tmp_path, Bounds())
+    assert found.problem is not None
+    assert NEEDED in found.problem
+
+
+def test_a_lower_bound_declines(tmp_path: Path) -> None:
+    (tmp_path / "user.py").write_text(USER)
+    (tmp_path / "other.py").write_text(USER)
+    assert [each.problem for each in evaluations(tmp_path, Bounds())] == [None]
+    assert all(each.problem is not None for each in evaluations(tmp_path, Bounds(graph_places=0)))
+
+
+def evaluations(folder: Path, bounds: Bounds) -> tuple[EvaluationPass, ...]:
+    path = folder / "common.py"
+    path.write_text(COMMON)
+    return evaluation_passes(load(COMMON, path, Project([*folder.glob("*.py")], bounds=bounds)))

@@ -1,0 +1,137 @@
+"""What DataLoader calls set, and where their loaders are iterated."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from autoaccel.analysis import load
+from autoaccel.analysis.keyword_arguments import mapping_items, mapping_keys
+from autoaccel.pytorch.execution_order import runs_within
+from autoaccel.pytorch.loader_calls import in_daemon, iterations, loader_calls, repeats
+from autoaccel.pytorch.loader_loops import loader_loops
+
+IMPORTS = "from torch.utils.data import DataLoader\n"
+
+
+def test_positional_arguments_have_names() -> None:
+    (made,) = loader_calls(
+        load(IMPORTS + "DataLoader(data, 8, True, None, None, 4, None, True, persistent_workers=True)\n")
+    )
+    names = "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory persistent_workers"
+    assert list(made.settings) == names.split()
+    assert made.problem is None
+
+
+@pytest.mark.parametrize(
+    ("before", "unpacked", "keys"),
+    [
+        ("", "{'a': 1, 'b': 2}", {"a", "b"}),
+        ("", "dict(a=1, **{'b': 2})", {"a", "b"}),
+        ("", "{'a': 1} if cuda else {}", {"a"}),
+        ("kw = {'a': 1}\nif cuda:\n    more = {'b': 1}\n    kw.update(more)\n", "kw", {"a", "b"}),
+        ("kw = {}\nkw['a'] = 1\n", "kw", {"a"}),
+        ("kw = {'a': 1}\nkw.update(b=2)\n", "kw", {"a", "b"}),
+        ("a = {'a': 1}\nb = {'b': 1}\n", "a | b", {"a", "b"}),
+        ("kw = {'a': 1}\nfill(kw)\n", "kw", None),
+        ("kw = {}\nkw[name] = 1\n", "kw", None),
+        ("kw = read()\n", "kw", None),
+        ("", "{**other}", None),
+        ("", "{name: 1}", None),
+    ],
+)
+def test_keys_of_an_unpacked_mapping(before: str, unpacked: str, keys: set[str] | None) -> None:
+    script = load(f"{before}f(**({unpacked}))\n")
+    call = next(node for node in script.find(ast.Call) if getattr(node.func, "id", "") == "f")
+    found = mapping_keys(script, call.keywords[0].value)
+    assert found == keys if keys is None else found == frozenset(keys)
+
+
+@pytest.mark.parametrize(
+    ("body", "how", "again"),
+    [
+        ("for x in loader:\n    pass\n", ["for"], False),
+        ("for epoch in range(3):\n    for x in tqdm(loader):\n        pass\n", ["for"], True),
+        ("for epoch in range(3):\n    xs = [x for x in loader]\n", ["for"], True),
+        ("for step in range(3):\n    x = next(iter(loader))\n", ["next"], True),
+        ("it = iter(loader)\nfor step in range(3):\n    next(it)\n", ["iter"], False),
+        ("def run():\n    for x in loader:\n        pass\nfor epoch in range(3):\n    run()\n", ["for"], True),
+        ("def run(data):\n    for x in data:\n        pass\nrun(loader)\n", ["for"], False),
+    ],
+)
+def test_iterations(body: str, how: list[str], again: bool) -> None:
+    script = load(IMPORTS + "from tqdm import tqdm\nloader = DataLoader([1])\n" + body)
+    (made,) = loader_calls(script)
+    found = iterations(script, made.call)
+    assert [each.how for each in found] == how
+    assert any(repeats(each.script, each.node, script, made.call) for each in found) is again
+
+
+def test_a_loader_made_for_every_pass_is_not_iterated_again() -> None:
+    script = load(
+        IMPORTS + "for epoch in range(3):\n    loader = DataLoader([1])\n    for x in loader:\n        pass\n"
+    )
+    (made,) = loader_calls(script)
+    (use,) = iterations(script, made.call)
+    assert not repeats(script, use.node, script, made.call)
+
+
+def test_runs_within_follows_calls() -> None:
+    script = load(
+        IMPORTS
+        + "loader = DataLoader([1])\ndef look():\n    for y in loader:\n        pass\nfor x in loader:\n    look()\n"
+    )
+    inner, outer = sorted((loop.node for loop in loader_loops(script)), key=lambda node: node.lineno)
+    assert runs_within(script, inner, script, outer)
+    assert not runs_within(script, outer, script, inner)
+
+
+@pytest.mark.parametrize(
+    ("start", "daemon"),
+    [
+        ("Process(target=work, daemon=True).start()", True),
+        ("Process(target=work).start()", False),
+        ("p = Process(target=work)\np.daemon = True", True),
+        ("Pool(2).map(work, [1])", True),
+    ],
+)
+def test_in_daemon(start: str, daemon: bool) -> None:
+    script = load(
+        IMPORTS + f"from multiprocessing import Pool, Process\ndef work(rank):\n    DataLoader([1])\n{start}\n"
+    )
+    (made,) = loader_calls(script)
+    assert in_daemon(script, made.call) is daemon
+
+
+@pytest.mark.parametrize(
+    ("before", "unpacked", "items"),
+    [
+        ("", "{'a': 1, 'b': 2}", {"a": "1", "b": "2"}),
+        ("kw = dict(a=1)\n", "kw", {"a": "1"}),
+        ("kw = {'a': 1}\nprint(kw['a'])\n", "kw", {"a": "1"}),
+        ("kw = {'a': 1}\nkw['b'] = 2\n", "kw", None),
+        ("kw = {'a': 1}\nkw.pop('a')\n", "kw", None),
+        ("kw = {'a': 1}\nif cuda:\n    kw = {}\n", "kw", None),
+        ("kw = {'a': 1} if cuda else {}\n", "kw", None),
+        ("", "{name: 1}", None),
+    ],
+)
+def test_values_that_a_mapping_surely_has(before: str, unpacked: str, items: dict[str, str] | None) -> None:
+    script = load(f"{before}f(**({unpacked}))\n")
+    call = next(node for node in script.find(ast.Call) if getattr(node.func, "id", "") == "f")
+    found = mapping_items(script, call.keywords[0].value)
+    assert (None if found is None else {key: script.source(value) for key, value in found.items()}) == items
+
+
+def test_keys_that_callers_pass_on() -> None:
+    made_by = "def make(n, **kw):\n    return DataLoader([1], n, **kw)\n"
+    text = f"{made_by}make(1, shuffle=True)\nmake(2, **{{'drop_last': True}})\n"
+    (made,) = loader_calls(load(IMPORTS + text))
+    assert made.possible == {"shuffle", "drop_last"}
+    assert made.problem is None
+
+
+def test_keys_of_a_function_that_nobody_calls_are_not_known() -> None:
+    (made,) = loader_calls(load(IMPORTS + "def make(n, **kw):\n    return DataLoader([1], n, **kw)\n"))
+    assert made.problem is not None

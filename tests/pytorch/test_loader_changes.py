@@ -1,0 +1,147 @@
+"""What the batches of a loader are made from, and whether a loop changes it."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.analysis import load
+from autoaccel.pytorch.loader_calls import loader_calls
+from autoaccel.pytorch.loader_changes import drawn_beside, loader_state
+from autoaccel.pytorch.loader_loops import loader_loops
+
+SCRIPT = """\
+import random
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, Dataset, Sampler, Subset
+
+class Base:
+    def after(self):
+        pass
+
+class Data(Dataset):
+    def __init__(self, helper=None):
+        self.x = torch.randn(64, 8)
+        self.width, self.unread, self.helper = 1, 1, helper
+    def __len__(self):
+        return len(self.x)
+    def __getitem__(self, i):
+        return {item}
+    def widen(self):
+        self.width += 1
+    def note(self):
+        self.unread += 1
+    def describe(self):
+        return self.width
+
+class Order(Sampler):
+    def __init__(self, weights):
+        self.weights, self.last = weights, 0
+    def __iter__(self):
+        self.last = 1
+        return iter(self.weights.argsort().tolist())
+
+weights = torch.ones(64)
+order, data, net = Order(weights), Data({given}), nn.Linear(8, 8)
+loader = DataLoader({dataset}, sampler=order)
+"""
+
+
+def state_of(body: str, *, before: str = "", item: str = "self.x[i] * self.width", **parts: str) -> str | None:
+    text = SCRIPT.format(item=item, given=parts.get("given", ""), dataset=parts.get("dataset", "data"))
+    script = load(f"{text}{before}\nfor epoch in range(2):\n    for x in loader:\n        {body}\n")
+    (loop,) = loader_loops(script)
+    return drawn_beside(script, loop)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "data.width = 2",
+        "data.width += 1",
+        "data.widen()",
+        "loader.dataset.widen()",
+        "loader.dataset.x[0] = 1",
+        "data.x[0].mul_(2)",
+        "setattr(data, 'width', 2)",
+        "order.weights[0] = 2",
+        "order.weights = x",
+        "weights[0] = 2",
+        "weights.zero_()",
+        "torch.add(x, x, out=weights)",
+        "random.shuffle(weights)",
+        "loader.sampler.weights = x",
+        "unknown.sampler.update(x)",
+        "print(order.last)",
+        "[data.widen() for _ in x]",
+    ],
+)
+def test_changed_while_it_is_read(body: str) -> None:
+    assert state_of(body) is not None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "pass",
+        "data.unread = 2",
+        "data.note()",
+        "print(data.describe(), data.width, len(loader.dataset))",
+        "y = Data()",
+        "x[0] = 2",
+        "x.mul_(2)",
+        "other = torch.zeros(3); other.zero_()",
+        "loader.sampler.get_weights()",
+        "random.shuffle([1, 2])",
+        "torch.add(x, x, out=x)",
+    ],
+)
+def test_only_read(body: str) -> None:
+    assert state_of(body) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "changes"),
+    [
+        ("data.widen()", "pass", False),
+        ("def deep():\n    data.widen()\ndef outer():\n    deep()", "outer()", True),
+        ("def deep():\n    data.widen()\ndef outer():\n    deep()", "pass", False),
+        ("def later():\n    data.widen()\nnet.register_forward_hook(later)", "net(x)", True),
+        ("class Mine(Base):\n    def after(self):\n        data.widen()\nthing: Base = Mine()", "Base().after()", True),
+        ("def steps():\n    data.widen()\n    yield 1\nfor _ in steps():\n    break", "pass", False),
+        ("def f(d):\n    d.width = 3", "f(data)", True),
+        ("def f(d):\n    d.width = 3", "f(Base())", False),
+    ],
+)
+def test_when_it_is_changed(before: str, body: str, changes: bool) -> None:
+    assert (state_of(body, before=before) is not None) is changes
+
+
+@pytest.mark.parametrize(
+    ("item", "given", "trained"),
+    [
+        ("self.helper(self.x[i])", "nn.Linear(8, 8)", True),
+        ("self.helper(self.x[i])", "nn.Sequential(nn.Flatten(0), nn.Linear(8, 8))", True),
+        ("self.helper(self.x[i])", "nn.Sequential(nn.Flatten(0), nn.ReLU())", False),
+        ("self.helper(self.x[i])", "lambda x: net(x)", True),
+        ("self.helper(self.x[i])", "lambda x: x * 2", False),
+        ("self.helper[i]", "nn.Parameter(torch.ones(64))", True),
+        ("self.helper[i]", "net(torch.ones(64, 8)).detach()", False),
+        ("self.x[i] * net.weight", "", True),
+        ("self.x[i]", "net", False),
+    ],
+)
+def test_trained(item: str, given: str, trained: bool) -> None:
+    assert (state_of("pass", item=item, given=given) is not None) is trained
+
+
+def test_a_subset_is_changed_with_its_dataset() -> None:
+    assert state_of("data.width = 2", dataset="Subset(data, [1, 2])") is not None
+    assert state_of("loader.dataset.indices = [1]", dataset="Subset(data, [1, 2])") is not None
+
+
+def test_workers_hold_no_order() -> None:
+    script = load(SCRIPT.format(item="self.x[i]", given="", dataset="data") + "order.weights = weights * 2\n")
+    (made,) = loader_calls(script)
+    assert loader_state(script, made).changed_after(script, made.call)
+    assert not loader_state(script, made, in_workers=True).changed_after(script, made.call)

@@ -1,0 +1,142 @@
+"""What is done with names of a library besides calling them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoaccel.analysis import Project, load
+from autoaccel.dataflow.bounds import Bounds
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.pytorch.patched_names import class_asked, looked_up, object_asked, patched, replaced
+
+OLD = "torch.cuda.amp.GradScaler"
+NAMES = (OLD, "torch.amp.GradScaler")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("torch.cuda.amp.GradScaler = Mine", True),
+        ("torch.cuda.amp.GradScaler.step = step", True),
+        ("setattr(torch.cuda.amp, name, Mine)", True),
+        ("monkeypatch.setattr(amp, 'GradScaler', Mine)", True),
+        ("mock.patch('torch.cuda.amp.GradScaler')", True),
+        ("sys.modules['torch.cuda.amp'] = mine", True),
+        ("module = torch.cuda.amp", True),
+        ("from torch.cuda import amp\namp.GradScaler = Mine", True),
+        ("self.GradScaler = torch.cuda.amp.GradScaler()", False),
+        ("hasattr(torch.cuda.amp, 'GradScaler')", False),
+        ("print('GradScaler')", False),
+        ("def f(scaler: 'torch.amp.GradScaler'): ...", False),
+        ("'''torch.cuda.amp.GradScaler'''", False),
+    ],
+)
+def test_replaced(text: str, found: bool) -> None:
+    assert (replaced(load(f"import torch\n{text}\n"), NAMES) is not None) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("isinstance(x, torch.cuda.amp.GradScaler)", True),
+        ("isinstance(x, (int, torch.cuda.amp.GradScaler))", True),
+        ("from precision import GradScaler\nisinstance(x, GradScaler)", True),
+        ("type(x) is torch.cuda.amp.GradScaler", True),
+        ("match x:\n    case torch.cuda.amp.GradScaler():\n        pass", True),
+        ("table = {torch.cuda.amp.GradScaler: 1}", True),
+        ("from functools import singledispatch\n@singledispatch\ndef f(x: torch.cuda.amp.GradScaler): ...", True),
+        ("def f(x: torch.cuda.amp.GradScaler) -> torch.cuda.amp.GradScaler: ...", False),
+        ("class Mine(torch.cuda.amp.GradScaler): ...", False),
+        ("x = torch.cuda.amp.GradScaler()", False),
+        ("isinstance(x, torch.optim.Adam)", False),
+    ],
+)
+def test_class_asked(text: str, found: bool) -> None:
+    assert (class_asked(load(f"import torch\n{text}\n"), NAMES) is not None) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("type(scaler)", True),
+        ("self.scaler.__class__", True),
+        ("def clone(x): return type(x)()\nclone(scaler)", True),
+        ("def find(x): return table[type(x)]\nfind(scaler)", True),
+        ("def name(x): return type(x).__name__\nname(scaler)", False),
+        ("def same(x): return type(x) is int\nsame(scaler)", False),
+        ("torch.save(scaler, 'x')", True),
+        ("import pickle\npickle.dump(scaler, f)", True),
+        ("state = {'scaler': scaler}", True),
+        ("dict(scaler=scaler)", True),
+        ("import lightning\nlightning.Fabric(scaler=scaler)", True),
+        ("state = {'scaler': scaler.state_dict()}", False),
+        ("train(model, scaler=scaler)", False),
+        ("import copy\ncopy.deepcopy(scaler)", False),
+    ],
+)
+def test_object_asked(text: str, found: bool) -> None:
+    assert (object_asked(load(f"import torch\n{text}\n"), ("scaler",)) is not None) is found
+
+
+@pytest.mark.parametrize(
+    ("importing", "found"),
+    [
+        ("import net\nnet.autocast()", True),
+        ("import net\nfind(net)", True),
+        ("import net\nvars(net)", True),
+        ("import net\ngetattr(net, name)", True),
+        ("import importlib\nm = importlib.import_module(n)\ngetattr(m, k)", True),
+        ("import importlib\nm = importlib.import_module(n)\ngetattr(m, 'Net')", False),
+        ("import importlib\nm = importlib.import_module(n)\nm.__dict__[k]", True),
+        ("import net\nnet.Net()", False),
+        ("import net\ngetattr(args, name)", False),
+        ("import net, torch\ntorch.autocast('cuda')", False),
+        ("import star\nvars(star)", True),
+        ("import star\nstar.Net()", False),
+    ],
+)
+def test_looked_up_by_others(tmp_path: Path, importing: str, found: bool) -> None:
+    texts = {tmp_path / "net.py": "from torch.cuda.amp import autocast\n", tmp_path / "main.py": importing}
+    texts[tmp_path / "star.py"] = "from net import *\n"
+    for path, text in texts.items():
+        path.write_text(text)
+    path = tmp_path / "net.py"
+    script = load(texts[path], path, Project(texts))
+    assert (looked_up(script, "autocast", public=True) is not None) is found
+    assert looked_up(script, "autocast", public=False) is None
+
+
+def test_past_a_bound_nothing_is_known(tmp_path: Path) -> None:
+    texts = {tmp_path / "net.py": "import torch\n", tmp_path / "main.py": "import net\nGradScaler\n"}
+    for path, text in texts.items():
+        path.write_text(text)
+    script = load("import torch\n", tmp_path / "net.py", Project(texts, bounds=Bounds(related=0)))
+    with pytest.raises(Incomplete):
+        class_asked(script, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import torch\ntorch.zeros = zeros", True),
+        ("import torch as th\nth.zeros = zeros", True),
+        ("setattr(torch, name, zeros)  # zeros", True),
+        ("setattr(torch, 'zeros', f)", True),
+        ("mock.patch.object(torch, 'zeros')", True),
+        ("mock.patch('torch.zeros')", True),
+        ("monkeypatch.setattr('torch.zeros', f)", True),
+        ("self.zeros = torch.zeros(3)", False),
+        ("x = torch.zeros == f", False),
+        ("setattr(torch, 'ones', zeros)", False),
+        ("zeros = torch.zeros(3)", False),
+        ("self.torch.zeros = 3", False),
+    ],
+)
+def test_patched(tmp_path: Path, text: str, found: bool) -> None:
+    path = tmp_path / "main.py"
+    path.write_text("import compat\n")
+    (tmp_path / "compat.py").write_text(text)
+    script = load("import compat\n", path, Project([path]))
+    assert (patched(script, ("torch.zeros",)) is not None) is found
