@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.measure.forking import Forking
+
+# Before anything imports torch: as many threads as there are cores wait for one another, spinning, where several
+# processes share these.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(autouse=True)
@@ -29,3 +37,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def repository() -> Path:
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def forking() -> Iterator[Forking]:
+    """One process that has torch, for all tests that need more of them."""
+    with Forking() as server:
+        yield server

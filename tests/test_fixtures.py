@@ -8,7 +8,9 @@ from __future__ import annotations
 import ast
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -71,10 +73,22 @@ def read(path: Path) -> str:
     return path.read_bytes().decode("utf-8")
 
 
-def rewrite(texts: dict[Path, str], rules: list[Rule]) -> dict[Path, Result]:
-    """The files of one project, each rewritten as the command line would: all of them seen in their original state."""
-    project = Project(texts, texts)
-    return {path: engine.rewrite(text, path, rules, project=project) for path, text in texts.items()}
+def rewrite(case: Case, texts: dict[Path, str], rules: Sequence[Rule]) -> dict[Path, Result]:
+    """The files of one project, each rewritten as the command line would: all of them seen in their original state.
+
+    Each case is alone in a folder that is not there: the other cases are no files of its project. What is asked again,
+    as where a rewrite changed nothing, is answered as before.
+    """
+    home = Path("/cases", case.rule.name, case.name)
+    contents = tuple((home / path.relative_to(FIXTURES / case.rule.name), text) for path, text in texts.items())
+    return dict(zip(texts, _rewritten(contents, tuple(rules)), strict=True))
+
+
+@lru_cache(maxsize=4)  # the tests of a case follow one another
+def _rewritten(texts: tuple[tuple[Path, str], ...], rules: tuple[Rule, ...]) -> list[Result]:
+    contents = dict(texts)
+    project = Project(contents, contents)
+    return [engine.rewrite(text, path, rules, project=project) for path, text in texts]
 
 
 def comment(text: str, keyword: str) -> list[str]:
@@ -83,10 +97,10 @@ def comment(text: str, keyword: str) -> list[str]:
     return [part.strip() for part in match[1].split(",")] if match else []
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str, scope="module")  # which puts the tests of a case side by side
 def test_fixture(case: Case) -> None:
     texts = {path: read(path) for path in case.expected}
-    results = rewrite(texts, case.rules)
+    results = rewrite(case, texts, case.rules)
     for path, result in results.items():
         assert not result.errors, f"{path}: {result.errors}"
         ast.parse(result.after)
@@ -103,18 +117,19 @@ def test_fixture(case: Case) -> None:
     if not case.is_noop:
         assert any(result.applied for result in results.values()), "a rewrite without a finding"
 
-    again = rewrite({path: result.after for path, result in results.items()}, case.rules)
+    again = rewrite(case, {path: result.after for path, result in results.items()}, case.rules)
     for path, result in again.items():
         assert result.after == result.before, f"{path}: a second run changes it again"
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str, scope="module")
 def test_all_rules_together_are_stable(case: Case) -> None:
-    results = rewrite({path: read(path) for path in case.expected}, list(RULES.values()))
+    rules = [*RULES.values()]
+    results = rewrite(case, {path: read(path) for path in case.expected}, rules)
     for path, result in results.items():
         assert not result.errors, f"{path}: {result.errors}"
         ast.parse(result.after)
-    for path, result in rewrite({path: result.after for path, result in results.items()}, list(RULES.values())).items():
+    for path, result in rewrite(case, {path: result.after for path, result in results.items()}, rules).items():
         assert result.after == result.before, f"{path}: a second run changes it again"
 
 

@@ -6,7 +6,6 @@ The scripts run in processes of their own, under observation as by `verify`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,9 +90,8 @@ def same_training(record: Record) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Training]:
-    with Forking() as forking:
-        yield Training(forking, tmp_path_factory.mktemp("scripts"))
+def training(forking: Forking, tmp_path_factory: pytest.TempPathFactory) -> Training:
+    return Training(forking, tmp_path_factory.mktemp("scripts"))
 
 
 @pytest.mark.slow

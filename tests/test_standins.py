@@ -4,28 +4,35 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.measure.forking import Forking
 
 STANDINS = Path(__file__).parent / "standins"
 PACKAGES = sorted(path.parent.name for path in STANDINS.glob("*/__init__.py"))
 
 
-def run(code: str, folder: Path, **variables: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(STANDINS), "OMP_NUM_THREADS": "1", **variables}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+Say = Callable[..., str]
 
 
-def test_every_package_says_that_it_is_a_stand_in(tmp_path: Path) -> None:
+@pytest.fixture
+def say(forking: Forking, tmp_path: Path) -> Say:
+    """What a program prints that finds the stand-ins."""
+
+    def run(code: str, **variables: str) -> str:
+        done = forking.python(["-c", code], tmp_path, {**os.environ, "PYTHONPATH": str(STANDINS), **variables})
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    return run
+
+
+def test_every_package_says_that_it_is_a_stand_in(say: Say) -> None:
     code = f"import importlib; print({{importlib.import_module(n).__version__ for n in {PACKAGES!r}}})"
-    assert run(code, tmp_path) == "{'0.0+stand-in'}"
+    assert say(code) == "{'0.0+stand-in'}"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +90,7 @@ def test_every_package_says_that_it_is_a_stand_in(tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_torchvision(code: str, expected: str, tmp_path: Path) -> None:
+def test_torchvision(code: str, expected: str, say: Say) -> None:
     start = "import torch; from PIL import Image; from torchvision import datasets, models, transforms as t, utils; "
     image = "image = Image.new('RGB', (16, 8)); "
-    assert run(start + image + code, tmp_path, STANDIN_SAMPLES="50", STANDIN_TEST_SAMPLES="20") == expected
+    assert say(start + image + code, STANDIN_SAMPLES="50", STANDIN_TEST_SAMPLES="20") == expected

@@ -11,14 +11,17 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from autoaccel.analysis import Project, Script, load
+from autoaccel.analysis.files import Files
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import Finding
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.rule import Rule
+from autoaccel.summaries import Summary, summary
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Texts = dict[Path, str]
@@ -50,6 +53,16 @@ def _read(paths: Iterable[Path]) -> Texts:
     return found
 
 
+def _project(texts: Texts, order: Iterable[Path] | None = None, bounds: Bounds | None = None) -> Project:
+    """A project of its own; only what lies beside the files, and does not change, is summed up once for all of them."""
+    return Project(Files(texts if order is None else order, texts, bounds, known=_summed_up), bounds=bounds)
+
+
+@cache
+def _summed_up(path: Path) -> Summary | None:
+    return summary(path.read_bytes()) if path.is_file() else None
+
+
 def variants(bounds: Bounds | None = None) -> Iterator[tuple[str, Bounds]]:
     """Every bound lowered in turn: to nothing, and to little."""
     full = bounds or Bounds()
@@ -61,7 +74,7 @@ def variants(bounds: Bounds | None = None) -> Iterator[tuple[str, Bounds]]:
 
 def said(texts: Texts, bounds: Bounds | None = None, only: Iterable[Path] | None = None) -> dict[Path, Said]:
     """The findings in each file, suppressed ones too."""
-    project = Project(texts, texts, bounds=bounds)
+    project = _project(texts, bounds=bounds)
     found: dict[Path, Said] = {}
     for path in texts if only is None else only:
         try:
@@ -83,7 +96,7 @@ def gained(texts: Texts, bounds: Bounds, full: dict[Path, Said]) -> list[str]:
 def in_another_order(texts: Texts, seed: int) -> dict[Path, Said]:
     """The same when files, rules and questions come in another order: some of everything is asked first."""
     chosen = random.Random(seed)
-    project = Project(chosen.sample(sorted(texts), len(texts)), texts)
+    project = _project(texts, chosen.sample(sorted(texts), len(texts)))
     rules = chosen.sample(list(registry.rules()), len(registry.rules()))
     found: dict[Path, Said] = {}
     for path in chosen.sample(sorted(texts), len(texts)):
@@ -99,7 +112,7 @@ def in_another_order(texts: Texts, seed: int) -> dict[Path, Said]:
 
 def in_order(texts: Texts) -> dict[Path, Said]:
     """What the rules say of each file, before findings are settled among one another."""
-    project = Project(texts, texts)
+    project = _project(texts)
     found: dict[Path, Said] = {}
     for path, text in texts.items():
         try:
@@ -138,7 +151,7 @@ def digest(projects: Iterable[Texts]) -> str:
     """All bytes of all rewrites."""
     total = hashlib.sha256()
     for texts in projects:
-        project = Project(texts, texts)
+        project = _project(texts)
         for path, text in texts.items():
             result = engine.rewrite(text, path, registry.rules(), project=project)
             reasons = [[each.code, each.line, each.message] for each in result.skipped]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,12 +26,6 @@ FAULTS = {each.name: each for each in faults()}
 # Six steps show what these do.
 LIMITS = Limits(steps=6)
 KILLED = Verdict("some/fault", "AA101 a.py:3", "wrong", "exact", "difference", ("AA101 a.py:3",), "loss of step 1", 2.0)
-
-
-@pytest.fixture(scope="module")
-def forking() -> Iterator[Forking]:
-    with Forking() as server:
-        yield server
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)

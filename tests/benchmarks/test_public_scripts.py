@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks.public_scripts import manifest
+from benchmarks.public_scripts import manifest, running
 from benchmarks.public_scripts.comparing import compare, stable_output
 from benchmarks.public_scripts.manifest import Input, Run, read_run
 from benchmarks.public_scripts.running import Outcome, execute
+from tests.measure.forking import Forking
 
 TRAIN = """
     import sys, time
@@ -43,8 +45,28 @@ TRAIN = """
 """
 
 Project = Callable[..., Path]
+LIMITED = running.limited
 
-pytestmark = pytest.mark.slow  # a process with torch in it for every run
+pytestmark = pytest.mark.slow  # a process for every run
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forked(forking: Forking) -> Iterator[None]:
+    """Runs are forked from a process that has torch; see `in_processes_of_their_own`."""
+
+    def limited(command: list[str], folder: Path, variables: dict[str, str], _: float) -> tuple[int, str, str]:
+        assert command[0] == sys.executable
+        done = forking.python(command[1:], folder, variables)
+        return done.returncode, done.stdout, done.stderr
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "limited", limited)
+        yield
+
+
+@pytest.fixture
+def in_processes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "limited", LIMITED)
 
 
 @pytest.fixture
@@ -79,6 +101,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     return stable_output(execute(tree, RUN), execute(tree, RUN))
 
 
+@pytest.mark.usefixtures("in_processes_of_their_own")
 def test_a_run_is_recorded_and_repeats_itself(project: Project) -> None:
     tree = project()
     first, second = execute(tree, RUN), execute(tree, RUN)
@@ -168,6 +191,7 @@ def test_inputs_and_preparing_commands_come_before_the_run(project: Project) -> 
     assert execute(project(reader), run).output == ("here 8",)
 
 
+@pytest.mark.usefixtures("in_processes_of_their_own")
 def test_a_run_past_its_limit_is_ended(project: Project) -> None:
     outcome = execute(project("import time\ntime.sleep(600)\n"), replace(RUN, timeout=3))
     assert outcome.status == "timeout"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,14 +17,23 @@ from benchmarks.wrong_rewrites.grammar import generate
 from benchmarks.wrong_rewrites.hunting import plainest
 from benchmarks.wrong_rewrites.judging import Find, loose, strict
 from benchmarks.wrong_rewrites.running import Record
+from tests.measure.forking import Forking
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+Hunt = Callable[..., subprocess.CompletedProcess[str]]
 
-def hunt(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "benchmarks.wrong_rewrites", "--finds", str(folder), *arguments]
-    path = f"{REPOSITORY}:{REPOSITORY / 'codemods'}"
-    return subprocess.run(command, cwd=REPOSITORY, env={"PATH": "", "PYTHONPATH": path}, capture_output=True, text=True)
+
+@pytest.fixture
+def hunt(forking: Forking, tmp_path: Path) -> Hunt:
+    """The command, forked from a process that has torch."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["-m", "benchmarks.wrong_rewrites", "--finds", str(tmp_path), *arguments]
+        path = f"{REPOSITORY}:{REPOSITORY / 'codemods'}"
+        return forking.python(command, REPOSITORY, {"PATH": "", "PYTHONPATH": path})
+
+    return run
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -74,9 +83,9 @@ def test_finds_of_one_kind() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", planted.RULES)
-def test_a_wrong_rule_is_caught(name: str, tmp_path: Path) -> None:
+def test_a_wrong_rule_is_caught(name: str, hunt: Hunt, tmp_path: Path) -> None:
     fast = [] if name == "workers-everywhere" else ["--fast"]  # workers are what shows it
-    result = hunt(tmp_path, "--count", "64", "--first", "--planted", name, *fast)
+    result = hunt("--count", "64", "--first", "--planted", name, *fast)
     assert result.returncode == 1, result.stdout + result.stderr
     finds = [path.read_text(encoding="utf-8") for path in tmp_path.glob("*/find.md")]
     rule = planted.RULES[name]
@@ -84,6 +93,6 @@ def test_a_wrong_rule_is_caught(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_found(tmp_path: Path) -> None:
-    result = hunt(tmp_path, "--count", "40")
+def test_nothing_is_found(hunt: Hunt) -> None:
+    result = hunt("--count", "40")
     assert result.returncode == 0, result.stdout + result.stderr

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -264,12 +264,6 @@ for epoch in range(3):
         optimizer.step()
     print(f"epoch {epoch}: loss {loss.item():.4f}")
 """
-
-
-@pytest.fixture(scope="module")
-def forking() -> Iterator[Forking]:
-    with Forking() as server:
-        yield server
 
 
 @pytest.fixture

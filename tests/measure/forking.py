@@ -1,6 +1,7 @@
-"""Observed runs in processes forked from one that has torch: importing it takes longer than training a small script.
+"""Processes forked from one that has torch: importing it takes longer than training a small script.
 
-`Forking().run` is to `launching.observe` what a fork is to a start: it takes a request and gives a record.
+`Forking().run` is to `launching.observe` what a fork is to a start: it takes a request and gives a record. So is
+`Forking().python` to `subprocess.run([sys.executable, …])`.
 """
 
 from __future__ import annotations
@@ -8,14 +9,16 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.record import Record
@@ -54,18 +57,34 @@ class Forking:
 
     def run(self, request: Request, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> Record:
         """Run in a folder, by default the script's own; fails with what went to stderr if there is no record."""
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
         with tempfile.TemporaryDirectory() as temporary:
             exchange = Exchange(Path(temporary))
             exchange.request.write_text(request.to_json(), encoding="utf-8")
             where = Path(request.script).absolute().parent if folder is None else folder
-            message = {"exchange": temporary, "folder": str(where), "environment": dict(environment or {})}
-            self._server.stdin.write(json.dumps(message) + "\n")
-            self._server.stdin.flush()
-            assert self._server.stdout.readline()
+            self._fork(exchange, where, environment={**(environment or {})})
             assert exchange.result.exists(), exchange.stderr.read_text(encoding="utf-8")
             return Record.from_json(exchange.result.read_text(encoding="utf-8"))
+
+    def python(
+        self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        """What `python` does with these arguments, of which the first is `-c`, `-m` or a script, in this environment.
+
+        What an interpreter reads of it when it starts is as in the server: the hash seed, and how many threads."""
+        with tempfile.TemporaryDirectory() as temporary:
+            exchange = Exchange(Path(temporary))
+            status = self._fork(exchange, folder, arguments=[*arguments], environment={**environment})
+            said = (each.read_text(encoding="utf-8", errors="replace") for each in (exchange.stdout, exchange.stderr))
+            return subprocess.CompletedProcess([*arguments], status, *said)
+
+    def _fork(self, exchange: Exchange, folder: Path, **asked: Any) -> int:
+        """Wait for a child, whose exit status this is."""
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        message = {"exchange": str(exchange.folder), "folder": str(folder), **asked}
+        self._server.stdin.write(json.dumps(message) + "\n")
+        self._server.stdin.flush()
+        return int(self._server.stdout.readline())
 
 
 def _serve() -> None:
@@ -75,32 +94,60 @@ def _serve() -> None:
         message = json.loads(line)
         child = os.fork()
         if child == 0:
-            _become(Exchange(Path(message["exchange"])), message["folder"], message["environment"])
+            _become(Exchange(Path(message.pop("exchange"))), **message)
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-def _become(exchange: Exchange, folder: str, environment: Mapping[str, str]) -> None:
+def _become(
+    exchange: Exchange, folder: str, environment: Mapping[str, str], arguments: Sequence[str] | None = None
+) -> None:
     """In the fork: become the script; does not return."""
     from autoaccel.measure.observing.observation import Observation
     from autoaccel.measure.observing.starting import begin
 
     os.setsid()
     os.chdir(folder)
-    os.environ.update(environment)
     for path, descriptor in ((exchange.stdout, 1), (exchange.stderr, 2)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), descriptor)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    status = 70
     try:
-        begin(Observation(Request.from_json(exchange.request.read_text()), exchange, time.monotonic()))
-    except SystemExit as leave:  # of a process that the script forked
-        sys.stdout.flush()
-        os._exit(leave.code if isinstance(leave.code, int) else 1)
+        if arguments is None:
+            os.environ.update(environment)
+            begin(Observation(Request.from_json(exchange.request.read_text()), exchange, time.monotonic()))
+        else:
+            os.environ.clear()
+            os.environ.update(environment)
+            _execute(arguments)
+            status = 0
+    except SystemExit as leave:  # of a program, or of a process that the script forked
+        status = leave.code if isinstance(leave.code, int) else int(leave.code is not None)
     except BaseException:
         traceback.print_exc()
+        status = 1 if arguments else status
     finally:
+        sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(70)
+        os._exit(status)
+
+
+def _execute(arguments: Sequence[str]) -> None:
+    """What the interpreter does with its arguments."""
+    own = {str(Path(__file__).parent), str(STANDINS), str(REPOSITORY)}
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:] = ["", *filter(None, paths), *(each for each in sys.path if each not in own)]
+    sys.argv = [*arguments]
+    match arguments[0]:
+        case "-c":
+            sys.argv = ["-c", *arguments[2:]]
+            exec(compile(arguments[1], "<string>", "exec"), {"__name__": "__main__"})
+        case "-m":
+            sys.argv = [*arguments[1:]]
+            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        case script:
+            sys.path[0] = str(Path(script).parent)
+            runpy.run_path(script, run_name="__main__")
 
 
 if __name__ == "__main__":

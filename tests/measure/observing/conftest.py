@@ -1,10 +1,9 @@
-"""Observed runs for the tests in this folder, all forked from one process."""
+"""Observed runs for the tests in this folder."""
 
 from __future__ import annotations
 
 import dataclasses
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,6 @@ from autoaccel.measure.observing.record import Record
 from autoaccel.measure.observing.request import Request
 from tests.measure.forking import Forking
 from tests.measure.observing.scripts import Observe
-
-
-@pytest.fixture(scope="session")
-def forking() -> Iterator[Forking]:
-    with Forking() as server:
-        yield server
 
 
 @pytest.fixture
