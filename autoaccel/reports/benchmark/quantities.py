@@ -21,19 +21,13 @@ _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """`size` is what one of it is in seconds."""
+    """Of time, where `size` is what one of it is in seconds, or of what is counted."""
 
     name: str
-    size: float
-    full: str
+    size: float = 1.0
 
 
-_UNITS = (
-    Unit("ns", 1e-9, "nanoseconds"),
-    Unit("µs", 1e-6, "microseconds"),
-    Unit("ms", 1e-3, "milliseconds"),
-    Unit("s", 1.0, "seconds"),
-)
+_UNITS = (Unit("ns", 1e-9), Unit("µs", 1e-6), Unit("ms", 1e-3), Unit("s", 1.0))
 
 
 def unit(seconds: float) -> Unit:
@@ -45,8 +39,8 @@ def unit(seconds: float) -> Unit:
 def axis_unit(seconds: float) -> Unit:
     """As `unit`, for an axis that ends there."""
     if seconds >= 3 * _HOUR:
-        return Unit("h", _HOUR, "hours")
-    return Unit("min", _MINUTE, "minutes") if seconds >= 5 * _MINUTE else unit(seconds)
+        return Unit("h", _HOUR)
+    return Unit("min", _MINUTE) if seconds >= 5 * _MINUTE else unit(seconds)
 
 
 def duration(seconds: float) -> str:
@@ -121,8 +115,8 @@ def known_ratio(interval: Interval) -> str:
     return usual if decimals >= len(usual.partition(".")[2]) else f"{interval.median:,.{decimals}f}"
 
 
-def percent(share: float) -> str:
-    if not math.isfinite(share):
+def percent(share: float | None) -> str:
+    if share is None or not math.isfinite(share):
         return MISSING
     if 0 < share < 0.001:
         return "<0.1 %"
@@ -130,6 +124,9 @@ def percent(share: float) -> str:
 
 
 def memory(size: int) -> str:
+    """A peak; 0 where there is no such memory."""
+    if not size:
+        return MISSING
     value, names = float(size), iter(_BYTES)
     name = next(names)
     while value >= 1023.5 and (following := next(names, None)):
