@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from autoaccel.measure.benching.report import Column, Contribution, Interval, Report
 
 _FAR, _WIDE = 8.0, 50.0  # from smallest to largest step time and loss: from there an axis is logarithmic
-_NEAR = 1.15  # times the 99th percentile: what is not far out
+_NEAR = 1.5  # times the 95th percentile: what is not far out
 _LONG = 0.6  # of all the time: starts that leave little room for steps
 _TURNS = 6  # losses that a script may compute in turn, such as those of a generator and a discriminator
 _ALIKE = 0.35  # the share of neighbours' distance that counts as far more alike
@@ -96,8 +96,8 @@ def distribution(report: Report) -> Exhibit:
     }
     if not found:
         return Exhibit("No steps were timed.")
-    usual, slowest = max(quantile(times, 0.99) for times in found.values()), max(times[-1] for times in found.values())
-    high = slowest if slowest <= _NEAR * usual else usual
+    usual = max(quantile(times, 0.95) for times in found.values())
+    high = max(time for times in found.values() for time in times if time <= _NEAR * usual)
     counts = " and ".join(dict.fromkeys(steps(len(times)) for times in found.values()))
     caption = [f"All times of {counts} from the fastest to the slowest: half of the steps took no longer than at 50 %."]
     if bent := high > _FAR * min(times[0] for times in found.values()):
@@ -112,17 +112,15 @@ def distribution(report: Report) -> Exhibit:
             caption.append(f"Not drawn: {many} beyond {duration(high)}, {most}.")
         middle = f", half of them between {duration(quantile(times, 0.25))} and {duration(quantile(times, 0.75))}"
         said.append(f"{name}: median {duration(statistics.median(times))}{middle if len(times) > 3 else ''}")
-    up = unit(max(statistics.median(times) for times in found.values()))
-    words = f"{'; '.join(said)}."
+    words = f"{'; '.join(said)}.".capitalize()
+    scale = _per_step(unit(usual))
     names = {0.0: "fastest", 0.5: "median", 1.0: "slowest"}
     rows = [
         (names.get(part, percent(part)), *(duration(quantile(times, part)) for times in found.values()))
         for part in _QUANTILES
     ]
-    chart = line_chart(
-        "distribution", "Step times in order", words, lines, "% of steps", _per_step(up), logarithmic=bent
-    )
-    return Exhibit(words.capitalize(), chart, " ".join(caption), ("", *found), rows)
+    chart = line_chart("distribution", "Step times in order", words, lines, "% of steps", scale, logarithmic=bent)
+    return Exhibit(words, chart, " ".join(caption), ("", *found), rows)
 
 
 def quantile(times: Sequence[float], part: float) -> float:
@@ -169,10 +167,9 @@ def break_even(report: Report) -> Exhibit:
     if differ and before != after:
         caption.append(f"At the measured rates {number(far)} steps take {after} instead of {before}.")
     said = paying_off(report)
-    ends = " ".join(f"{each.name}: {duration(each.seconds[-1])} for {steps(each.measured)}." for each in courses)
     scale = axis_unit(latest)
     up = Unit(f"time in {scale.name}", scale.size)
-    chart = line_chart("break-even", "Time from the start over steps", f"{said} {ends}", lines, "steps", up, mark=mark)
+    chart = line_chart("break-even", "Time from the start over steps", said, lines, "steps", up, mark=mark)
     rows = [(number(step), *(duration(each.at(step)) for each in courses)) for step in stops(last)]
     return Exhibit(said, chart, " ".join(caption), ("step", *(each.name for each in courses)), rows)
 

@@ -16,16 +16,6 @@ if TYPE_CHECKING:
 
 # HTML has no place for these, escaped or not: control characters and lone surrogates (file names that are no text).
 _UNSPEAKABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
-_PARTS = {
-    "loader": "waiting for the next batch",
-    "transfer": "copying data to the device",
-    "launch": "calling operators, beside what they compute",
-    "compute": "computing forwards and backwards",
-    "optimizer": "updating the parameters",
-    "sync": "waiting for results of the device",
-    "evaluation": "passes that do not train",
-    "other": "Python between operators",
-}
 
 
 def page(report: Report) -> str:
@@ -50,7 +40,6 @@ def page(report: Report) -> str:
         columns=columns,
         rewritten=rewritten,
         shares=[each for each in found.shares if each.share > 0] if found else [],
-        parts=_PARTS,
         rules_are_named=found is not None and any(each in found.sentence for each in found.rules),
         figures=[(each.name, *each.cells) for each in summary.figures(columns)],
         contributions=[summary.contribution(each) for each in report.contributions],

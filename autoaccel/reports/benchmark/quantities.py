@@ -56,24 +56,25 @@ def duration(seconds: float) -> str:
 
 def _clock(seconds: float) -> str:
     sign, whole = (MINUS if seconds < 0 else ""), round(abs(seconds))
-    minutes, rest = divmod(whole, 60)
-    if not minutes:
-        return f"{sign}{rest} s"
-    if minutes < 120:
-        return f"{sign}{minutes} min {rest} s" if rest else f"{sign}{minutes} min"
-    hours, minutes = divmod(round(whole / 60), 60)
-    return f"{sign}{number(hours)} h {minutes} min" if minutes else f"{sign}{number(hours)} h"
+    large, small = "min", "s"
+    if whole >= 120 * 60:
+        large, small, whole = "h", "min", round(whole / 60)
+    many, rest = divmod(whole, 60)
+    parts = [f"{number(many)} {large}"] * (many > 0) + [f"{rest} {small}"] * (rest > 0 or not many)
+    return sign + " ".join(parts)
 
 
 def alike(*seconds: float) -> tuple[str, ...]:
     """Durations to be compared: all in the unit of the longest, with the decimals that suit it."""
     longest = max((abs(each) for each in seconds if math.isfinite(each)), default=0.0)
-    if longest >= 2 * _MINUTE:
-        return tuple(_clock(each) if math.isfinite(each) else MISSING for each in seconds)
     chosen = unit(longest)
     decimals = 2 if longest / chosen.size < 99.95 else 1
     return tuple(
-        f"{each / chosen.size:,.{decimals}f} {chosen.name}".replace("-", MINUS) if math.isfinite(each) else MISSING
+        MISSING
+        if not math.isfinite(each)
+        else _clock(each)
+        if longest >= 2 * _MINUTE
+        else f"{each / chosen.size:,.{decimals}f} {chosen.name}".replace("-", MINUS)
         for each in seconds
     )
 

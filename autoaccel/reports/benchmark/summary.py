@@ -25,7 +25,7 @@ from autoaccel.reports.benchmark.quantities import (
 )
 
 if TYPE_CHECKING:
-    from autoaccel.measure.benching.report import BreakEven, Column, Contribution, Interval, Report
+    from autoaccel.measure.benching.report import Column, Contribution, Interval, Report
 
 ORIGINAL, AGAIN, REWRITTEN = "original", "again", "rewritten"
 
@@ -78,12 +78,9 @@ def explanation(report: Report) -> str:
     outcome = verdict(report)
     if rewritten is None or outcome is Verdict.UNKNOWN:
         return "The notes say why." if report.notes else ""
-    found, sure = rewritten.speedup, f"{percent(report.level)} interval"
-    noise = (
-        ""
-        if again is None or not known(again.speedup)
-        else f" The original measured against itself gives {ratio(again.speedup.median)} ({ratios(again.speedup)})."
-    )
+    found, sure, noise = rewritten.speedup, f"{percent(report.level)} interval", ""
+    if again is not None and known(again.speedup):
+        noise = f" The original measured against itself gives {ratio(again.speedup.median)} ({ratios(again.speedup)})."
     if outcome is Verdict.SAME:
         return f"The speed-up is {ratio(found.median)}, and its {sure}, {ratios(found)}, contains 1.{noise}"
     if outcome is Verdict.NOISE:
@@ -108,22 +105,14 @@ def paying_off(report: Report) -> str:
     """When the rewritten script has made up for a slower start."""
     if verdict(report) in (Verdict.SAME, Verdict.NOISE):
         return "No gain was measured that could make up for a slower start."
-    return break_even_sentence(report.break_even)
-
-
-def break_even_sentence(found: BreakEven) -> str:
-    match found.steps, found.measured:
-        case None, _:
-            return "The rewritten script does not make up for what it spends at the start."
-        case 0, _:
-            return "The rewritten script is ahead from the first step on."
-        case count, True:
-            return f"After {steps(count)} the rewritten script has made up for what it spends at the start."
-        case count, _:
-            return (
-                f"After about {steps(count)} the rewritten script will have made up for what it spends at the start, "
-                "if both go on as measured."
-            )
+    count, spent = report.break_even.steps, "for what it spends at the start"
+    if count is None:
+        return f"The rewritten script does not make up {spent}."
+    if count == 0:
+        return "The rewritten script is ahead from the first step on."
+    if report.break_even.measured:
+        return f"After {steps(count)} the rewritten script has made up {spent}."
+    return f"After about {steps(count)} the rewritten script will have made up {spent}, if both go on as measured."
 
 
 @dataclass(frozen=True, slots=True)

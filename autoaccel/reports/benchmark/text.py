@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -93,12 +93,7 @@ def _contributions(report: Report) -> Rows:
 
 
 def _section(title: str, content: str) -> str:
-    return f"{click.style(title, bold=True)}\n{''.join(_indented(content))}" if content.strip() else ""
-
-
-def _indented(content: str) -> Iterator[str]:
-    for line in content.splitlines():
-        yield f"  {line}\n" if line.strip() else "\n"
+    return f"{click.style(title, bold=True)}\n{textwrap.indent(content, '  ')}" if content.strip() else ""
 
 
 def _filled(text: str, indent: str = "") -> str:

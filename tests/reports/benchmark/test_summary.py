@@ -8,7 +8,6 @@ import pytest
 from autoaccel.measure.benching.report import BreakEven, Interval
 from autoaccel.reports.benchmark.summary import (
     Verdict,
-    break_even_sentence,
     course_of,
     explanation,
     headline,
@@ -107,7 +106,7 @@ def test_a_rewritten_script_that_was_not_measured() -> None:
     ],
 )
 def test_what_is_said_of_the_break_even(found: BreakEven, text: str) -> None:
-    assert break_even_sentence(found) == text
+    assert paying_off(dataclasses.replace(RICH, break_even=found)) == text
 
 
 def test_a_course_begins_with_the_first_step_and_ends_with_the_last() -> None:
@@ -142,4 +141,4 @@ def test_one_step_is_a_course() -> None:
 
 def test_what_made_no_difference_cannot_pay_off() -> None:
     assert paying_off(SAME) == "No gain was measured that could make up for a slower start."
-    assert paying_off(RICH) == break_even_sentence(RICH.break_even)
+    assert paying_off(RICH).startswith("After about 412 steps")
