@@ -112,7 +112,7 @@ def distribution(report: Report) -> Exhibit:
             caption.append(f"Not drawn: {many} beyond {duration(high)}, {most}.")
         middle = f", half of them between {duration(quantile(times, 0.25))} and {duration(quantile(times, 0.75))}"
         said.append(f"{name}: median {duration(statistics.median(times))}{middle if len(times) > 3 else ''}")
-    words = f"{'; '.join(said)}.".capitalize()
+    words = f"Times of a step, {'; '.join(said)}."
     scale = _per_step(unit(usual))
     names = {0.0: "fastest", 0.5: "median", 1.0: "slowest"}
     rows = [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
+from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from autoaccel import HOME, __version__
 from autoaccel.reports.benchmark import charts, quantities, summary
@@ -21,25 +23,17 @@ _UNSPEAKABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufff
 def page(report: Report) -> str:
     """`page.html` filled in. It is read from top to bottom: what was gained, what binds, the figures, and then how and
     on what they were measured."""
-    environment = Environment(
-        loader=PackageLoader("autoaccel.reports.benchmark", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(bound=quantities.bound, percent=quantities.percent)
     names = (summary.ORIGINAL, summary.AGAIN, summary.REWRITTEN)
     columns = [each for name in names if (each := report.column(name))]
     rewritten, found = report.column(summary.REWRITTEN), report.diagnosis
-    filled = environment.get_template("page.html").render(
+    filled = _template().render(
         report=report,
         home=HOME,
         version=__version__,
         script=PurePath(report.script).name or report.script,
         columns=columns,
         rewritten=rewritten,
-        shares=[each for each in found.shares if each.share > 0] if found else [],
+        shares=[each for each in found.shares if 0 < each.share < math.inf] if found else [],
         rules_are_named=found is not None and any(each in found.sentence for each in found.rules),
         figures=[(each.name, *each.cells) for each in summary.figures(columns)],
         contributions=[summary.contribution(each) for each in report.contributions],
@@ -52,6 +46,19 @@ def page(report: Report) -> str:
         ablating=ablating(report.command),
     )
     return _UNSPEAKABLE.sub("�", filled)
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("autoaccel.reports.benchmark", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(bound=quantities.bound, percent=quantities.percent)
+    return environment.get_template("page.html")
 
 
 def ablating(command: str) -> str:

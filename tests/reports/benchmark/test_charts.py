@@ -45,7 +45,7 @@ def test_medians_are_named_and_outliers_said_in_words() -> None:
     usual = tuple(0.01 + each * 1e-5 for each in range(198))
     one = replaced(replaced(RICH, "original", step_times=(*usual, 0.3, 0.5)), "rewritten", step_times=usual)
     text = said(distribution(one))
-    assert "Original: median 11.0 ms" in text and "rewritten: median 11.0 ms" in text
+    assert "original: median 11.0 ms" in text and "rewritten: median 11.0 ms" in text
     assert "Not drawn: 2 steps of 200 of the original script beyond 12.0 ms, up to 500 ms." in text
     assert "of the rewritten script" not in text
 
@@ -83,7 +83,7 @@ def test_no_steps(step_times: tuple[float, ...]) -> None:
 
 def test_steps_that_all_take_the_same() -> None:
     one = replaced(without(RICH, "rewritten"), "original", step_times=(0.01,) * 50)
-    assert "Original: median 10.0 ms" in said(distribution(one))
+    assert "original: median 10.0 ms" in said(distribution(one))
 
 
 def test_quantiles_are_times_that_were_measured() -> None:
