@@ -97,17 +97,18 @@ def bench(
 
 def _deliver(report: Report, json_file: Path | None, html_file: Path | None, speaker: Terminal) -> bool:
     """Show the table, unless JSON takes its place on stdout, and write the files; false where one cannot be written."""
-    from autoaccel.reports.benchmark import json, page, table
+    from autoaccel.reports.benchmark import text
 
     written = []
     if json_file != inputs.STDIN:
-        grid = table.best_grid() if speaker.colour_out else table.plain_grid
-        reporting.deliver(table.render(report, grid=grid), "full", None, speaker)
+        reporting.deliver(text.table(report), "full", None, speaker)
     if json_file is not None:
         target = None if json_file == inputs.STDIN else json_file
-        written.append(reporting.deliver(json.render(report), "json", target, speaker))
+        written.append(reporting.deliver(text.json(report), "json", target, speaker))
     if html_file is not None:
-        written.append(_written(html_file, page.page(report), speaker))
+        from autoaccel.reports.benchmark.page import page
+
+        written.append(_written(html_file, page(report), speaker))
     return all(written)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from html import escape
 
+from autoaccel.reports.benchmark.plotting import Axis
 from benchmarks.suite.catalogue import ACCELERATE, COMPILED, DEFAULT, EXACT, EXPERT, FABRIC, LIMIT
 from benchmarks.suite.results import Result, Run
 
@@ -20,7 +20,6 @@ _SHOWN = {
     DEFAULT: ("#2266cc", "large"),
 }
 _LEFT, _RIGHT, _TOP, _ROW, _WIDTH = 110.0, 60.0, 56.0, 26.0, 860.0
-_TICKS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
 _STYLE = (
     "text{fill:#333}.quiet{fill:#777}.grid{stroke:#ccc}.one{stroke:#666}"
@@ -32,7 +31,7 @@ def draw(run: Run) -> str:
     """The whole picture."""
     highest = max([2.0, *(ratio for each in run.results for name in _SHOWN if (ratio := each.speedup(name)))])
     lowest = min([0.8, *(ratio for each in run.results for name in _SHOWN if (ratio := each.speedup(name)))])
-    scale = _Scale(lowest * 0.95, highest * 1.1)
+    scale = Axis(lowest * 0.95, highest * 1.1, _LEFT, _WIDTH - _RIGHT, logarithmic=True)
     bottom = _TOP + _ROW * len(run.results)
     hardware = run.machine.get("accelerator" if run.device == "cuda" else "processor", "")
     title = f"Times faster than the plain script, {hardware}"
@@ -51,23 +50,11 @@ def draw(run: Run) -> str:
     return "\n".join(lines) + "\n"
 
 
-class _Scale:
-    def __init__(self, low: float, high: float) -> None:
-        self.low, self.high = math.log(low), math.log(high)
-
-    def __call__(self, ratio: float) -> float:
-        share = (math.log(ratio) - self.low) / (self.high - self.low)
-        return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
-
-    def ticks(self) -> Iterator[float]:
-        return (each for each in _TICKS if self.low <= math.log(each) <= self.high)
-
-
-def _axis(scale: _Scale, bottom: float) -> Iterator[str]:
-    for tick in scale.ticks():
+def _axis(scale: Axis, bottom: float) -> Iterator[str]:
+    for tick, label in scale.labelled(8):
         x, kind = scale(tick), "one" if tick == 1.0 else "grid"
         yield f'<line x1="{x:.1f}" y1="{_TOP:.0f}" x2="{x:.1f}" y2="{bottom:.0f}" class="{kind}"/>'
-        yield f'<text x="{x:.1f}" y="{bottom + 18:.0f}" text-anchor="middle" class="quiet">{tick:g}x</text>'
+        yield f'<text x="{x:.1f}" y="{bottom + 18:.0f}" text-anchor="middle" class="quiet">{label}x</text>'
 
 
 def _legend(run: Run) -> Iterator[str]:
@@ -79,7 +66,7 @@ def _legend(run: Run) -> Iterator[str]:
             x += 34 + 7.5 * len(name)
 
 
-def _row(result: Result, y: float, scale: _Scale) -> Iterator[str]:
+def _row(result: Result, y: float, scale: Axis) -> Iterator[str]:
     kind = ' class="quiet"' if result.control else ""
     yield f'<text x="{_LEFT - 12:.0f}" y="{y + 4:.1f}" text-anchor="end"{kind}>{escape(result.id)}</text>'
     for name, (colour, shape) in _SHOWN.items():
@@ -88,7 +75,7 @@ def _row(result: Result, y: float, scale: _Scale) -> Iterator[str]:
             continue
         ratio = column.ratio
         if name == DEFAULT:
-            low, high = scale(max(ratio.low, math.exp(scale.low))), scale(min(ratio.high, math.exp(scale.high)))
+            low, high = scale(ratio.low), scale(ratio.high)
             yield f'<line x1="{low:.1f}" y1="{y:.1f}" x2="{high:.1f}" y2="{y:.1f}" stroke="{colour}" stroke-width="3"/>'
         yield _mark(scale(ratio.median), y, colour, shape, f"{result.id}, {name}: {ratio.median:.2f}x")
 

@@ -21,19 +21,13 @@ _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """`size` is what one of it is in seconds."""
+    """Of time, where `size` is what one of it is in seconds, or of what is counted."""
 
     name: str
-    size: float
-    full: str
+    size: float = 1.0
 
 
-_UNITS = (
-    Unit("ns", 1e-9, "nanoseconds"),
-    Unit("µs", 1e-6, "microseconds"),
-    Unit("ms", 1e-3, "milliseconds"),
-    Unit("s", 1.0, "seconds"),
-)
+_UNITS = (Unit("ns", 1e-9), Unit("µs", 1e-6), Unit("ms", 1e-3), Unit("s", 1.0))
 
 
 def unit(seconds: float) -> Unit:
@@ -45,8 +39,8 @@ def unit(seconds: float) -> Unit:
 def axis_unit(seconds: float) -> Unit:
     """As `unit`, for an axis that ends there."""
     if seconds >= 3 * _HOUR:
-        return Unit("h", _HOUR, "hours")
-    return Unit("min", _MINUTE, "minutes") if seconds >= 5 * _MINUTE else unit(seconds)
+        return Unit("h", _HOUR)
+    return Unit("min", _MINUTE) if seconds >= 5 * _MINUTE else unit(seconds)
 
 
 def duration(seconds: float) -> str:
@@ -62,24 +56,25 @@ def duration(seconds: float) -> str:
 
 def _clock(seconds: float) -> str:
     sign, whole = (MINUS if seconds < 0 else ""), round(abs(seconds))
-    minutes, rest = divmod(whole, 60)
-    if not minutes:
-        return f"{sign}{rest} s"
-    if minutes < 120:
-        return f"{sign}{minutes} min {rest} s" if rest else f"{sign}{minutes} min"
-    hours, minutes = divmod(round(whole / 60), 60)
-    return f"{sign}{number(hours)} h {minutes} min" if minutes else f"{sign}{number(hours)} h"
+    large, small = "min", "s"
+    if whole >= 120 * 60:
+        large, small, whole = "h", "min", round(whole / 60)
+    many, rest = divmod(whole, 60)
+    parts = [f"{number(many)} {large}"] * (many > 0) + [f"{rest} {small}"] * (rest > 0 or not many)
+    return sign + " ".join(parts)
 
 
 def alike(*seconds: float) -> tuple[str, ...]:
     """Durations to be compared: all in the unit of the longest, with the decimals that suit it."""
     longest = max((abs(each) for each in seconds if math.isfinite(each)), default=0.0)
-    if longest >= 2 * _MINUTE:
-        return tuple(_clock(each) if math.isfinite(each) else MISSING for each in seconds)
     chosen = unit(longest)
     decimals = 2 if longest / chosen.size < 99.95 else 1
     return tuple(
-        f"{each / chosen.size:,.{decimals}f} {chosen.name}".replace("-", MINUS) if math.isfinite(each) else MISSING
+        MISSING
+        if not math.isfinite(each)
+        else _clock(each)
+        if longest >= 2 * _MINUTE
+        else f"{each / chosen.size:,.{decimals}f} {chosen.name}".replace("-", MINUS)
         for each in seconds
     )
 
@@ -121,8 +116,8 @@ def known_ratio(interval: Interval) -> str:
     return usual if decimals >= len(usual.partition(".")[2]) else f"{interval.median:,.{decimals}f}"
 
 
-def percent(share: float) -> str:
-    if not math.isfinite(share):
+def percent(share: float | None) -> str:
+    if share is None or not math.isfinite(share):
         return MISSING
     if 0 < share < 0.001:
         return "<0.1 %"
@@ -130,6 +125,9 @@ def percent(share: float) -> str:
 
 
 def memory(size: int) -> str:
+    """A peak; 0 where there is no such memory."""
+    if not size:
+        return MISSING
     value, names = float(size), iter(_BYTES)
     name = next(names)
     while value >= 1023.5 and (following := next(names, None)):

@@ -74,14 +74,12 @@ for (const element of document.body.querySelectorAll("*")) {
 }
 for (const element of document.querySelectorAll("svg text")) {
   if (!shown(element)) continue;
-  const part = element.classList.contains("inside") ? element.previousElementSibling : null;
-  const below = part ? numbers(getComputedStyle(part).fill) : paper;
-  expect(element, contrast(numbers(getComputedStyle(element).fill), below), 4.5);
+  expect(element, contrast(numbers(getComputedStyle(element).fill), paper), 4.5);
 }
 for (const element of [...document.querySelectorAll("svg *")].filter(shown)) {
-  if (!element.matches(".bar, .dot, .step:not(.together, .unclear), .curve:not(.loss), .span, .point")) continue;
+  if (!element.matches(".bar:not(.together, .unclear), .curve, .interval, .point, .mark")) continue;
   const style = getComputedStyle(element);
-  const colour = style.fill === "none" || element.matches(".span") ? style.stroke : style.fill;
+  const colour = style.fill === "none" || element.matches(".interval, .mark") ? style.stroke : style.fill;
   expect(element, contrast(over([...numbers(colour).slice(0, 3), Number(style.fillOpacity)], paper), paper), 3);
 }
 return complaints;

@@ -62,6 +62,11 @@ def drawings(text: str) -> list[ElementTree.Element]:
     return [ElementTree.fromstring(found) for found in _SVG.findall(text)]
 
 
+def section(page: str, title: str) -> str:
+    """The markup of a section of the page."""
+    return page.split(f"<section><h2>{title}</h2>")[1].split("</section>")[0]
+
+
 def words(text: str) -> str:
     """What can be read in a piece of markup, no-break spaces as spaces."""
     reader = Reader()

@@ -5,11 +5,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from autoaccel.measure.benching.report import BreakEven, Report
-from autoaccel.reports.benchmark.page import page
+from autoaccel.measure.benching.report import BreakEven, Contribution, Report
+from autoaccel.reports.benchmark.page import ablating, page
 
-from .reading import Seen, drawings, read
-from .sample import BARE, NASTY, NOTHING, REPORTS, RICH, SAME, replaced, without
+from .reading import Seen, drawings, read, section, words
+from .sample import BARE, CONTRIBUTIONS, NASTY, NOTHING, REPORTS, RICH, SAME, replaced, without
 
 ALL = pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
 
@@ -20,7 +20,7 @@ def _named(elements: list[Seen], name: str) -> list[Seen]:
 
 def _table(report: Report, title: str) -> dict[str, list[str]]:
     """The rows of the first table of a section, by their first cell."""
-    text = page(report).split(f"<h2>{title}</h2>")[1].split("</table>")[0] + "</table>"
+    text = section(page(report), title).split("</table>")[0] + "</table>"
     rows: dict[str, list[str]] = {}
     for each in read(text[text.index("<table") :]):
         if each.name == "th" and each.attributes.get("scope") == "row":
@@ -83,8 +83,8 @@ def _places(each: ElementTree.Element) -> list[tuple[float, float]]:
 
 def test_each_picture_is_there_for_wide_and_for_narrow_screens() -> None:
     kinds = [picture.get("class") for picture in drawings(page(RICH))]
-    assert len(kinds) == 12
-    assert kinds == ["chart wide", "chart narrow"] * 6
+    assert len(kinds) == 10
+    assert kinds == ["chart wide", "chart narrow"] * 5
 
 
 def test_the_order_of_what_is_said() -> None:
@@ -207,6 +207,39 @@ def test_break_even_steps_are_in_the_text_and_in_the_picture() -> None:
 def test_no_difference_is_a_mark_on_the_axis_of_speed_ups() -> None:
     for report in (RICH, REPORTS["huge"], SAME):
         wide = drawings(page(report))[0]
-        place = next(each.get("x1") for each in wide.iter("line") if each.get("class") == "one")
+        place = next(each.get("x1") for each in wide.iter("line") if each.get("class") == "reference")
         marks = [each.text or "" for each in wide.iter("text") if each.get("x") == place]
         assert [float(each) for each in marks] == [1.0]
+
+
+def test_rules_that_were_not_measured_have_a_line_in_the_table() -> None:
+    report = dataclasses.replace(
+        RICH, contributions=(*CONTRIBUTIONS, Contribution("AA999", "unmeasured", 1, None, None))
+    )
+    assert _table(report, "Rule by rule")["AA999 unmeasured"] == ["1", "–", "–"]
+    assert _table(report, "Rule by rule")["AA201 loader-workers"] == ["1", "1.38×1.33 to 1.43", "1.31×1.27 to 1.35"]
+
+
+def test_without_ablation_the_command_for_it_is_given() -> None:
+    report = dataclasses.replace(RICH, contributions=(), command="autoaccel bench a.py -- --epochs 2")
+    assert words(section(page(report), "Rule by rule")) == (
+        "What each rule is worth was not measured. --ablate measures it: autoaccel bench a.py --ablate -- --epochs 2"
+    )
+
+
+def test_an_ablation_that_gave_nothing_is_not_advised_again() -> None:
+    report = dataclasses.replace(RICH, contributions=())
+    assert words(section(page(report), "Rule by rule")) == "What each rule is worth was not measured."
+
+
+def test_the_option_goes_before_the_arguments_of_the_script() -> None:
+    assert ablating("autoaccel bench a.py") == "autoaccel bench a.py --ablate"
+    assert ablating("autoaccel bench a.py -- -- x") == "autoaccel bench a.py --ablate -- -- x"
+
+
+def test_parts_of_a_step_have_bars_as_long_as_they_are() -> None:
+    bars = [each for each in read(page(RICH)) if each.attributes.get("class") == "share"]
+    assert RICH.diagnosis is not None
+    assert [each.attributes["style"] for each in bars] == [
+        f"width: {each.share * 100:.1f}%" for each in RICH.diagnosis.shares
+    ]

@@ -107,7 +107,7 @@ def test_percentages(share: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("size", "text"),
     [
-        (0, "0 B"),
+        (0, "–"),
         (1000, "1,000 B"),
         (1 << 10, "1.00 KiB"),
         (812 << 20, "812 MiB"),

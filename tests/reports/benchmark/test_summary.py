@@ -1,13 +1,21 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
 
-from autoaccel.measure.benching.report import Interval
-from autoaccel.reports.benchmark.verdict import Verdict, explanation, headline, verdict
+from autoaccel.measure.benching.report import BreakEven, Interval
+from autoaccel.reports.benchmark.summary import (
+    Verdict,
+    course_of,
+    explanation,
+    headline,
+    paying_off,
+    verdict,
+)
 
-from .sample import BARE, NOTHING, RICH, replaced, without
+from .sample import BARE, NOTHING, RICH, SAME, column, replaced, without
 
 
 @pytest.mark.parametrize(
@@ -80,3 +88,57 @@ def test_what_is_said(speedup: Interval, title: str, sentence: str) -> None:
 def test_a_rewritten_script_that_was_not_measured() -> None:
     assert headline(BARE) == headline(NOTHING) == "The rewritten script was not measured"
     assert (explanation(BARE), explanation(NOTHING)) == ("The notes say why.", "")
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (BreakEven(None, measured=False), "The rewritten script does not make up for what it spends at the start."),
+        (BreakEven(0, measured=True), "The rewritten script is ahead from the first step on."),
+        (BreakEven(1, measured=True), "After 1 step the rewritten script has made up for what it spends at the start."),
+        (
+            BreakEven(1412, measured=False),
+            (
+                "After about 1,412 steps the rewritten script will have made up for what it spends at the start, "
+                "if both go on as measured."
+            ),
+        ),
+    ],
+)
+def test_what_is_said_of_the_break_even(found: BreakEven, text: str) -> None:
+    assert paying_off(dataclasses.replace(RICH, break_even=found)) == text
+
+
+def test_a_course_begins_with_the_first_step_and_ends_with_the_last() -> None:
+    one = column("original", 0.0149, start=3.1)
+    course = course_of(one)
+    assert course is not None and course.measured == one.total_steps == 260
+    assert course.at(0) == 0
+    assert course.at(1) == 3.1
+    assert course.at(260) == pytest.approx(one.total_seconds)
+    assert course.at(260) - course.at(259) == pytest.approx(one.step_times[-1])
+    assert course.at(1260) == pytest.approx(one.total_seconds + 1000 * 0.0149)
+
+
+def test_warm_up_steps_share_what_was_not_timed() -> None:
+    course = course_of(column("original", 0.01, start=3.0, count=5))
+    assert course is not None
+    assert [round(course.at(step + 1) - course.at(step), 6) for step in (1, 2, 19)] == [
+        round((course.at(20) - course.at(1)) / 19, 6)
+    ] * 3
+
+
+@pytest.mark.parametrize("changes", [{"total_steps": 0}, {"first_step_seconds": math.nan}])
+def test_no_course_without_steps(changes: dict[str, float]) -> None:
+    assert course_of(dataclasses.replace(column("original", 0.01), **changes)) is None  # type: ignore[arg-type]
+
+
+def test_one_step_is_a_course() -> None:
+    one = dataclasses.replace(column("original", 0.01), step_times=(), steps=0, total_steps=1, total_seconds=3.1)
+    course = course_of(one)
+    assert course is not None and (course.measured, course.at(1), course.at(2)) == (1, 3.1, 3.11)
+
+
+def test_what_made_no_difference_cannot_pay_off() -> None:
+    assert paying_off(SAME) == "No gain was measured that could make up for a slower start."
+    assert paying_off(RICH).startswith("After about 412 steps")

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoaccel.reports.benchmark.drawing import apart
-from autoaccel.reports.benchmark.scales import Axis, tick_labels
+from autoaccel.reports.benchmark.plotting import Axis, apart, gathered, tick_labels
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,7 @@ def test_logarithmic_ticks(low: float, high: float, labels: tuple[str, ...]) -> 
 
 @given(st.floats(1e-6, 1e6), st.floats(1.01, 1e5), st.integers(2, 9), st.booleans())
 def test_ticks_lie_on_the_axis_and_can_be_told_apart(low: float, factor: float, most: int, logarithmic: bool) -> None:
-    axis = Axis(low, low * factor, 10, 90, logarithmic)
+    axis = Axis(low, low * factor, 10, 90, logarithmic=logarithmic)
     ticks = axis.labelled(most)
     assert len(ticks) <= most
     assert all(low * (1 - 1e-6) <= value <= low * factor * (1 + 1e-6) for value, _ in ticks)
@@ -69,3 +68,12 @@ def test_labels_keep_their_distance_and_stay_inside(places: list[float]) -> None
 
 def test_labels_that_are_apart_stay_where_they_are() -> None:
     assert apart([10, 60], 17, 0, 120) == (10, 60)
+
+
+def test_points_that_are_gathered_lose_no_spike() -> None:
+    points = [(each / 10, 1.0) for each in range(1000)]
+    points[517] = (51.7, 9.0)
+    found = list(gathered(points))
+    assert len(found) == 34
+    assert max(high for *_, (_, high) in found) == 9.0
+    assert {middle for (_, middle), *_ in found} == {1.0}

@@ -1,23 +1,24 @@
-"""The table on a terminal: every figure is in its place, with `rich` and without it."""
+"""The table on a terminal: every figure is in its place. The JSON: complete, plain, without what JSON does not know."""
 
 from __future__ import annotations
 
 import dataclasses
-import sys
+import json
+import math
 
 import click
 import pytest
 
 from autoaccel.measure.benching.report import Report
-from autoaccel.reports.benchmark.table import best_grid, plain_grid, render, rich_grid
+from autoaccel.reports.benchmark import text
 
-from .sample import BARE, NOTHING, REPORTS, RICH, SAME, replaced, without
+from .sample import ADVERSARIAL, BARE, NOTHING, REPORTS, RICH, SAME, replaced, without
 
 ALL = pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
 
 
 def plain(report: Report) -> str:
-    return click.unstyle(render(report, grid=plain_grid))
+    return click.unstyle(text.table(report))
 
 
 def section(report: Report, title: str) -> list[str]:
@@ -43,13 +44,13 @@ def cells(report: Report, title: str) -> dict[str, dict[str, str]]:
 def test_figures() -> None:
     rows = cells(RICH, "Figures")
     assert list(rows) == ["original", "again", "rewritten"]
-    assert rows["rewritten"]["ms/step"] == "8.10"
+    assert rows["rewritten"]["step"] == "8.10 ms"
     assert rows["rewritten"]["speed-up"] == "1.84×"
-    assert rows["rewritten"]["99 % interval"] == "1.79–1.90"
+    assert rows["rewritten"]["99 % interval"] == "1.79 to 1.90"
     assert rows["rewritten"]["first step"] == "5.90 s"
     assert rows["rewritten"]["loader"] == "2.0 %"
     assert rows["rewritten"]["busy"] == "81 %"
-    assert (rows["original"]["speed-up"], rows["original"]["99 % interval"]) == ("1", "")
+    assert (rows["original"]["speed-up"], rows["original"]["99 % interval"]) == ("1×", "")
 
 
 def test_time_to_the_last_step_that_all_have_made() -> None:
@@ -75,9 +76,9 @@ def test_contributions() -> None:
 
 
 def test_what_binds_comes_before_the_figures() -> None:
-    text = plain(RICH)
+    shown = plain(RICH)
     assert RICH.diagnosis is not None
-    assert text.index(RICH.diagnosis.sentence[:40]) < text.index("ms/step")
+    assert shown.index(RICH.diagnosis.sentence[:40]) < shown.index("samples/s")
     assert "What binds" not in plain(dataclasses.replace(RICH, diagnosis=None))
 
 
@@ -107,19 +108,11 @@ def test_columns_without_figures_are_left_out() -> None:
 
 @ALL
 def test_every_report_can_be_shown(report: Report) -> None:
-    for grid in (plain_grid, rich_grid):
-        text = click.unstyle(render(report, grid=grid))
-        assert text.endswith("\n")
-        assert "nan" not in text.lower().replace(report.script.lower(), "")
-        for each in report.columns:
-            assert each.name in text
-
-
-@ALL
-def test_colour_is_all_that_rich_needs_more(report: Report) -> None:
-    """The same words, whatever draws the grid."""
-    drawn = click.unstyle(render(report, grid=rich_grid)).replace("─", "")
-    assert drawn.split() == plain(report).split()
+    shown = plain(report)
+    assert shown.endswith("\n")
+    assert "nan" not in shown.lower().replace(report.script.lower(), "")
+    for each in report.columns:
+        assert each.name in shown
 
 
 def test_nothing_measured() -> None:
@@ -130,13 +123,42 @@ def test_lines_stay_readable() -> None:
     assert max(map(len, plain(RICH).splitlines())) <= 130
 
 
-def test_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert best_grid() is rich_grid
-    monkeypatch.setitem(sys.modules, "rich", None)
-    assert best_grid() is plain_grid
+def test_the_rewritten_script_stands_out_and_the_noise_stays_back() -> None:
+    styles = {click.unstyle(line).split()[0]: line for line in text.table(RICH).splitlines() if "ms" in line}
+    assert [name for name, line in styles.items() if "\x1b[1m" in line] == ["rewritten"]
+    assert [name for name, line in styles.items() if "\x1b[2m" in line] == ["again"]
 
 
 def test_control_characters_stay_out_of_terminals() -> None:
-    text = plain(dataclasses.replace(RICH, script="\x1b[2Jtrain\r.py"))
-    assert "\x1b" not in text
-    assert "\r" not in text
+    shown = plain(dataclasses.replace(RICH, script="\x1b[2Jtrain\r.py"))
+    assert "\x1b" not in shown
+    assert "\r" not in shown
+
+
+# -- JSON
+
+
+def test_all_is_in_the_json() -> None:
+    found = json.loads(text.json(RICH))
+    assert found.pop("format") == text.FORMAT
+    assert set(found) == {each.name for each in dataclasses.fields(Report)}
+    assert [each["name"] for each in found["columns"]] == ["original", "again", "rewritten"]
+    assert found["columns"][2]["speedup"] == {"median": 1.84, "low": 1.79, "high": 1.90}
+    assert found["columns"][2]["step_times"] == list(RICH.columns[2].step_times)
+    assert found["break_even"] == {"steps": 412, "measured": False}
+
+
+@ALL
+def test_it_is_json(report: Report) -> None:
+    def fail(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    rendered = text.json(report)
+    json.loads(rendered, parse_constant=fail)
+    assert rendered.endswith("}\n")
+
+
+def test_a_loss_that_is_no_number_is_null() -> None:
+    losses = json.loads(text.json(ADVERSARIAL))["columns"][2]["losses"]
+    rewritten = ADVERSARIAL.columns[2].losses
+    assert [value is None for _, value in losses] == [math.isnan(value) for _, value in rewritten]
