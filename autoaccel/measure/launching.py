@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from autoaccel.measure import cleaning, failures, keeper, keeping
+from autoaccel.measure import failures, keeper, keeping, scratch
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.record import FAILED, Failure, Record
 from autoaccel.measure.observing.request import Request
@@ -170,7 +170,7 @@ class Started:
                 if pipe >= 0:
                     os.close(pipe)
             self.commands = self.events = -1
-            cleaning.remove_created(self.exchange)
+            scratch.settle(self.exchange)
             shutil.rmtree(self.exchange.folder, ignore_errors=True)
             if self._process is not None:
                 self._keeper.tell("ended", self._process.pid)

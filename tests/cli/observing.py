@@ -67,7 +67,7 @@ class Observed:
             return "("  # as good as unreadable
 
     @contextlib.contextmanager
-    def contender(self, name: str, request: Request, *, apart: bool) -> Iterator[Played]:
+    def contender(self, name: str, request: Request) -> Iterator[Played]:
         """In the place of a run that takes turns."""
         played = Played(name, steady(0.1))
         if any("fast" in text for text in request.texts.values()):

@@ -140,10 +140,10 @@ def test_what_is_asked_of_the_runs(run: Run, good: Path, folder: Path, observed:
             False,
         )
         # A look at float16 is short.
-        assert (request.root, request.patience) == (str(folder.resolve()), None)
+        assert (request.origin, request.patience) == (str(folder.resolve()), None)
         assert request.steps in (7, 2)
         assert request.protected
-    assert set(observed.folders) == {folder}
+    assert folder not in observed.folders
 
 
 def test_in_copies_of_the_working_directory(run: Run, good: Path, folder: Path, observed: Observed) -> None:

@@ -337,7 +337,9 @@ def test_interrupted(folder: Path, everybody: bool) -> None:
 @pytest.mark.parametrize("act", [OBSERVES, PAUSES.strip()], ids=["running", "paused"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_outlives_a_killed_tool(folder: Path, act: str, number: int) -> None:
-    creates = "open('created', 'w').close()\nexchange.written.write_text('[\"file\", \"%s/created\"]' % os.getcwd())\n"
+    creates = (
+        "open('created', 'w').close()\nexchange.created.write_text('[\"created\", \"%s/created\"]' % os.getcwd())\n"
+    )
     request(folder, creates + LEAVES_PROCESSES + "time.sleep(60)")
     with tool(folder, act) as process:
         wait_until((folder / ("left.txt" if act == OBSERVES else "paused")).exists)
@@ -439,9 +441,8 @@ def test_the_real_child(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     asked = replace(request(folder, text), protected=launching.protected(folder, folder))
     record = launching.observe(asked, python=sys.executable, environment={}, folder=folder, timeout=120)
-    assert (
-        say(record) == "train.py:8: would overwrite log.txt, which was there before the run; --scratch runs in a copy"
-    )
+    outside = "which lies outside of the copy of the project that it runs in"
+    assert say(record) == f"train.py:8: would overwrite {folder / 'log.txt'}, {outside}"
     assert 0 < record.steps <= 10
     assert sorted(path.name for path in folder.iterdir()) == ["log.txt", "train.py"]
     assert (folder / "log.txt").read_text() == "precious"

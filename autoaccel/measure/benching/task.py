@@ -51,8 +51,7 @@ class Runs(Protocol):
 
     def observe(self, request: Request) -> Record: ...
 
-    def contender(self, name: str, request: Request, *, apart: bool) -> AbstractContextManager[Run]:
-        """`apart`: in a folder of its own."""
+    def contender(self, name: str, request: Request) -> AbstractContextManager[Run]: ...
 
 
 Tell = Callable[[str, float | None], None]

@@ -50,8 +50,7 @@ What makes a run another one:
     jitter          a small push
 
 Files of the user:
-    guarding        what was there before stays as it was
-    paths           which are the user's
+    guarding        what lies outside of the copy stays as it was
     writers         functions that write below Python
 
 Time:

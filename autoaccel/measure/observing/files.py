@@ -23,17 +23,9 @@ class Files:
         self._loaded = loaded
         self._concerns = concerns
 
-    def install(self, observation: Observation) -> None:
-        self._guarded = bool(observation.request.protected)
+    def install(self, _: Observation) -> None:
+        pass
 
     def contribute(self) -> dict[str, Any]:
         script = [os.path.realpath(self._script)] if self._concerns(str(self._script)) else []
-        files = dict.fromkeys([*script, *self._loaded])
-        return {"files": tuple(files), "written": self._written()}
-
-    def _written(self) -> tuple[str, ...]:
-        if not self._guarded:
-            return ()
-        from autoaccel.measure.observing import guarding
-
-        return guarding.written()
+        return {"files": tuple(dict.fromkeys([*script, *self._loaded]))}

@@ -20,8 +20,7 @@ def install(
     if request.protected:
         from autoaccel.measure.observing import guarding
 
-        # runs that take turns are at work at the same time
-        guarding.install(request.protected, observation.exchange, observation.stop, alone=request.mode != "turns")
+        guarding.install(request, observation.exchange, observation.stop)
     from autoaccel.measure.observing.printing import Printing
 
     add(observation, Printing())

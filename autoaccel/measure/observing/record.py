@@ -121,8 +121,6 @@ class Record:
     """The project's files that were run or imported, by real path, the script first."""
     reached: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Lines of the files as they are on disk that were run, by real path."""
-    written: tuple[str, ...] = ()
-    """Files that the run created or changed."""
     seconds: float = 0.0
     first_step: float | None = None
     """Seconds from the start of the process to the end of the first optimizer step."""
@@ -162,6 +160,5 @@ class Record:
                 "decisions": tuple(Decision(**each) for each in values["decisions"]),
                 "files": tuple(values["files"]),
                 "reached": {path: tuple(lines) for path, lines in values["reached"].items()},
-                "written": tuple(values["written"]),
             }
         )

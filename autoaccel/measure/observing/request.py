@@ -22,6 +22,8 @@ class Request:
     """The folder of the project: files below it are the project's."""
     origin: str = ""
     """In a copy: the folder that it is a copy of. Installed projects are imported from there."""
+    copy: str = ""
+    """In a copy: the temporary folder that holds it, with what lies around it."""
     texts: dict[str, str] = field(default_factory=dict)
     """Rewritten texts by the real path of the file that they stand for; all other files are as they are."""
     seed: int = 0

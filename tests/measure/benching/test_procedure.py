@@ -45,7 +45,6 @@ class Stage:
     asked: list[Request] = field(default_factory=list)
     players: list[Played] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
-    apart: list[bool] = field(default_factory=list)
     direct: Callable[[Played], None] = lambda player: None
     """Gives a player other parts."""
 
@@ -54,8 +53,7 @@ class Stage:
         return self.profile if request.mode == "profile" else self.first
 
     @contextlib.contextmanager
-    def contender(self, name: str, request: Request, *, apart: bool) -> Iterator[Played]:
-        self.apart.append(apart)
+    def contender(self, name: str, request: Request) -> Iterator[Played]:
         self.asked.append(request)
         player = Played(name, steady(0.1 / 2 ** len(request.texts), start=2.0))
         self.players.append(player)
@@ -266,40 +264,14 @@ def test_how_busy_the_device_is(found: Changes) -> None:
     assert [each.device_busy for each in report.columns] == [0.5, 0.5, 0.5]
 
 
-APART = "the script writes files: each contender ran in a copy of the working directory"
-
-
-def test_runs_that_write_files_are_kept_apart(found: Changes) -> None:
-    stage = Stage(first=Record("stopped", steps=2, backwards=2, files=(str(SCRIPT),), written=("/tmp/x/log.txt",)))
-    assert stage.bench(found).notes == (APART,)
-    assert stage.apart == [True] * 3
-
-
-def test_runs_that_meet_in_a_file_are_kept_apart(found: Changes) -> None:
-    stage = Stage()
-
-    def direct(player: Played) -> None:
-        if player.name == "again" and not stage.apart[-1]:
-            player.fails_after = 9
-            player.failure = Failure("overwrites", "would overwrite model.pt, which another run created")
-
-    stage.direct = direct
-    report = stage.bench(found)
-    assert stage.apart == [False] * 3 + [True] * 3
-    assert report.notes == (APART,)
-    assert [each.name for each in report.columns] == ["original", "again", "rewritten"]
-    assert len(stage.left) == 6
-
-
 def test_a_file_of_the_user_is_never_overwritten(found: Changes) -> None:
     def direct(player: Played) -> None:
         player.fails_after = 9
-        player.failure = Failure("overwrites", "would overwrite model.pt; --scratch runs in a copy", "mnist.py:3")
+        player.failure = Failure("overwrites", "would overwrite /model.pt, which lies outside", "mnist.py:3")
 
     stage = Stage(direct=direct)
-    with pytest.raises(BenchError, match=r"^mnist\.py:3: would overwrite model\.pt; --scratch runs in a copy$"):
+    with pytest.raises(BenchError, match=r"^mnist\.py:3: would overwrite /model\.pt, which lies outside$"):
         stage.bench(found)
-    assert stage.apart == [False] * 3
 
 
 def test_memory_that_does_not_suffice_for_three(found: Changes) -> None:

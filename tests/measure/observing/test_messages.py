@@ -62,7 +62,6 @@ def test_every_field_of_a_record_arrives() -> None:
         decisions=(Decision("amp", "off", "this CPU"),),
         files=("/train.py",),
         reached={"/train.py": (1, 2)},
-        written=("/out",),
         seconds=1.0,
         first_step=0.5,
         host_memory=1,
