@@ -73,62 +73,63 @@ class Scratch:
 
     def restore(self) -> None:
         """Undo what a run did to the copy, which otherwise stays as the original was when it was made."""
-        ways = {self.original, *self.original.parents, self._base, *self._base.parents}
+        ways = {*map(str, (self.original, *self.original.parents, self._base, *self._base.parents))}
         for outer in reversed(self.original.parents[:_ABOVE]):
-            place = _place(self.original, self._base, outer)
-            entries = _entries(outer)
-            self._clear(place, entries)
-            for name, entry in entries.items():
+            place = str(_place(self.original, self._base, outer))
+            for name, entry in self._entries(str(outer), place):
                 # The next folder of the way is real, and neither leads into the other.
-                if Path(entry.path) not in ways and not self._is_as_made(place / name):
-                    self._link(entry.path, place / name)
-        self._fill(self.original, self.copy)
+                if entry.path not in ways and not self._is_as_made(f"{place}/{name}"):
+                    self._link(entry.path, f"{place}/{name}")
+        self._fill(str(self.original), str(self.copy))
         self._made = time.time_ns()
 
-    def _fill(self, original: Path, place: Path) -> None:
-        entries = _entries(original)
-        self._clear(place, entries)
-        for name, entry in entries.items():
-            self._put(entry, place / name)
+    # Thousands of files are looked at before every run: no path objects from here on.
+
+    def _fill(self, original: str, place: str) -> None:
+        for name, entry in self._entries(original, place):
+            self._put(entry, f"{place}/{name}")
         with contextlib.suppress(OSError):
             shutil.copystat(original, place)
 
-    def _put(self, entry: os.DirEntry[str], place: Path) -> None:
+    def _entries(self, folder: str, place: str) -> Iterable[tuple[str, os.DirEntry[str]]]:
+        """What is in a folder; makes the one in the copy, where nothing else shall be."""
+        found: dict[str, os.DirEntry[str]] = {}
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            found.update((entry.name, entry) for entry in entries)
+        if os.path.islink(place) or not os.path.isdir(place):
+            _remove(place)
+            os.mkdir(place)
+        for name in os.listdir(place):
+            if name not in found:
+                _remove(f"{place}/{name}")
+        return found.items()
+
+    def _put(self, entry: os.DirEntry[str], place: str) -> None:
         is_folder = entry.is_dir(follow_symlinks=False)
         if self._is_as_made(place, is_folder=is_folder):
-            if is_folder and not place.is_symlink():
-                self._fill(Path(entry.path), place)
+            if is_folder and not os.path.islink(place):
+                self._fill(entry.path, place)
             return
         _remove(place)
         self._budget.entries -= 1
         if entry.is_symlink():
-            place.symlink_to(self._target(Path(entry.path)))
+            os.symlink(self._target(Path(entry.path)), place)
         elif is_folder:
-            if entry.name in _LEFT_OUT or Path(entry.path) == self._base:
+            if entry.name in _LEFT_OUT or entry.path == str(self._base):
                 return
             if entry.name in _LINKED or self._budget.entries <= 0 or _is_environment(entry.path):
                 self._link(entry.path, place)
             else:
-                self._fill(Path(entry.path), place)
+                self._fill(entry.path, place)
         elif entry.is_file():
             # Code is found by where it really is: a link would lead back.
             if self._budget.can_copy(entry.stat().st_size) or entry.name.endswith(".py"):
                 with contextlib.suppress(OSError):  # what cannot be read, and a disk that is full
                     shutil.copy2(entry.path, place)
                     return
-                _remove(place)
             self._link(entry.path, place)
 
-    def _clear(self, place: Path, expected: Collection[str]) -> None:
-        """Remove what else is in a folder of the copy."""
-        if place.is_symlink() or (place.exists() and not place.is_dir()):
-            _remove(place)
-        place.mkdir(exist_ok=True)
-        for name in os.listdir(place):  # noqa: PTH208 - for every folder of the project
-            if name not in expected:
-                _remove(place / name)
-
-    def _is_as_made(self, place: Path, *, is_folder: bool = False) -> bool:
+    def _is_as_made(self, place: str, *, is_folder: bool = False) -> bool:
         """Whether an entry of the copy is what it was: of folders, whether there still is one."""
         try:
             status = os.lstat(place)
@@ -136,14 +137,14 @@ class Scratch:
             return False
         return is_folder if stat.S_ISDIR(status.st_mode) else status.st_ctime_ns <= self._made
 
+    def _link(self, path: str, place: str) -> None:
+        _remove(place)
+        os.symlink(path, place)
+
     def _target(self, link: Path) -> str:
         """Where a link leads: what was inside of the original is inside of the copy."""
         path = link.readlink()
         return str(self.copy / path.relative_to(self.original) if path.is_relative_to(self.original) else path)
-
-    def _link(self, path: str, place: Path) -> None:
-        _remove(place)
-        place.symlink_to(path)
 
     # -- there and back
 
@@ -238,7 +239,7 @@ def _bring_home(path: Path, original: Path, base: Path) -> None:
 
 def _remove_created(path: str, began: float, downloaded: Collection[str]) -> None:
     """A file, or a folder with what is new in it: what programs that nobody watched wrote there, too."""
-    if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
+    if os.path.isdir(path) and not os.path.islink(path):
         for place, folders, files in os.walk(path, topdown=False):
             for name in files:
                 file = Path(place, name)
@@ -249,7 +250,7 @@ def _remove_created(path: str, began: float, downloaded: Collection[str]) -> Non
         _remove_empty([Path(path)])
     else:
         with contextlib.suppress(OSError):
-            os.unlink(path)  # noqa: PTH108 - a link, not what it leads to
+            os.unlink(path)  # a link, not what it leads to
 
 
 def _remove_empty(folders: Iterable[Path]) -> None:
@@ -265,20 +266,13 @@ def _place(original: Path, base: Path, outer: Path | None = None) -> Path:
     return base.joinpath(*below[: len(below) - above])
 
 
-def _entries(folder: Path) -> dict[str, os.DirEntry[str]]:
-    """What is in a folder, by name; nothing where that cannot be read."""
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        return {entry.name: entry for entry in entries}
-    return {}
-
-
-def _remove(place: Path) -> None:
-    if place.is_dir() and not place.is_symlink():
+def _remove(place: str) -> None:
+    if os.path.isdir(place) and not os.path.islink(place):
         shutil.rmtree(place, ignore_errors=True)
     else:
         with contextlib.suppress(OSError):
-            place.unlink()
+            os.unlink(place)
 
 
 def _is_environment(path: str) -> bool:
-    return any(os.path.exists(os.path.join(path, name)) for name in _ENVIRONMENTS)  # noqa: PTH110, PTH118
+    return any(os.path.exists(os.path.join(path, name)) for name in _ENVIRONMENTS)

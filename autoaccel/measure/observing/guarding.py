@@ -105,16 +105,16 @@ class Guard:
 
     def _unlink_from_original(self, name: str, keeps: bool) -> None:
         """In the copy, large files are links: a copy takes the place of one that is written through."""
-        if not self._copy or not os.path.islink(name):  # noqa: PTH114
+        if not self._copy or not os.path.islink(name):
             return
         link, real = _entry_of(name), os.path.realpath(name)
         if not link.startswith(self._copy) or not self._is_others(real):
             return
         if keeps:
             shutil.copy2(real, f"{link}.{os.getpid()}")
-            os.replace(f"{link}.{os.getpid()}", link)  # noqa: PTH105
+            os.replace(f"{link}.{os.getpid()}", link)
         else:
-            os.unlink(link)  # noqa: PTH108
+            os.unlink(link)
 
     # -- what is whose
 
@@ -180,11 +180,11 @@ class Guard:
         self._write(new)
         for place, folders, files in os.walk(old):
             for name in (*folders, *files):
-                self._create(os.path.join(new + place[len(old) :], name))  # noqa: PTH118
+                self._create(os.path.join(new + place[len(old) :], name))
 
     def _remove_folder(self, path: Any, folder: int = -1) -> None:
         entry = _entry_of(path, folder)
-        if self._watched(entry) and os.path.isdir(entry) and not os.listdir(entry):  # noqa: PTH112, PTH208
+        if self._watched(entry) and os.path.isdir(entry) and not os.listdir(entry):
             self._keep(entry, "remove")  # any other cannot be removed
 
     def _make(self, path: Any, _mode: int = 0, folder: int = -1) -> None:
@@ -196,9 +196,9 @@ class Guard:
         """A folder of the copy may be a link: what it leads to is not the script's to remove. Others are removed entry
         by entry, each of which is an event of its own."""
         top = _entry_of(path, -1 if folder is None else folder)
-        if self._copy and top.startswith(self._copy) and os.path.islink(top) and self._watched(os.path.realpath(top)):  # noqa: PTH114
-            os.unlink(top)  # noqa: PTH108
-            os.mkdir(top)  # noqa: PTH102
+        if self._copy and top.startswith(self._copy) and os.path.islink(top) and self._watched(os.path.realpath(top)):
+            os.unlink(top)
+            os.mkdir(top)
 
     def _connect(self, database: Any) -> None:
         path = _database(database)
@@ -261,7 +261,7 @@ def _install(terms: Terms, stop: Callable[[Failure], NoReturn] | None) -> None:
 def _places(request: Request, exchange: Exchange) -> list[tuple[str, bool]]:
     """Folders, each with the separator at its end, and whether changes below them matter; inner ones first."""
     free = [*_FREE, tempfile.gettempdir(), *(os.environ.get(name, "") for name in _FREE_VARIABLES)]
-    free += [os.path.expanduser(os.path.join("~", name)) for name in _FREE_AT_HOME]  # noqa: PTH111, PTH118
+    free += [os.path.expanduser(os.path.join("~", name)) for name in _FREE_AT_HOME]
     places = {_with_separator(folder): False for folder in free if folder}
     places |= {_with_separator(folder): True for folder in request.protected}
     places |= {_with_separator(folder): False for folder in (str(exchange.folder), request.copy) if folder}
@@ -285,10 +285,10 @@ def _name_of(path: Any) -> str | None:
 def _entry_of(path: Any, folder: int = -1) -> str:
     """Where an entry of a folder is: links on the way are followed, but it may be a link itself."""
     name = os.fsdecode(path)
-    if folder >= 0 and not os.path.isabs(name):  # noqa: PTH117
-        name = os.path.join(f"/proc/self/fd/{folder}" if sys.platform == "linux" else f"/dev/fd/{folder}", name)  # noqa: PTH118
+    if folder >= 0 and not os.path.isabs(name):
+        name = os.path.join(f"/proc/self/fd/{folder}" if sys.platform == "linux" else f"/dev/fd/{folder}", name)
     head, tail = os.path.split(name.rstrip(os.sep))
-    return os.path.join(os.path.realpath(head or os.curdir), tail)  # noqa: PTH118
+    return os.path.join(os.path.realpath(head or os.curdir), tail)
 
 
 def _database(database: Any) -> str | None:
