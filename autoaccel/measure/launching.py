@@ -91,10 +91,6 @@ class Started:
     ) -> None:
         self.kill()
 
-    @property
-    def process_id(self) -> int:
-        return 0 if self._process is None else self._process.pid
-
     def poll(self) -> int | None:
         """The exit status; None while the process lives."""
         return None if self._process is None else self._process.poll()

@@ -46,6 +46,11 @@ exchange.write_result(Record(**record).to_json())
 Observe = Callable[..., Record]
 
 
+def process_of(run: launching.Started) -> int:
+    assert run._process is not None
+    return run._process.pid
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     child = tmp_path / "child.py"
@@ -387,13 +392,13 @@ def test_pause_and_resume(folder: Path) -> None:
         wait_until((folder / "left.txt").exists)
         run.pause()
         wait_until(lambda: [state(each) for each in left(folder)] == ["T"] * 4)
-        assert state(other.process_id) != "T"
+        assert state(process_of(other)) != "T"
         os.write(run.commands, b"go\n")
         run.resume()
         assert os.read(run.events, 100) == b"GO\n"
         run.pause()
     # Killed they are at once, gone when the system comes to it.
-    wait_until(lambda: not any(map(alive, [*left(folder), run.process_id, other.process_id])))
+    wait_until(lambda: not any(map(alive, [*left(folder), process_of(run), process_of(other)])))
     run.pause()
     run.resume()
 

@@ -307,7 +307,7 @@ def test_of_a_folder_that_holds_everything_folders_are_links(
 
 def test_what_cannot_be_copied_is_a_link(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(source: str, target: Path) -> None:
-        target.touch()
+        Path(target).touch()
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("shutil.copy2", full)

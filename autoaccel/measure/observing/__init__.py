@@ -40,7 +40,6 @@ What it leaves:
     fingerprints    equal hashes are equal bits
     sketches        a few numbers to compare large tensors by
     randomness      streams of random numbers: seeds, and where they end
-    memory          peaks
 
 What makes a run another one:
     rehearsal       the runtime does all that it does on a GPU

@@ -24,7 +24,6 @@ class Iteration:
 
     loader: int
     length: int | None
-    workers: int
     batches: list[str] = field(default_factory=list)
     handed_out: int = 0
     complete: bool = False
@@ -51,8 +50,7 @@ class Loaders:
     def contribute(self) -> dict[str, Any]:
         return {
             "passes": tuple(
-                Pass(each.loader, each.length, tuple(each.batches), each.complete, each.workers, each.draws)
-                for each in self._passes
+                Pass(each.loader, each.length, tuple(each.batches), each.complete, each.draws) for each in self._passes
             )
         }
 
@@ -69,7 +67,7 @@ class Loaders:
                 self._begin(iterator, loader)
 
     def _begin(self, iterator: Any, loader: Any) -> None:
-        begun = Iteration(self._number(loader), _length(loader), int(loader.num_workers))
+        begun = Iteration(self._number(loader), _length(loader))
         self._under_way[iterator] = begun
         self._passes.append(begun)
 

@@ -7,9 +7,11 @@ written on the spot, and the process ends.
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -131,6 +133,9 @@ class Observation:
             steps=events.steps,
             backwards=events.backwards,
             skipped_steps=events.skipped,
+            seconds=time.monotonic() - self.began,
+            torch=sys.modules["torch"].__version__ if "torch" in sys.modules else "",
+            python=platform.python_version(),
             **fields,
         )
 

@@ -50,7 +50,6 @@ def _of_mode(
     from autoaccel.measure.observing.files import Files
     from autoaccel.measure.observing.loaders import Loaders
     from autoaccel.measure.observing.marking import Marking
-    from autoaccel.measure.observing.memory import Memory
     from autoaccel.measure.observing.randomness import Randomness
     from autoaccel.measure.observing.training import Training
 
@@ -59,7 +58,6 @@ def _of_mode(
         from autoaccel.measure.observing.profiling import Profiler
 
         yield Profiler(observation.request.root)
-    yield Memory()
     yield Files(script, loaded, concerns)
     yield Decisions()
     yield Marking() if observation.request.marked else Evaluating() if observation.request.batches else Training()

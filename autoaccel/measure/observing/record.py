@@ -63,7 +63,6 @@ class Pass:
     """A hash of each batch that the loop got, before anything was done with it."""
     complete: bool
     """Whether the loader ran out of batches of its own."""
-    workers: int = 0
     draws: tuple[str, ...] = ()
     """Streams that the dataset drew random numbers from, as far as it works in this process: python, numpy, torch."""
 
@@ -122,12 +121,7 @@ class Record:
     reached: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Lines of the files as they are on disk that were run, by real path."""
     seconds: float = 0.0
-    first_step: float | None = None
-    """Seconds from the start of the process to the end of the first optimizer step."""
-    host_memory: int = 0
-    """Peak resident set of the process, in bytes."""
-    device_memory: int = 0
-    """Peak of what torch allocated on the accelerator, in bytes; 0 without one."""
+    """Since the process was started."""
     device: str = "cpu"
     """The type of device that parameters of the optimizers are on."""
     torch: str = ""

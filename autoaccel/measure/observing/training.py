@@ -29,7 +29,7 @@ class Training:
 
     def __init__(self) -> None:
         self.device = "cpu"
-        self.first_step: float | None = None
+        self._first_step: float | None = None
         self._known: dict[int, Optimizer] = {}
         self._nesting = _Nesting()
         self._going_backward: set[threading.Thread] = set()
@@ -37,14 +37,13 @@ class Training:
     def install(self, observation: Observation) -> None:
         self._observation = observation
         self._events = observation.events
-        self._began = time.monotonic()
         self._beat = Beat(observation.exchange)
         self._hook_backward()
         self._hook_scaler()
         self._hook_optimizers()
 
     def contribute(self) -> dict[str, Any]:
-        return {"optimizers": len(self._known), "first_step": self.first_step, "device": self.device}
+        return {"optimizers": len(self._known), "device": self.device}
 
     def _hook_backward(self) -> None:
         @around(torch.autograd, "backward")
@@ -125,9 +124,8 @@ class Training:
     def _stepped(self, optimizer: Optimizer | None) -> None:
         observation = self._observation
         self._beat(self._events.steps or self._events.backwards)
-        if self.first_step is None:
-            self._began = time.monotonic()  # patience does not count how long it took to get there
-            self.first_step = self._began - observation.began
+        if self._first_step is None:
+            self._first_step = time.monotonic()  # patience does not count how long it took to get there
         for told in self._events.after_step:
             told(optimizer)
         if optimizer is not None and self._enough(self._events.steps):
@@ -135,7 +133,7 @@ class Training:
 
     def _enough(self, made: int) -> bool:
         steps, patience = self._observation.request.steps, self._observation.request.patience
-        late = patience is not None and self.first_step is not None and time.monotonic() - self._began > patience
+        late = patience is not None and self._first_step is not None and time.monotonic() - self._first_step > patience
         return late or (steps is not None and made >= steps)
 
 

@@ -105,7 +105,7 @@ def test_all_are_left_behind_in_order(found: Changes) -> None:
 
 
 def test_a_script_that_only_evaluates_is_measured_by_its_batches(found: Changes) -> None:
-    passed = Pass(loader=0, length=10, batches=("a", "b", "c", "d"), complete=True, workers=0)
+    passed = Pass(loader=0, length=10, batches=("a", "b", "c", "d"), complete=True)
     stage = Stage(first=Record("finished", passes=(passed,), files=(str(SCRIPT),)))
     report = stage.bench(found)
     assert [(each.mode, each.batches) for each in stage.asked] == [("record", False), *[("record", True)] * 3]
