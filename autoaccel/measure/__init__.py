@@ -10,11 +10,10 @@ Running a script as its users would, from rewritten texts:
 Observed runs, in processes of their own:
     interpreters    which Python
     launching       their start and their end
-    keeper          their end when the tool is gone
-    keeping         what it is told
+    watchdog        their end when the tool is gone
+    watchdog_client  what it is told
     failures        what is told of one that went wrong
     scratch         a copy of the project for them
-    rehearsals      what makes the runtime do what it would not on this machine
 
 What is compared:
     changes         what rewriting would change, one change at a time

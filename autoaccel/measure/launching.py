@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from autoaccel.measure import failures, keeper, keeping, scratch
+from autoaccel.measure import failures, scratch, watchdog, watchdog_client
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.record import FAILED, Failure, Record
 from autoaccel.measure.observing.request import Request
@@ -36,12 +36,12 @@ class Started:
     """One observed process and everything that it starts."""
 
     def __init__(self, request: Request, *, python: str, environment: Mapping[str, str], folder: Path) -> None:
-        self._keeper = keeping.keeper_of_this_process()
-        self._run = f"{keeping.NAME}{next(_numbers)}."
+        self._watchdog = watchdog_client.watchdog_of_this_process()
+        self._run = f"{watchdog_client.NAME}{next(_numbers)}."
         self._process: subprocess.Popen[bytes] | None = None
         self._over = False
         self.exchange = Exchange(Path(tempfile.mkdtemp(prefix="autoaccel-")))
-        self._keeper.tell("folder", self.exchange.folder)
+        self._watchdog.tell("folder", self.exchange.folder)
         self.commands = self.events = -1
         self.began = 0.0
         try:
@@ -60,7 +60,7 @@ class Started:
             for_commands, self.commands = os.pipe()
             self.events, for_events = os.pipe()
             pipes = [for_commands, for_events]
-        whole = _environment(environment, exchange.folder / "imports") | {keeper.MARK: self._run}
+        whole = _environment(environment, exchange.folder / "imports") | {watchdog.MARK: self._run}
         try:
             with (
                 _stdin() as stdin,
@@ -81,7 +81,7 @@ class Started:
         finally:
             for pipe in pipes:
                 os.close(pipe)
-        self._keeper.tell("group", self._process.pid)
+        self._watchdog.tell("group", self._process.pid)
 
     def __enter__(self) -> Started:
         return self
@@ -143,7 +143,7 @@ class Started:
     def end(self) -> None:
         """End all processes: those of the group are asked to, and have a moment; then none is asked."""
         if self._process is None:
-            keeper.signal_all(signal.SIGKILL, (), keeper.processes_of(self._run))
+            watchdog.signal_all(signal.SIGKILL, (), watchdog.processes_of(self._run))
             return
         self._signal(signal.SIGTERM)
         self._signal(signal.SIGCONT)
@@ -169,21 +169,21 @@ class Started:
             scratch.settle(self.exchange)
             shutil.rmtree(self.exchange.folder, ignore_errors=True)
             if self._process is not None:
-                self._keeper.tell("ended", self._process.pid)
-            self._keeper.tell("gone", self.exchange.folder)
+                self._watchdog.tell("ended", self._process.pid)
+            self._watchdog.tell("gone", self.exchange.folder)
 
     def _until_gone(self, seconds: float, number: int = 0) -> None:
         """Wait, not longer than so many seconds, until no process is left, sending them a signal all the while."""
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and (left := keeper.processes_of(self._run)):
-            keeper.signal_all(number, (), left)
+        while time.monotonic() < deadline and (left := watchdog.processes_of(self._run)):
+            watchdog.signal_all(number, (), left)
             time.sleep(0.02)
 
     def _signal(self, number: int) -> None:
         if self._process is not None:
             # The group at once: to find those that have left it takes a while, in which workers would go on.
-            keeper.signal_all(number, (self._process.pid,), ())
-            keeper.signal_all(number, (), keeper.processes_of(self._run))
+            watchdog.signal_all(number, (self._process.pid,), ())
+            watchdog.signal_all(number, (), watchdog.processes_of(self._run))
 
 
 def start(request: Request, *, python: str, environment: Mapping[str, str], folder: Path) -> Started:

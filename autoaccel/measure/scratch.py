@@ -19,7 +19,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from autoaccel.measure import keeping
+from autoaccel.measure import watchdog_client
 from autoaccel.measure.observing.exchange import CREATED, DOWNLOADED, Exchange
 from autoaccel.measure.observing.record import Record
 from autoaccel.measure.observing.request import Request
@@ -195,12 +195,12 @@ def copy(folder: Path, root: Path) -> Iterator[Scratch]:
     """
     real, project = Path(os.path.realpath(folder)), Path(os.path.realpath(root))
     base = Path(os.path.realpath(tempfile.mkdtemp(prefix="autoaccel-scratch-")))
-    keeping.remember(base)
+    watchdog_client.remember(base)
     try:
         yield Scratch(project if real.is_relative_to(project) else real, real, base)
     finally:
         shutil.rmtree(base, ignore_errors=True)
-        keeping.forget(base)
+        watchdog_client.forget(base)
 
 
 def settle(exchange: Exchange) -> None:

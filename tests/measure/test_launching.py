@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.measure import failures, keeper, launching
+from autoaccel.measure import failures, launching, watchdog
 from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
 from autoaccel.measure.observing.request import Request
 
@@ -414,11 +414,11 @@ def test_an_interpreter_that_is_none(folder: Path) -> None:
 def test_runs_are_told_apart() -> None:
     """The tenth run of a tool is not the first one."""
     script = "import time; time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", script], env={keeper.MARK: "7-ab.10."}) as process:
+    with subprocess.Popen([sys.executable, "-c", script], env={watchdog.MARK: "7-ab.10."}) as process:
         try:
-            wait_until(lambda: keeper.processes_of("7-ab.") == [process.pid])
-            assert keeper.processes_of("7-ab.10.") == [process.pid]
-            assert keeper.processes_of("7-ab.1.") == []
+            wait_until(lambda: watchdog.processes_of("7-ab.") == [process.pid])
+            assert watchdog.processes_of("7-ab.10.") == [process.pid]
+            assert watchdog.processes_of("7-ab.1.") == []
         finally:
             process.kill()
 

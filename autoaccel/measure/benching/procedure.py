@@ -11,7 +11,7 @@ from pathlib import Path
 
 from autoaccel.measure import failures
 from autoaccel.measure.benching import ablation, diagnosis, figures, notes, statistics
-from autoaccel.measure.benching.break_even import NEVER, break_even
+from autoaccel.measure.benching.figures import NEVER, break_even
 from autoaccel.measure.benching.machine import facts, free_memory, load
 from autoaccel.measure.benching.report import BreakEven, Column, Diagnosis, Interval, Report
 from autoaccel.measure.benching.rounds import Rounds, Series, take_turns

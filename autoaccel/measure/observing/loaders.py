@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import random
+import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch.utils import data
+from torch.utils.data import _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from autoaccel.measure.observing import drawing
 from autoaccel.measure.observing.fingerprints import digest_of
 from autoaccel.measure.observing.hooks import around
-from autoaccel.measure.observing.observation import Batch, Observation
+from autoaccel.measure.observing.observation import Batch, Observation, Part
 from autoaccel.measure.observing.record import Pass
 
 
@@ -30,7 +34,7 @@ class Iteration:
     draws: tuple[str, ...] = ()
 
 
-class Loaders:
+class Loaders(Part):
     """Hooks the iterators that all DataLoaders use; `hashed` says whether batches are looked at."""
 
     def __init__(self, hashed: bool = True) -> None:
@@ -43,7 +47,7 @@ class Loaders:
     def install(self, observation: Observation) -> None:
         self._observation = observation
         if self._hashed:
-            drawing.install()
+            install()
         self._hook_beginning()
         self._hook_batches()
 
@@ -97,7 +101,7 @@ class Loaders:
                 current.complete = True
                 raise
             waited = time.perf_counter() - began
-            current.draws = drawing.drawn(iterator)
+            current.draws = drawn(iterator)
             self._handed_out(current, batch, waited)
             return batch
 
@@ -117,3 +121,56 @@ def _length(loader: Any) -> int | None:
         return len(loader)
     except (TypeError, NotImplementedError):
         return None
+
+
+# -- whether a dataset draws random numbers itself, while samples are fetched and put together: in workers it draws
+# others, each worker having seeds of its own. What is drawn by the sampler, or by the loop, is not the dataset's. Only
+# fetching in the process of the script is seen, which is how a script without workers does it
+
+
+Fetch = Callable[[Any, Any], Any]
+
+
+def install() -> None:
+    """Watch every fetch from now on."""
+    from autoaccel.runtime.resident.fetching import Batches  # not a cost of a script that does without the runtime
+
+    for kind in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
+        fetcher = getattr(_utils.fetch, kind)
+        fetcher.fetch = _watched(fetcher.fetch)
+    setattr(Batches, "fetch", _watched(Batches.fetch))  # noqa: B010 - mypy does not let methods be assigned
+
+
+def drawn(batches: object) -> tuple[str, ...]:
+    """Which streams of random numbers the dataset of an iteration over a DataLoader has drawn from so far."""
+    fetcher = getattr(batches, "_dataset_fetcher", None)
+    return tuple(sorted(getattr(fetcher, "drawn", ())))
+
+
+def _watched(fetch: Fetch) -> Fetch:
+    @functools.wraps(fetch)
+    def watched(self: Any, indices: Any) -> Any:
+        before = dict(_streams())
+        batch = fetch(self, indices)
+        changed = {name for name, state in _streams() if name in before and not _same(before[name], state)}
+        if changed:
+            self.drawn = getattr(self, "drawn", set()) | changed
+        return batch
+
+    return watched
+
+
+def _streams() -> Iterator[tuple[str, Any]]:
+    """The state of each generator that a program shares."""
+    yield "python", random.getstate()
+    yield "torch", torch.get_rng_state()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and hasattr(numpy, "random"):
+        kind, keys, *rest = numpy.random.get_state()
+        yield "numpy", (kind, keys.tobytes(), *rest)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return (
+        torch.equal(one, other) if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor) else one == other
+    )

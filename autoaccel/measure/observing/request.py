@@ -42,7 +42,7 @@ class Request:
     """Whether the texts say where a step is over, and not optimizers; see `marking`."""
     rehearse: tuple[str, ...] = ()
     """What the runtime is made to do although it would not on this machine; see `rehearsal`."""
-    jitter: float = 0.0
+    perturbation: float = 0.0
     """After the first optimizer step every trained number is multiplied by one plus so much of a standard normal."""
     lines: bool = False
     """Whether to note which lines of the project's files were reached; slower."""

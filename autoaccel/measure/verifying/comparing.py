@@ -13,8 +13,17 @@ from dataclasses import dataclass, field, replace
 
 from autoaccel.measure.observing.record import FAILED, Entry, Loss, Record
 from autoaccel.measure.verifying import printed
-from autoaccel.measure.verifying.difference import Difference, in_order, listed, named
-from autoaccel.measure.verifying.facts import Fact, differing, facts, tensor, training_modes
+from autoaccel.measure.verifying.facts import (
+    Difference,
+    Fact,
+    differing,
+    facts,
+    in_order,
+    listed,
+    named,
+    tensor,
+    training_modes,
+)
 from autoaccel.reports.counting import counted
 
 

@@ -23,7 +23,7 @@ from autoaccel.measure.observing.request import REHEARSALS, WORKERS, Request
 from autoaccel.measure.verifying import comparing, rounding, spread
 from autoaccel.measure.verifying.bisecting import Culprit, bisect
 from autoaccel.measure.verifying.comparing import Reference
-from autoaccel.measure.verifying.difference import Difference
+from autoaccel.measure.verifying.facts import Difference
 from autoaccel.measure.verifying.report import Numerics, Outcome, Report, Verdict
 from autoaccel.measure.verifying.seeds import Spreading
 from autoaccel.measure.verifying.trials import CannotVerifyError as CannotVerifyError
@@ -43,7 +43,7 @@ _FLOAT16_STEPS = 2
 _MOST_STEPS = 10_000
 _LONGER = 10.0
 _SHORT_PASS = 3  # batches, where passes are cut short to reach what comes after them
-_CALM = tuple(each for each in REHEARSALS if each != WORKERS)
+_WITHOUT_WORKERS = tuple(each for each in REHEARSALS if each != WORKERS)
 
 ChangesOf = Callable[[Sequence[Path]], Changes]
 Verdicts = Sequence[Difference]
@@ -67,7 +67,7 @@ class _State:
     failed: dict[Change, tuple[Sequence[Difference], tuple[Change, ...]]] = field(default_factory=dict)
     random: dict[Change, str] = field(default_factory=dict)
     """Changes that draw other random numbers, and what shows it."""
-    loose: set[Change] = field(default_factory=set)
+    rounding_only: set[Change] = field(default_factory=set)
     """Changes that round otherwise."""
     notes: list[str] = field(default_factory=list)
 
@@ -216,15 +216,15 @@ class _Procedure:
 
     def _exact(self, view: View, state: _State) -> None:
         """Find the changes that are not bit-equal; those that may draw other random numbers are put aside."""
-        base = [each for each in state.good if each not in state.random and each not in state.loose]
+        base = [each for each in state.good if each not in state.random and each not in state.rounding_only]
 
         def probe(chosen: Sequence[Change]) -> Verdicts | None:
-            return self._differences(view, chosen, _CALM) or None
+            return self._differences(view, chosen, _WITHOUT_WORKERS) or None
 
         found = bisect(base, probe, self.trials.changes.needs)
         for culprit in found.culprits:
             if self._only_rounds(view, culprit):
-                state.loose.add(culprit.item)
+                state.rounding_only.add(culprit.item)
             elif self._may_draw_elsewhere(view, culprit):
                 state.random[culprit.item] = comparing.told(culprit.verdict)
             else:
@@ -238,7 +238,7 @@ class _Procedure:
         def start() -> Record:
             return self.trials.original(f"original, its first step{view.name}", **{**view.asked, "steps": 1})
 
-        record = self._rehearsed(view, self._with_company(culprit), _CALM)
+        record = self._rehearsed(view, self._with_dependencies(culprit), _WITHOUT_WORKERS)
         return rounding.is_rounding(view.reference, record, start)
 
     def _may_draw_elsewhere(self, view: View, culprit: Culprit[Change, Verdicts]) -> bool:
@@ -246,7 +246,7 @@ class _Procedure:
         none, the stream is the same."""
         if culprit.item.tier is not Tier.EQUIVALENT or view.reference.record.device == "cpu":
             return False
-        return not self._structure_of(view, self._with_company(culprit), _CALM)
+        return not self._structure_of(view, self._with_dependencies(culprit), _WITHOUT_WORKERS)
 
     def _with_workers(self, view: View, state: _State) -> None:
         """Where the loaders have workers, datasets may draw other random numbers; nothing else may differ."""
@@ -293,7 +293,7 @@ class _Procedure:
 
     def _bit_equal(self, state: _State) -> tuple[Change, ...]:
         return self.trials.changes.closed(
-            [each for each in state.good if each not in state.random and each not in state.loose]
+            [each for each in state.good if each not in state.random and each not in state.rounding_only]
         )
 
     def _differences(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> list[Difference]:
@@ -309,7 +309,7 @@ class _Procedure:
     def _rehearsed(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> Record:
         every = len(chosen) == len(self.trials.changes)
         name = "rewritten, rehearsed" if every else f"{len(chosen)} of {len(self.trials.changes)} changes, rehearsed"
-        if rehearse == _CALM:
+        if rehearse == _WITHOUT_WORKERS:
             name += " without workers"
         return self.trials.rewritten(f"{name}{view.name}", chosen, {}, rehearse=rehearse, **view.asked)
 
@@ -320,7 +320,7 @@ class _Procedure:
             if each.value == "in vain" or (each.value == "off" and each.topic.startswith("compile")):
                 yield f"{each.topic}: {each.value} ({each.reason}), so that was not verified"
 
-    def _with_company(self, culprit: Culprit[Change, Verdicts]) -> tuple[Change, ...]:
+    def _with_dependencies(self, culprit: Culprit[Change, Verdicts]) -> tuple[Change, ...]:
         changes = self.trials.changes
         wanted = {culprit.item, *culprit.company}
         wanted.update(need for each in tuple(wanted) for need in changes.needs(each))
@@ -345,7 +345,9 @@ class _Procedure:
                 if len(original) <= number:
                     original.append(self.trials.original(f"original, run {number + 1}", **view.asked))
                 name = f"rewritten, run {number + 1}"
-                record = self.trials.rewritten(name, chosen, {}, repetition=number, rehearse=_CALM, **view.asked)
+                record = self.trials.rewritten(
+                    name, chosen, {}, repetition=number, rehearse=_WITHOUT_WORKERS, **view.asked
+                )
                 rewritten.append(record)
                 found = comparing.structure(view.reference, record)
                 if found:
@@ -419,7 +421,7 @@ class _Procedure:
         return [Difference("failure", f"in float16 {comparing.failed(record)}")] if overflows else None
 
     def _inexact(self, state: _State) -> list[Change]:
-        return [each for each in state.good if each.tier in _LOW or each in state.random or each in state.loose]
+        return [each for each in state.good if each.tier in _LOW or each in state.random or each in state.rounding_only]
 
     # -- what is said of a change
 
@@ -448,7 +450,7 @@ class _Procedure:
             return Verdict.PASSED, f"other random numbers, equally distributed: {state.random[change]}", ()
         if not any(view.reference.repeats for view in seen):
             return Verdict.PASSED, "within the spread of the original's own runs under one seed", ()
-        if change in state.loose:
+        if change in state.rounding_only:
             return Verdict.PASSED, "the same but for rounding", ()
         if change.tier in _LOW and numerics is not None:
             return Verdict.PASSED, "bit for bit in float32; in low precision within the spread", ()

@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from autoaccel.measure import launching
-from autoaccel.measure.observing import attribution, profiling, regions, sampling, timelines, traces
+from autoaccel.measure.observing import attribution, profiling, regions, timelines, traces
 from autoaccel.measure.observing.attribution import Calibration, Costs, Shares, Step, Timing
 from autoaccel.measure.observing.profiling import Block
 from autoaccel.measure.observing.record import Profile, Record
@@ -354,7 +354,7 @@ def test_passes_side_by_side_count_once(hooked: Regions) -> None:
 
 
 def _batches(looks: list[bool], found: Regions) -> Iterator[int]:
-    looks.append(sampling.makes_batches(sys._getframe(), found, str(Path(__file__).parent)))
+    looks.append(regions.makes_batches(sys._getframe(), found, str(Path(__file__).parent)))
     yield 1
 
 
@@ -363,7 +363,7 @@ class _Indexed:
         self.looks, self.found = looks, found
 
     def __getitem__(self, index: int) -> int:
-        self.looks.append(sampling.makes_batches(sys._getframe(), self.found, str(Path(__file__).parent)))
+        self.looks.append(regions.makes_batches(sys._getframe(), self.found, str(Path(__file__).parent)))
         return index
 
 
@@ -373,7 +373,7 @@ def test_generators_and_datasets_make_batches() -> None:
     list(_batches(looks, found))
     _Indexed(looks, found)[0]
     assert looks == [True, True]
-    assert not sampling.makes_batches(sys._getframe(), found, str(Path(__file__).parent))
+    assert not regions.makes_batches(sys._getframe(), found, str(Path(__file__).parent))
 
 
 def test_a_generator_that_trains_makes_no_batches() -> None:
@@ -381,7 +381,7 @@ def test_a_generator_that_trains_makes_no_batches() -> None:
 
     def training() -> Iterator[bool]:
         found.backward()
-        yield sampling.makes_batches(sys._getframe(), found, str(Path(__file__).parent))
+        yield regions.makes_batches(sys._getframe(), found, str(Path(__file__).parent))
 
     assert list(training()) == [False]
 

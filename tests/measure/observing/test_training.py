@@ -330,7 +330,7 @@ for x, y in loader:
 
 
 def test_jitter_moves_what_is_trained_a_little(observe: Observe) -> None:
-    plain, pushed, again = (observe(SETUP + EPOCH, jitter=strength) for strength in (0.0, 1e-4, 1e-4))
+    plain, pushed, again = (observe(SETUP + EPOCH, perturbation=strength) for strength in (0.0, 1e-4, 1e-4))
     assert pushed.losses[0] == plain.losses[0]
     assert pushed.losses[1] != plain.losses[1]
     assert pushed.losses[-1].value == pytest.approx(plain.losses[-1].value, rel=0.01)

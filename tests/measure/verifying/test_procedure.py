@@ -128,7 +128,9 @@ class World:
         numbers = random.Random(request.seed)
         again = random.Random(len(self.asked))
         unsteady = self.unsteady if len(self.asked) > self.steady_runs else 0.0
-        level = 1 + numbers.gauss(0, self.noise) + again.gauss(0, unsteady) + 0.01 * request.jitter * numbers.random()
+        level = (
+            1 + numbers.gauss(0, self.noise) + again.gauss(0, unsteady) + 0.01 * request.perturbation * numbers.random()
+        )
         if calls & self.wrong or (self.together and self.together <= calls):
             level += 0.5
         if calls & self.as_graph and COMPILE in request.rehearse:
@@ -359,8 +361,8 @@ def test_without_a_spread_the_original_is_disturbed(script: Path) -> None:
     world = World(script, noise=0.0)
     report = verify(world)
     assert report.same
-    assert any(request.jitter for request, _ in world.asked)
-    assert not any(request.jitter for request, _ in world.asked if request.texts)
+    assert any(request.perturbation for request, _ in world.asked)
+    assert not any(request.perturbation for request, _ in world.asked if request.texts)
 
 
 def test_settings_that_follow_from_numbers_are_no_difference(script: Path) -> None:

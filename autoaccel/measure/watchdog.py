@@ -34,7 +34,7 @@ def signal_all(number: int, groups: Iterable[int], processes: Iterable[int]) -> 
 
 def _environments() -> Iterator[tuple[int, list[bytes]]]:
     try:
-        names = os.listdir("/proc")  # noqa: PTH208 - pathlib would be most of the start of the keeper
+        names = os.listdir("/proc")  # noqa: PTH208 - pathlib would be most of the start of the watchdog
     except OSError:
         return
     own = os.getpid()
@@ -79,7 +79,7 @@ def main(run: str) -> None:
 
 def _settle(folder: str) -> None:
     """See to what a run created, if that is what the folder is about."""
-    # Only now: what follows takes longer to import than the keeper takes to start.
+    # Only now: what follows takes longer to import than the watchdog takes to start.
     sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))
     from pathlib import Path
 
