@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from autoaccel.config import Plan
     from autoaccel.jobs import conversion
     from autoaccel.measure.changes import Changes
-    from autoaccel.measure.observing.record import Record
+    from autoaccel.measure.observing.record import RunRecord
     from autoaccel.measure.observing.request import Request
     from autoaccel.measure.scratch import Scratch
     from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits
-    from autoaccel.measure.verifying.report import Report
+    from autoaccel.measure.verifying.report import Verification
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
 
@@ -102,7 +102,7 @@ class Session:
     steps: int | None = None
     seeds: int | None = None
 
-    def verify(self, plan: Plan, speaker: Terminal) -> tuple[Report, Changes]:
+    def verify(self, plan: Plan, speaker: Terminal) -> tuple[Verification, Changes]:
         """Raises `CannotVerifyError`."""
         from autoaccel.measure import changes, scratch
         from autoaccel.measure.verifying import procedure
@@ -125,7 +125,7 @@ class Session:
         patience = None if self.steps else usual.patience  # a number that was asked for is made
         return procedure.Limits(self.steps or usual.steps, self.seeds or usual.seeds, patience)
 
-    def _run(self, copy: Scratch, request: Request, environment: Mapping[str, str], *, showing: _Showing) -> Record:
+    def _run(self, copy: Scratch, request: Request, environment: Mapping[str, str], *, showing: _Showing) -> RunRecord:
         from autoaccel.measure import launching
 
         copy.restore()
@@ -167,7 +167,7 @@ def reason(error: CannotVerifyError, trial: trials.Trial) -> str:
     return failures.line(error.failure, script=trial.request.script, python=trial.python)
 
 
-def _deliver(report: Report, json_file: Path | None, speaker: Terminal) -> bool:
+def _deliver(report: Verification, json_file: Path | None, speaker: Terminal) -> bool:
     """The report on stdout, unless JSON takes its place there; false where a file cannot be written."""
     from autoaccel.reports import verification
 
@@ -205,7 +205,7 @@ def passed(script: Path, arguments: tuple[str, ...], plan: Plan, speaker: Termin
     return [_rewritten(path, script, report, changes) for path in changes.files]
 
 
-def _rewritten(path: Path, script: Path, report: Report, changes: Changes) -> conversion.Rewritten:
+def _rewritten(path: Path, script: Path, report: Verification, changes: Changes) -> conversion.Rewritten:
     """One file, of which the changes are in the order of their outcomes."""
     from autoaccel import sources
     from autoaccel.jobs import conversion

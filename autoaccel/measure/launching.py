@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from autoaccel.measure import failures, scratch, watchdog, watchdog_client
 from autoaccel.measure.observing.exchange import Exchange
-from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -111,12 +111,12 @@ class Started:
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
-    def record(self) -> Record | None:
+    def record(self) -> RunRecord | None:
         """What the process wrote down, or what a process that it started had to say; None when there is nothing."""
         if told := self.failure():
-            return Record(FAILED, told, steps=self.steps())
+            return RunRecord(FAILED, told, steps=self.steps())
         try:
-            record = Record.from_json(self.exchange.result.read_text(encoding="utf-8"))
+            record = RunRecord.from_json(self.exchange.result.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         if record.failure is None:
@@ -202,7 +202,7 @@ def observe(
     folder: Path,
     timeout: float | None = None,
     on_steps: Callable[[int], None] | None = None,
-) -> Record:
+) -> RunRecord:
     """Run to the end and return what was seen; what the script does wrong is in the record, too.
 
     `timeout` is how many seconds may go by without a step; None waits for ever.
@@ -239,7 +239,7 @@ def _follow(run: Started, timeout: float | None, on_steps: Callable[[int], None]
     return False
 
 
-def _without_record(run: Started, request: Request, hung_for: float | None) -> Record:
+def _without_record(run: Started, request: Request, hung_for: float | None) -> RunRecord:
     steps = run.steps()
     if hung_for is not None:
         failure = failures.of_hanging(hung_for, steps, run.errors(), request.root)
@@ -247,7 +247,7 @@ def _without_record(run: Started, request: Request, hung_for: float | None) -> R
         failure = Failure("died", f"there is no space left in {run.exchange.folder.parent}")
     else:
         failure = failures.of_death(run.poll() or 0, run.errors(), request.root)
-    return Record(ending=FAILED, failure=failure, steps=steps, seconds=time.monotonic() - run.began)
+    return RunRecord(ending=FAILED, failure=failure, steps=steps, seconds=time.monotonic() - run.began)
 
 
 def _stdin() -> BinaryIO:

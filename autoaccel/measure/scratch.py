@@ -21,7 +21,7 @@ from pathlib import Path
 
 from autoaccel.measure import watchdog_client
 from autoaccel.measure.observing.exchange import CREATED, DOWNLOADED, Exchange
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
 
 _LARGE = 4 << 20
@@ -164,9 +164,9 @@ class Scratch:
             copy=str(self._base),
         )
 
-    def record(self, record: Record) -> Record:
+    def record(self, record: RunRecord) -> RunRecord:
         """The record as if the run had been made in the original."""
-        return Record.from_json(self.told(record.to_json()))
+        return RunRecord.from_json(self.told(record.to_json()))
 
     def told(self, text: str) -> str:
         """JSON that speaks of the original instead of the copy: temporary folders have random names."""

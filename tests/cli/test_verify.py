@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from autoaccel.measure import launching
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
 from autoaccel.rewriting import registry
 from tests.cli import observing
@@ -179,7 +179,7 @@ def test_usage(run: Run, good: Path, observed: Observed, arguments: tuple[str, .
 
 
 def test_interrupted(run: Run, good: Path, monkeypatch: pytest.MonkeyPatch, observed: Observed) -> None:
-    def interrupted(*_: Any, **__: Any) -> Record:
+    def interrupted(*_: Any, **__: Any) -> RunRecord:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(launching, "observe", interrupted)
@@ -276,7 +276,7 @@ def forking() -> Iterator[Forking]:
 def real(forking: Forking, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """All rules, and processes that are forked."""
 
-    def observe(request: Request, *, environment: dict[str, str], folder: Path, **_: Any) -> Record:
+    def observe(request: Request, *, environment: dict[str, str], folder: Path, **_: Any) -> RunRecord:
         return forking.run(request, environment, folder)
 
     monkeypatch.undo()

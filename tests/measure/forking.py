@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 
 from autoaccel.measure.observing.exchange import Exchange
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -52,7 +52,9 @@ class Forking:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._server.communicate()
 
-    def run(self, request: Request, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> Record:
+    def run(
+        self, request: Request, environment: Mapping[str, str] | None = None, folder: Path | None = None
+    ) -> RunRecord:
         """Run in a folder, by default the script's own; fails with what went to stderr if there is no record."""
         assert self._server.stdin is not None
         assert self._server.stdout is not None
@@ -65,7 +67,7 @@ class Forking:
             self._server.stdin.flush()
             assert self._server.stdout.readline()
             assert exchange.result.exists(), exchange.stderr.read_text(encoding="utf-8")
-            return Record.from_json(exchange.result.read_text(encoding="utf-8"))
+            return RunRecord.from_json(exchange.result.read_text(encoding="utf-8"))
 
 
 def _serve() -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.measure import failures, launching, watchdog
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -31,7 +31,7 @@ CHILD = """
 import faulthandler, os, signal, sys
 sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[1]))
 from autoaccel.measure.observing.exchange import Beat, Exchange
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
 faulthandler.register(signal.SIGUSR2, all_threads=False)
 exchange = Exchange.of(sys.argv[2])
@@ -40,10 +40,10 @@ beat = Beat(exchange)
 record = {"ending": "finished"}
 with open(request.script) as file:
     exec(compile(file.read(), os.path.abspath(request.script), "exec"))
-exchange.write_result(Record(**record).to_json())
+exchange.write_result(RunRecord(**record).to_json())
 """
 
-Observe = Callable[..., Record]
+Observe = Callable[..., RunRecord]
 
 
 def process_of(run: launching.Started) -> int:
@@ -78,7 +78,7 @@ def observe(
     timeout: float | None = 30,
     on_steps: Callable[[int], None] | None = None,
     **environment: str,
-) -> Record:
+) -> RunRecord:
     asked = request(folder, text)
     record = launching.observe(
         asked, python=sys.executable, environment=environment, folder=folder, timeout=timeout, on_steps=on_steps
@@ -101,14 +101,14 @@ def alive(process: int) -> bool:
         return False
 
 
-def say(record: Record) -> str:
+def say(record: RunRecord) -> str:
     assert record.failure is not None
     return failures.line(record.failure, script="train.py", python="/usr/bin/python3")
 
 
 def test_the_record_comes_back(folder: Path) -> None:
     record = observe(folder, "record.update(steps=3, printed=('loss 1.5',))")
-    assert record == Record(ending=FINISHED, steps=3, printed=("loss 1.5",))
+    assert record == RunRecord(ending=FINISHED, steps=3, printed=("loss 1.5",))
 
 
 def test_surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,7 +377,7 @@ def test_a_run_that_is_attended_to(folder: Path) -> None:
         os.close(run.commands)
         run.commands = -1
         assert run.wait(20) == 0
-        assert run.record() == Record(ending=FINISHED)
+        assert run.record() == RunRecord(ending=FINISHED)
         assert os.read(run.events, 100) == b""
     run.kill()
     assert list((folder.parent / "temporary").iterdir()) == []

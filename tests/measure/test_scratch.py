@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.measure import launching, scratch
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
 
 # Runs the script under guard alone.
@@ -19,7 +19,7 @@ CHILD = """
 import os, sys
 from autoaccel.measure.observing import guarding
 from autoaccel.measure.observing.exchange import Exchange
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
 exchange = Exchange.of(sys.argv[2])
 request = Request.from_json(exchange.request.read_text())
@@ -27,7 +27,7 @@ printed = []
 
 def end(failure=None):
     ending = "failed" if failure else "finished"
-    exchange.write_result(Record(ending, failure, printed=tuple(map(str, printed))).to_json())
+    exchange.write_result(RunRecord(ending, failure, printed=tuple(map(str, printed))).to_json())
     os._exit(0)
 
 guarding.install(request, exchange, end)
@@ -163,7 +163,7 @@ def test_requests_and_records_are_translated(copy: scratch.Scratch, project: Pat
     assert request.texts == {str(project / "common.py"): "x", str(top / "common.py"): "x"}
     assert copy.request(Request(script="train.py", root=str(project))).script == "train.py"
     said = copy.record(
-        Record(
+        RunRecord(
             FAILED,
             Failure("ValueError", f"bad {copy.folder}/log.txt", f"{copy.folder}/train.py:3"),
             files=(f"{copy.folder}/train.py",),
@@ -175,13 +175,13 @@ def test_requests_and_records_are_translated(copy: scratch.Scratch, project: Pat
     assert said.reached == {f"{project}/common.py": (1, 2)}
 
 
-def run(project: Path, text: str) -> Record:
+def run(project: Path, text: str) -> RunRecord:
     (project / "sub" / "train.py").write_text(textwrap.dedent(text))
     with scratch.copy(project / "sub", project) as copy:
         return run_in(copy, project)
 
 
-def run_in(copy: scratch.Scratch, project: Path) -> Record:
+def run_in(copy: scratch.Scratch, project: Path) -> RunRecord:
     # Temporary folders are free, and the tests are in one.
     protected = (*launching.protected(project / "sub", project), str(project.parent))
     request = Request(script="train.py", root=str(project), protected=protected)
@@ -217,7 +217,7 @@ def test_a_run_that_writes_over_everything(project: Path) -> None:
     """
     before = content(project.parent)
     record = run(project, text)
-    assert record == Record(
+    assert record == RunRecord(
         FINISHED, printed=("logmore", "x" * 100 + "more", "logmoremore", "", str(project / "sub"))
     ), record.failure
     assert content(project.parent) == before | {"project/sub/train.py": textwrap.dedent(text)}

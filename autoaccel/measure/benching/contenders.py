@@ -17,7 +17,7 @@ from typing import Any
 
 from autoaccel.measure import failures, launching, scratch
 from autoaccel.measure.observing import turns
-from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.turns import Turn
 
@@ -42,7 +42,7 @@ class Processes:
     timeout: float | None = None
     """How many seconds may go by without a step; None waits for ever."""
 
-    def observe(self, request: Request) -> Record:
+    def observe(self, request: Request) -> RunRecord:
         """Run to the end of what is asked for, and return what was seen."""
         with scratch.copy(self.folder, Path(request.root)) as copy:
             record = launching.observe(
@@ -116,7 +116,7 @@ class Observed:
         self._run.resume()
         return self._turn(self._run)
 
-    def end(self) -> Record | None:
+    def end(self) -> RunRecord | None:
         """End the script, and return what was seen of it; None where it left nothing."""
         if self._run is None:
             return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from autoaccel.measure.benching import statistics
 from autoaccel.measure.benching.report import BreakEven, Column, Interval
 from autoaccel.measure.benching.rounds import Rounds, Series
-from autoaccel.measure.observing.record import Decision, Record
+from autoaccel.measure.observing.record import Decision, RunRecord
 from autoaccel.measure.observing.turns import Turn
 
 FEWEST_BLOCKS = 6
@@ -79,7 +79,7 @@ def column(
     rounds: Rounds,
     *,
     changes: int,
-    record: Record | None,
+    record: RunRecord | None,
     busy: float | None = None,
     noise: float = 1.0,
 ) -> Column:
@@ -120,7 +120,7 @@ def _rate(step: Interval, samples: float) -> Interval:
     return Interval(samples / step.median, samples / step.high, samples / step.low)
 
 
-def _decisions(record: Record | None) -> tuple[Decision, ...]:
+def _decisions(record: RunRecord | None) -> tuple[Decision, ...]:
     return () if record is None else record.decisions
 
 

@@ -17,7 +17,7 @@ from autoaccel.measure.benching.report import BreakEven, Column, Diagnosis, Inte
 from autoaccel.measure.benching.rounds import Rounds, Series, take_turns
 from autoaccel.measure.benching.task import BenchError, Run, Runs, Task, Tell
 from autoaccel.measure.changes import Change, Changes
-from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
 from autoaccel.rewriting.rule import Rule
 
 ORIGINAL, AGAIN, REWRITTEN = "original", "again", "rewritten"
@@ -39,7 +39,7 @@ class _Outcome:
 
     rounds: Rounds
     candidates: tuple[_Candidate, ...]
-    records: dict[str, Record | None]
+    records: dict[str, RunRecord | None]
     busy: dict[str, float | None]
 
     def series(self, name: str) -> Series | None:
@@ -96,7 +96,7 @@ class _Bench:
 
     # -- before
 
-    def _first_look(self) -> Record:
+    def _first_look(self) -> RunRecord:
         """The original for a moment: its files, whether it trains at all; and the disk's cache is warm afterwards."""
         self.tell("a first look at the original", None)
         record = self.runs.observe(dataclasses.replace(self.task.request, steps=_FIRST_LOOK))

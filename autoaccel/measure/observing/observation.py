@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from autoaccel.measure.observing.exchange import Exchange
-from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
 
 if TYPE_CHECKING:
@@ -123,10 +123,10 @@ class Observation:
             text = self.record(ending, failure).to_json()
         except BaseException as error:
             message = f"the record could not be written: {type(error).__name__}: {error}"
-            text = Record(FAILED, Failure("died", message, traceback=traceback.format_exc())).to_json()
+            text = RunRecord(FAILED, Failure("died", message, traceback=traceback.format_exc())).to_json()
         self.exchange.write_result(text)
 
-    def record(self, ending: str, failure: Failure | None = None) -> Record:
+    def record(self, ending: str, failure: Failure | None = None) -> RunRecord:
         """What was seen up to now."""
         for told in self.endings:
             told(ending, failure)
@@ -134,7 +134,7 @@ class Observation:
         for part in self.parts:
             fields.update(part.contribute())
         events = self.events
-        return Record(
+        return RunRecord(
             ending,
             failure,
             steps=events.steps,

@@ -92,7 +92,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RunRecord:
     """One run."""
 
     ending: str
@@ -133,7 +133,7 @@ class Record:
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Record:
+    def from_json(cls, text: str) -> RunRecord:
         values: dict[str, Any] = json.loads(text)
         failure, profile = values.pop("failure"), values.pop("profile")
         return cls(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from autoaccel.measure.observing.record import Entry, Pass, Record
+from autoaccel.measure.observing.record import Entry, Pass, RunRecord
 from autoaccel.reports.counting import counted
 
 # The order in which differences are told: what explains others comes first.
@@ -47,7 +47,7 @@ Fact = tuple[str, str]
 """A kind and a name."""
 
 
-def facts(record: Record) -> dict[Fact, str]:
+def facts(record: RunRecord) -> dict[Fact, str]:
     """How often what was done, with which settings, on which tensors."""
     found: dict[Fact, str] = {
         ("count", "step"): str(record.steps),

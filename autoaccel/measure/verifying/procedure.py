@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from autoaccel.measure.changes import Change, Changes
-from autoaccel.measure.observing.record import FAILED, FINISHED, Record
+from autoaccel.measure.observing.record import FAILED, FINISHED, RunRecord
 from autoaccel.measure.observing.request import REHEARSALS, WORKERS, Request
 from autoaccel.measure.verifying import comparing, rounding, spread
 from autoaccel.measure.verifying.bisecting import Culprit, bisect
 from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.facts import Difference
-from autoaccel.measure.verifying.report import Numerics, Outcome, Report, Verdict
+from autoaccel.measure.verifying.report import Numerics, Outcome, Verdict, Verification
 from autoaccel.measure.verifying.seeds import Spreading
 from autoaccel.measure.verifying.trials import CannotVerifyError as CannotVerifyError
 from autoaccel.measure.verifying.trials import Runner, Trials, View
@@ -79,7 +79,7 @@ def verify(
     *,
     limits: Limits | None = None,
     tell: Callable[[str], None] = lambda _: None,
-) -> tuple[Report, Changes]:
+) -> tuple[Verification, Changes]:
     """Verify one script; also what its changes are. `changes_of` gets the project files that the script ran or
     imported. Raises `CannotVerifyError`."""
     return _Procedure(Trials(request, runner, tell), limits or Limits()).run(changes_of)
@@ -91,7 +91,7 @@ class _Procedure:
         self.limits = limits
         self.began = time.monotonic()
 
-    def run(self, changes_of: ChangesOf) -> tuple[Report, Changes]:
+    def run(self, changes_of: ChangesOf) -> tuple[Verification, Changes]:
         first, asked, notes = self._first_run()
         changes = self.trials.changes = changes_of([Path(name) for name in first.files])
         notes.extend(changes.problems)
@@ -109,7 +109,7 @@ class _Procedure:
         numerics, here = self._numerics(views, state) if views else (None, first)
         notes.extend(dict.fromkeys(note for view in views for note in self._in_vain(view, state)))
         reference = views[0].reference if views else comparing.reference([first])
-        report = Report(
+        report = Verification(
             script=self.trials.request.script,
             outcomes=tuple(self._outcome(each, state, views, numerics) for each in changes),
             steps=first.steps or first.backwards,
@@ -128,7 +128,7 @@ class _Procedure:
 
     # -- the original
 
-    def _first_run(self) -> tuple[Record, dict[str, Any], list[str]]:
+    def _first_run(self) -> tuple[RunRecord, dict[str, Any], list[str]]:
         """It says how many steps there is time for; what else is asked of all runs, and notes."""
         first = self.trials.original("original", steps=self.limits.steps, patience=self.limits.patience)
         self._check(first)
@@ -148,7 +148,7 @@ class _Procedure:
             self._check(first)
         return first, {"steps": steps}, notes
 
-    def _check(self, record: Record) -> None:
+    def _check(self, record: RunRecord) -> None:
         if record.ending == FAILED:
             assert record.failure is not None
             raise CannotVerifyError(comparing.failed(record), record.failure)
@@ -157,7 +157,7 @@ class _Procedure:
                 "it trains nothing: there was neither a backward nor an optimizer step in its own process"
             )
 
-    def _views(self, first: Record, asked: dict[str, Any], changes: Changes) -> list[View]:
+    def _views(self, first: RunRecord, asked: dict[str, Any], changes: Changes) -> list[View]:
         """The script as it is and, where that does not reach every change, other ways to run it."""
         again = self.trials.original("original again", lines=True, **asked)
         self._check(again)
@@ -235,7 +235,7 @@ class _Procedure:
         if culprit.item.tier is Tier.EXACT:
             return False
 
-        def start() -> Record:
+        def start() -> RunRecord:
             return self.trials.original(f"original, its first step{view.name}", **{**view.asked, "steps": 1})
 
         record = self._rehearsed(view, self._with_dependencies(culprit), _WITHOUT_WORKERS)
@@ -306,7 +306,7 @@ class _Procedure:
         self.trials.judged(comparing.told(found))
         return found
 
-    def _rehearsed(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> Record:
+    def _rehearsed(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> RunRecord:
         every = len(chosen) == len(self.trials.changes)
         name = "rewritten, rehearsed" if every else f"{len(chosen)} of {len(self.trials.changes)} changes, rehearsed"
         if rehearse == _WITHOUT_WORKERS:
@@ -339,7 +339,7 @@ class _Procedure:
         original = [view.reference.record]
 
         def probe(chosen: Sequence[Change]) -> Verdicts | None:
-            rewritten: list[Record] = []
+            rewritten: list[RunRecord] = []
             while True:
                 number = len(rewritten)
                 if len(original) <= number:
@@ -362,7 +362,7 @@ class _Procedure:
 
     # -- within the spread
 
-    def _numerics(self, views: Sequence[View], state: _State) -> tuple[Numerics | None, Record]:
+    def _numerics(self, views: Sequence[View], state: _State) -> tuple[Numerics | None, RunRecord]:
         """Run as this machine does what changes numbers or draws other random numbers, under several seeds."""
         summary, here = None, views[0].reference.record
         left = self._inexact(state)
@@ -457,7 +457,7 @@ class _Procedure:
         return Verdict.PASSED, "bit for bit", ()
 
 
-def _sound_steps(record: Record) -> int | None:
+def _sound_steps(record: RunRecord) -> int | None:
     """How many steps are made before gradients can have been no numbers; None where all losses are numbers."""
     broken = spread.first_broken(record.losses)
     return None if broken is None else max(broken.step - 1, 0)

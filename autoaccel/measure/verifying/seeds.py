@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from autoaccel.measure.changes import Change
-from autoaccel.measure.observing.record import FAILED, Record
+from autoaccel.measure.observing.record import FAILED, RunRecord
 from autoaccel.measure.verifying import comparing, spread
 from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.facts import SKIPPED, Difference
@@ -32,7 +32,7 @@ class Spreading:
 
     def wrong(self, chosen: Sequence[Change]) -> Sequence[Difference] | None:
         """What is wrong with some changes; None when they lie within the spread."""
-        runs: list[Record] = []
+        runs: list[RunRecord] = []
         while True:
             seed = len(runs)
             while len(self.originals) <= seed:
@@ -57,13 +57,13 @@ class Spreading:
                 self.trials.judged(verdict.reason or "within the spread of the original")
                 return None if verdict.within else [Difference("loss", verdict.reason)]
 
-    def rewritten(self, chosen: Sequence[Change], seed: int) -> Record:
+    def rewritten(self, chosen: Sequence[Change], seed: int) -> RunRecord:
         name = f"rewritten, seed {seed}{self.view.name}"
         return self.trials.rewritten(
             name, chosen, self.environment, seed=0 if self.perturbation else seed, **self.view.asked
         )
 
-    def here(self, chosen: Sequence[Change]) -> Record:
+    def here(self, chosen: Sequence[Change]) -> RunRecord:
         """A run that was made already."""
         return self.rewritten(chosen, 0)
 
@@ -76,7 +76,7 @@ class Spreading:
         what = "in bfloat16" if self.environment.get(_DTYPE) == "bfloat16" else drawn
         return Numerics(verdict.seeds, end.original, end.rewritten, end.spread, what)
 
-    def _original(self, number: int) -> Record:
+    def _original(self, number: int) -> RunRecord:
         if self.perturbation:
             record = self.trials.original(
                 f"original, disturbed {number}", seed=number, perturbation=self.perturbation, **self.view.asked
@@ -88,7 +88,7 @@ class Spreading:
         self.trials.judged("for the spread")
         return record
 
-    def _structure(self, runs: Sequence[Record]) -> list[Difference]:
+    def _structure(self, runs: Sequence[RunRecord]) -> list[Difference]:
         """What may not differ whatever the numbers are. What the numbers decide (a scheduler that waits for a loss to
         fall, an end that comes early) is known only from several runs of the original."""
         varying = comparing.reference(self.originals).varying | self.view.reference.varying

@@ -17,7 +17,7 @@ from autoaccel.measure.benching.procedure import bench
 from autoaccel.measure.benching.report import Report
 from autoaccel.measure.benching.task import BenchError, Task
 from autoaccel.measure.changes import Changes
-from autoaccel.measure.observing.record import FAILED, Failure, Pass, Record
+from autoaccel.measure.observing.record import FAILED, Failure, Pass, RunRecord
 from autoaccel.measure.observing.request import Request
 from tests.measure.benching.scripts import Played, steady
 
@@ -40,15 +40,15 @@ def found() -> Changes:
 class Stage:
     """Plays all runs. A step of the original takes 0.1 s; each file that is rewritten makes it twice as fast."""
 
-    first: Record = field(default_factory=lambda: Record("stopped", steps=2, backwards=2, files=(str(SCRIPT),)))
-    profile: Record = field(default_factory=lambda: Record("stopped", steps=5))
+    first: RunRecord = field(default_factory=lambda: RunRecord("stopped", steps=2, backwards=2, files=(str(SCRIPT),)))
+    profile: RunRecord = field(default_factory=lambda: RunRecord("stopped", steps=5))
     asked: list[Request] = field(default_factory=list)
     players: list[Played] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     direct: Callable[[Played], None] = lambda player: None
     """Gives a player other parts."""
 
-    def observe(self, request: Request) -> Record:
+    def observe(self, request: Request) -> RunRecord:
         self.asked.append(request)
         return self.profile if request.mode == "profile" else self.first
 
@@ -106,7 +106,7 @@ def test_all_are_left_behind_in_order(found: Changes) -> None:
 
 def test_a_script_that_only_evaluates_is_measured_by_its_batches(found: Changes) -> None:
     passed = Pass(loader=0, length=10, batches=("a", "b", "c", "d"), complete=True)
-    stage = Stage(first=Record("finished", passes=(passed,), files=(str(SCRIPT),)))
+    stage = Stage(first=RunRecord("finished", passes=(passed,), files=(str(SCRIPT),)))
     report = stage.bench(found)
     assert [(each.mode, each.batches) for each in stage.asked] == [("record", False), *[("record", True)] * 3]
     assert report.diagnosis is None
@@ -188,15 +188,15 @@ def test_time_to_many_steps_that_differ(found: Changes) -> None:
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        pytest.param(Record(FAILED, failure=CRASH), "mnist.py:3: RuntimeError: no luck", id="crash"),
+        pytest.param(RunRecord(FAILED, failure=CRASH), "mnist.py:3: RuntimeError: no luck", id="crash"),
         pytest.param(
-            Record("finished", seconds=1.5),
+            RunRecord("finished", seconds=1.5),
             "mnist.py: ended after 1.5 s without a backward or an optimizer step",
             id="no training",
         ),
     ],
 )
-def test_a_first_look_that_ends_it(found: Changes, record: Record, message: str) -> None:
+def test_a_first_look_that_ends_it(found: Changes, record: RunRecord, message: str) -> None:
     stage = Stage(first=record)
     with pytest.raises(BenchError) as error:
         stage.bench(found)
@@ -219,7 +219,7 @@ def test_a_contender_that_fails(found: Changes, name: str, prefix: str) -> None:
 
 
 def test_without_a_diagnosis(found: Changes) -> None:
-    report = Stage(profile=Record(FAILED, failure=CRASH)).bench(found)
+    report = Stage(profile=RunRecord(FAILED, failure=CRASH)).bench(found)
     assert report.diagnosis is None
     assert report.notes == ("what binds the script could not be found out",)
 

@@ -16,7 +16,7 @@ from autoaccel.measure import launching
 from autoaccel.measure.observing import attribution, profiling, regions, timelines, traces
 from autoaccel.measure.observing.attribution import Calibration, Costs, Shares, Step, Timing
 from autoaccel.measure.observing.profiling import Block
-from autoaccel.measure.observing.record import Profile, Record
+from autoaccel.measure.observing.record import Profile, RunRecord
 from autoaccel.measure.observing.regions import Regions
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.traces import Trace
@@ -456,10 +456,10 @@ for epoch in range(1000):
 STEPS = {"loader": 40, "launch": 400, "compute": 40, "optimizer": 30, "evaluation": 40}
 
 
-def _run(folder: Path, text: str, run: Any, steps: int | None) -> Record:
+def _run(folder: Path, text: str, run: Any, steps: int | None) -> RunRecord:
     script = folder / "train.py"
     script.write_text(text, encoding="utf-8")
-    record: Record = run(Request(str(script), root=str(folder), mode="profile", steps=steps))
+    record: RunRecord = run(Request(str(script), root=str(folder), mode="profile", steps=steps))
     return record
 
 
@@ -471,7 +471,7 @@ def test_what_binds_a_script(binds: str, tmp_path: Path, forking: Forking) -> No
     shares = record.profile.shares
     assert max(shares, key=shares.__getitem__) == binds, shares
     assert sum(shares.values()) == pytest.approx(1, abs=0.01)
-    assert record == Record.from_json(record.to_json())
+    assert record == RunRecord.from_json(record.to_json())
 
 
 @pytest.mark.slow
@@ -495,7 +495,7 @@ def test_what_binds_on_a_gpu(size: int, binds: str, tmp_path: Path) -> None:
     text = SCRIPTS["compute"].replace("512", str(size))
     text = text.replace("model = ", 'torch.set_default_device("cuda")\nmodel = ')
 
-    def run(request: Request) -> Record:
+    def run(request: Request) -> RunRecord:
         return launching.observe(request, python=sys.executable, environment={}, folder=tmp_path)
 
     profile = _run(tmp_path, text, run, None).profile

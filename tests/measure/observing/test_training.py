@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Record
+from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, RunRecord
 from tests.measure.observing.scripts import EPOCH, SETUP, Observe
 
 
-def same(one: Record, other: Record) -> bool:
+def same(one: RunRecord, other: RunRecord) -> bool:
     """Whether two runs are equal in everything but time and memory."""
     measured = {"seconds": 0.0}
     return dataclasses.replace(one, **measured) == dataclasses.replace(other, **measured)  # type: ignore[arg-type]
