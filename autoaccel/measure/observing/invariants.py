@@ -116,7 +116,7 @@ class _Scalers:
         def scale(plain: Callable[..., Any], scaler: Scaler, outputs: Any) -> Any:
             result = plain(scaler, outputs)
             if result is not outputs:
-                optimizers = scaler.optimizers()
+                optimizers = list(scaler.optimizers())
                 self._scaled.update(optimizers)
                 self._due.update(optimizers)
             return result
