@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import random
 import sys
 import time
@@ -17,7 +16,7 @@ from torch.utils.data import _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from autoaccel.measure.observing.fingerprints import digest_of
-from autoaccel.measure.observing.hooks import around
+from autoaccel.measure.observing.hooks import around, replacing
 from autoaccel.measure.observing.observation import Batch, Observation, Part
 from autoaccel.measure.observing.record import Pass
 
@@ -47,7 +46,7 @@ class Loaders(Part):
     def install(self, observation: Observation) -> None:
         self._observation = observation
         if self._hashed:
-            install()
+            watch_fetches()
         self._hook_beginning()
         self._hook_batches()
 
@@ -128,17 +127,12 @@ def _length(loader: Any) -> int | None:
 # fetching in the process of the script is seen, which is how a script without workers does it
 
 
-Fetch = Callable[[Any, Any], Any]
-
-
-def install() -> None:
+def watch_fetches() -> None:
     """Watch every fetch from now on."""
     from autoaccel.runtime.resident.fetching import Batches  # not a cost of a script that does without the runtime
 
-    for kind in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
-        fetcher = getattr(_utils.fetch, kind)
-        fetcher.fetch = _watched(fetcher.fetch)
-    setattr(Batches, "fetch", _watched(Batches.fetch))  # noqa: B010 - mypy does not let methods be assigned
+    for owner in (_utils.fetch._MapDatasetFetcher, _utils.fetch._IterableDatasetFetcher, Batches):  # noqa: SLF001
+        replacing(owner, "fetch")(_watched)
 
 
 def drawn(batches: object) -> tuple[str, ...]:
@@ -147,17 +141,13 @@ def drawn(batches: object) -> tuple[str, ...]:
     return tuple(sorted(getattr(fetcher, "drawn", ())))
 
 
-def _watched(fetch: Fetch) -> Fetch:
-    @functools.wraps(fetch)
-    def watched(self: Any, indices: Any) -> Any:
-        before = dict(_streams())
-        batch = fetch(self, indices)
-        changed = {name for name, state in _streams() if name in before and not _same(before[name], state)}
-        if changed:
-            self.drawn = getattr(self, "drawn", set()) | changed
-        return batch
-
-    return watched
+def _watched(fetch: Callable[[Any, Any], Any], fetcher: Any, indices: Any) -> Any:
+    before = dict(_streams())
+    batch = fetch(fetcher, indices)
+    changed = {name for name, state in _streams() if name in before and not _same(before[name], state)}
+    if changed:
+        fetcher.drawn = getattr(fetcher, "drawn", set()) | changed
+    return batch
 
 
 def _streams() -> Iterator[tuple[str, Any]]:

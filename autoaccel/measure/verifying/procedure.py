@@ -246,7 +246,7 @@ class _Procedure:
         none, the stream is the same."""
         if culprit.item.tier is not Tier.EQUIVALENT or view.reference.record.device == "cpu":
             return False
-        return not self._structure_of(view, self._with_dependencies(culprit), _WITHOUT_WORKERS)
+        return not self._differences(view, self._with_dependencies(culprit), _WITHOUT_WORKERS, comparing.structure)
 
     def _with_workers(self, view: View, state: _State) -> None:
         """Where the loaders have workers, datasets may draw other random numbers; nothing else may differ."""
@@ -256,7 +256,7 @@ class _Procedure:
             return
 
         def structure(chosen: Sequence[Change]) -> Verdicts | None:
-            return self._structure_of(view, chosen, REHEARSALS) or None
+            return self._differences(view, chosen, REHEARSALS, comparing.structure) or None
 
         def everything(chosen: Sequence[Change]) -> Verdicts | None:
             return self._differences(view, chosen, REHEARSALS) or None
@@ -296,13 +296,14 @@ class _Procedure:
             [each for each in state.good if each not in state.random and each not in state.rounding_only]
         )
 
-    def _differences(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> list[Difference]:
-        found = comparing.differences(view.reference, self._rehearsed(view, chosen, rehearse))
-        self.trials.judged(comparing.told(found))
-        return found
-
-    def _structure_of(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> list[Difference]:
-        found = comparing.structure(view.reference, self._rehearsed(view, chosen, rehearse))
+    def _differences(
+        self,
+        view: View,
+        chosen: Sequence[Change],
+        rehearse: tuple[str, ...],
+        compare: Callable[[Reference, RunRecord], list[Difference]] = comparing.differences,
+    ) -> list[Difference]:
+        found = compare(view.reference, self._rehearsed(view, chosen, rehearse))
         self.trials.judged(comparing.told(found))
         return found
 

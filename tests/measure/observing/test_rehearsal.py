@@ -772,7 +772,7 @@ class Endless(IterableDataset[float]):
     ],
 )
 def test_what_a_dataset_draws_from(draw: Callable[[], Any], streams_drawn: tuple[str, ...]) -> None:
-    loaders.install()
+    loaders.watch_fetches()
     batches: Any = iter(DataLoader(Drawing(draw), batch_size=2, shuffle=True))
     before = streams()
     assert loaders.drawn(batches) == ()
@@ -790,13 +790,13 @@ def test_what_is_drawn_for_a_batch_that_is_looked_up_whole(monkeypatch: pytest.M
         return looked_up(self, indices)
 
     monkeypatch.setattr(Batches, "fetch", drawing_too)
-    loaders.install()
+    loaders.watch_fetches()
     batches: Any = resident.begin(loader := DataLoader(TensorDataset(torch.arange(4)), batch_size=2), CPU)
     assert (len(list(batches)), loaders.drawn(batches)) == (len(loader), ("torch",))
 
 
 def test_what_a_stream_draws_from() -> None:
-    loaders.install()
+    loaders.watch_fetches()
     batches: Any = iter(DataLoader(Endless(), batch_size=2))
     next(batches)
     assert loaders.drawn(batches) == ("python",)
