@@ -1,6 +1,6 @@
-"""What can be compared between runs whose numbers differ, and the words for what is not as it was.
+"""What can be compared between runs whose numbers differ: how often what was done, with which settings, on what.
 
-That is how often what was done, with which settings, on what.
+And a difference, with the words for it.
 """
 
 from __future__ import annotations
