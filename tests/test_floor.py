@@ -11,7 +11,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 ROOMS = ("autoaccel/runtime", "autoaccel/runtime/resident", "autoaccel/measure/observing")
 # `sys.monitoring` is used where there is one.
-NEWER = {"autoaccel/measure/observing/lines.py": "sys.monitoring"}
+NEWER = {"autoaccel/measure/observing/coverage.py": "sys.monitoring"}
 
 
 def imported(path: Path) -> Iterator[str]:

@@ -14,7 +14,7 @@ import pytest
 
 from autoaccel import sources
 from autoaccel.analysis import Project
-from autoaccel.measure.observing.record import FINISHED, Record
+from autoaccel.measure.observing.record import FINISHED, RunRecord
 from autoaccel.measure.observing.request import Request
 from autoaccel.rewriting import engine, registry
 from tests.measure.forking import REPOSITORY, Forking
@@ -61,18 +61,18 @@ class Training:
 
     forking: Forking
     folder: Path
-    known: dict[str, Record] = field(default_factory=dict)
+    known: dict[str, RunRecord] = field(default_factory=dict)
 
-    def before(self, name: str) -> Record:
+    def before(self, name: str) -> RunRecord:
         if name not in self.known:
             contents = {path.name: path.read_bytes() for path in files(name)}
             self.known[name] = self._run(name, contents, "before", {})
         return self.known[name]
 
-    def after(self, name: str, variables: dict[str, str]) -> Record:
+    def after(self, name: str, variables: dict[str, str]) -> RunRecord:
         return self._run(name, rewritten(name), "after-" + "-".join(variables.values()), variables)
 
-    def _run(self, name: str, contents: dict[str, bytes], label: str, variables: dict[str, str]) -> Record:
+    def _run(self, name: str, contents: dict[str, bytes], label: str, variables: dict[str, str]) -> RunRecord:
         folder = self.folder / name / label
         folder.mkdir(parents=True)
         for file_name, content in contents.items():
@@ -81,7 +81,7 @@ class Training:
         return self.forking.run(Request(str(script), root=str(folder)), variables)
 
 
-def same_training(record: Record) -> dict[str, Any]:
+def same_training(record: RunRecord) -> dict[str, Any]:
     """What must be equal for two runs to have trained the same."""
     return {
         name: getattr(record, name)

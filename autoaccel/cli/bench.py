@@ -47,7 +47,6 @@ def bench(
     arguments: tuple[str, ...],
     is_module: bool,
     python: str | None,
-    scratch: bool,
     timeout: float,
     seconds: float,
     steps: int | None,
@@ -86,7 +85,7 @@ def bench(
         steps=steps,
         ablate=ablate,
     )
-    runs = Processes(trial.python, trial.folder, timeout, scratch)
+    runs = Processes(trial.python, trial.folder, timeout)
     try:
         with Activity(speaker) as tell:
             report = procedure.bench(task, runs, partial(changes.find, plan=plan), known_rules(), tell)

@@ -38,8 +38,8 @@ def trial_options(command: Command) -> Command:
             click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS]...", type=click.UNPROCESSED),
             click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module, as with `python -m`."),
             click.option("--python", metavar="PYTHON", help="Run the script with this one. Default: one with torch."),
-            click.option("--scratch", is_flag=True,
-                         help="Run in copies of the working directory: for scripts that write over their files."),
+            click.option("--scratch", is_flag=True, expose_value=False,
+                         help="Changes nothing: scripts always run in copies of the project."),
             click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True,
                          metavar="SECONDS", help="Give up on a script that makes no step for so long."),
         ]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,10 +20,11 @@ if TYPE_CHECKING:
     from autoaccel.config import Plan
     from autoaccel.jobs import conversion
     from autoaccel.measure.changes import Changes
-    from autoaccel.measure.observing.record import Record
+    from autoaccel.measure.observing.record import RunRecord
     from autoaccel.measure.observing.request import Request
+    from autoaccel.measure.scratch import Scratch
     from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits
-    from autoaccel.measure.verifying.report import Report
+    from autoaccel.measure.verifying.report import Verification
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
 
@@ -52,7 +52,6 @@ def verify(
     arguments: tuple[str, ...],
     is_module: bool,
     python: str | None,
-    scratch: bool,
     timeout: float,
     steps: int | None,
     seeds: int | None,
@@ -78,7 +77,7 @@ def verify(
     reporting.check_output(json_file, [trial.path], "--json")
     plan = inputs.plan([trial.path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides)
     plan.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
-    session = Session(trial, scratch, timeout, steps, seeds)
+    session = Session(trial, timeout, steps, seeds)
     from autoaccel.measure.verifying.procedure import CannotVerifyError
 
     try:
@@ -99,22 +98,22 @@ class Session:
     """Verifies one script; also for `rewrite --verified`."""
 
     trial: trials.Trial
-    scratch: bool = False
     timeout: float = 600.0
     steps: int | None = None
     seeds: int | None = None
 
-    def verify(self, plan: Plan, speaker: Terminal) -> tuple[Report, Changes]:
+    def verify(self, plan: Plan, speaker: Terminal) -> tuple[Verification, Changes]:
         """Raises `CannotVerifyError`."""
-        from autoaccel.measure import changes
+        from autoaccel.measure import changes, scratch
         from autoaccel.measure.verifying import procedure
 
-        with Activity(speaker) as activity:
+        request = self.trial.request
+        with Activity(speaker) as activity, scratch.copy(self.trial.folder, Path(request.root)) as copy:
             showing = _Showing(activity)
             return procedure.verify(
-                self.trial.request,
+                request,
                 partial(changes.find, plan=plan),
-                partial(self._run, showing=showing),
+                partial(self._run, copy, showing=showing),
                 limits=self._limits(),
                 tell=showing.begin,
             )
@@ -126,29 +125,19 @@ class Session:
         patience = None if self.steps else usual.patience  # a number that was asked for is made
         return procedure.Limits(self.steps or usual.steps, self.seeds or usual.seeds, patience)
 
-    def _run(self, request: Request, environment: Mapping[str, str], *, showing: _Showing) -> Record:
+    def _run(self, copy: Scratch, request: Request, environment: Mapping[str, str], *, showing: _Showing) -> RunRecord:
         from autoaccel.measure import launching
 
-        with self._place(request) as (folder, wanted, seen):
-            record = launching.observe(
-                wanted,
-                python=self.trial.python,
-                environment=environment,
-                folder=folder,
-                timeout=self.timeout,
-                on_steps=partial(showing.steps, wanted=request.steps),
-            )
-            return seen(record)
-
-    @contextlib.contextmanager
-    def _place(self, request: Request) -> Iterator[tuple[Path, Request, Callable[[Record], Record]]]:
-        if not self.scratch:
-            yield self.trial.folder, request, lambda record: record
-            return
-        from autoaccel.measure import scratch
-
-        with scratch.copy(self.trial.folder, Path(request.root)) as copy:
-            yield copy.folder, copy.request(request), copy.record
+        copy.restore()
+        record = launching.observe(
+            copy.request(request),
+            python=self.trial.python,
+            environment=environment,
+            folder=copy.folder,
+            timeout=self.timeout,
+            on_steps=partial(showing.steps, wanted=request.steps),
+        )
+        return copy.record(record)
 
 
 class _Showing:
@@ -178,7 +167,7 @@ def reason(error: CannotVerifyError, trial: trials.Trial) -> str:
     return failures.line(error.failure, script=trial.request.script, python=trial.python)
 
 
-def _deliver(report: Report, json_file: Path | None, speaker: Terminal) -> bool:
+def _deliver(report: Verification, json_file: Path | None, speaker: Terminal) -> bool:
     """The report on stdout, unless JSON takes its place there; false where a file cannot be written."""
     from autoaccel.reports import verification
 
@@ -203,20 +192,20 @@ def _unknown(script: str, message: str) -> str:
 
 def passed(script: Path, arguments: tuple[str, ...], plan: Plan, speaker: Terminal) -> list[conversion.Rewritten]:
     """What becomes of a script, and of the files of its project that it imports, when only that is changed which trains
-    the same; in copies of the working directory. Raises `click.ClickException`."""
+    the same. Raises `click.ClickException`."""
     from autoaccel.measure.verifying.procedure import CannotVerifyError
     from autoaccel.reports import verification
 
     trial = trials.prepare(str(script), arguments, is_module=False, python=None)
     try:
-        report, changes = Session(trial, scratch=True).verify(plan, speaker)
+        report, changes = Session(trial).verify(plan, speaker)
     except CannotVerifyError as error:
         raise trials.gave_up(reason(error, trial), error.failure, verbose=speaker.verbose) from error
     speaker.say(verification.verdict(report))
     return [_rewritten(path, script, report, changes) for path in changes.files]
 
 
-def _rewritten(path: Path, script: Path, report: Report, changes: Changes) -> conversion.Rewritten:
+def _rewritten(path: Path, script: Path, report: Verification, changes: Changes) -> conversion.Rewritten:
     """One file, of which the changes are in the order of their outcomes."""
     from autoaccel import sources
     from autoaccel.jobs import conversion

@@ -4,17 +4,16 @@ Running a script as its users would, from rewritten texts:
     program         as `python script.py` and `python -m module`
     importing       the import hook
     rewriter        which files are the project's
+    spawning        the same in processes that the script starts
     positions       line numbers of the original
 
 Observed runs, in processes of their own:
     interpreters    which Python
     launching       their start and their end
-    keeper          their end when the tool is gone
-    keeping         what it is told
+    watchdog        their end when the tool is gone
+    watchdog_client  what it is told
     failures        what is told of one that went wrong
-    scratch         a copy of the working directory for each
-    cleaning        files that they leave
-    rehearsals      what makes the runtime do what it would not on this machine
+    scratch         a copy of the project for them
 
 What is compared:
     changes         what rewriting would change, one change at a time

@@ -8,7 +8,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
 
 CANNOT_START, EXIT_STATUS = "cannot start", "exit status"
 
@@ -53,7 +53,7 @@ def line(failure: Failure, *, script: str, python: str) -> str:
     return f"{where}: {message or failure.kind}"
 
 
-def without_training(record: Record, *, script: str) -> str | None:
+def without_training(record: RunRecord, *, script: str) -> str | None:
     """One line on a run that went well and trained nothing; None for all others."""
     if record.ending == FAILED or record.steps or record.backwards:
         return None

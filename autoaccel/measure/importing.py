@@ -6,14 +6,13 @@ The same hook is set up in processes that the script starts through `multiproces
 from __future__ import annotations
 
 import functools
-import multiprocessing.spawn
 import runpy
-from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from autoaccel.measure import spawning
 from autoaccel.measure.positions import compile_as_original
 from autoaccel.measure.rewriter import Rewriter
 
@@ -41,28 +40,7 @@ def install(rewriter: Rewriter) -> None:
         return code or plain(loader, fullname)
 
     setattr(SourceFileLoader, "get_code", get_code)  # noqa: B010 - mypy does not let methods be assigned
-    # Looked up in its module whenever a process is prepared.
-    prepare = _with_hook(multiprocessing.spawn.get_preparation_data, rewriter)
-    vars(multiprocessing.spawn)["get_preparation_data"] = prepare
-
-
-class _Hook:
-    """Sets up the hook where it is unpickled: in a new process, before the main module is imported there."""
-
-    def __init__(self, rewriter: Rewriter) -> None:
-        self.rewriter = rewriter
-
-    def __reduce__(self) -> tuple[Callable[[Rewriter], None], tuple[Rewriter]]:
-        return _install_in_child, (self.rewriter,)
-
-
-def _with_hook(prepare: Callable[[str], dict[str, Any]], rewriter: Rewriter) -> Callable[[str], dict[str, Any]]:
-    @functools.wraps(prepare)
-    def prepared(name: str) -> dict[str, Any]:
-        # A key of its own, which the new process unpickles and otherwise ignores.
-        return {"autoaccel": _Hook(rewriter), **prepare(name)}
-
-    return prepared
+    spawning.call_in_new_processes("autoaccel", _install_in_child, rewriter)
 
 
 def _install_in_child(rewriter: Rewriter) -> None:

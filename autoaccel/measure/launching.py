@@ -17,9 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from autoaccel.measure import cleaning, failures, keeper, keeping
+from autoaccel.measure import failures, scratch, watchdog, watchdog_client
 from autoaccel.measure.observing.exchange import Exchange
-from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -36,12 +36,12 @@ class Started:
     """One observed process and everything that it starts."""
 
     def __init__(self, request: Request, *, python: str, environment: Mapping[str, str], folder: Path) -> None:
-        self._keeper = keeping.keeper_of_this_process()
-        self._run = f"{keeping.NAME}{next(_numbers)}."
+        self._watchdog = watchdog_client.watchdog_of_this_process()
+        self._run = f"{watchdog_client.NAME}{next(_numbers)}."
         self._process: subprocess.Popen[bytes] | None = None
         self._over = False
         self.exchange = Exchange(Path(tempfile.mkdtemp(prefix="autoaccel-")))
-        self._keeper.tell("folder", self.exchange.folder)
+        self._watchdog.tell("folder", self.exchange.folder)
         self.commands = self.events = -1
         self.began = 0.0
         try:
@@ -60,7 +60,7 @@ class Started:
             for_commands, self.commands = os.pipe()
             self.events, for_events = os.pipe()
             pipes = [for_commands, for_events]
-        whole = _environment(environment, exchange.folder / "imports") | {keeper.MARK: self._run}
+        whole = _environment(environment, exchange.folder / "imports") | {watchdog.MARK: self._run}
         try:
             with (
                 _stdin() as stdin,
@@ -81,7 +81,7 @@ class Started:
         finally:
             for pipe in pipes:
                 os.close(pipe)
-        self._keeper.tell("group", self._process.pid)
+        self._watchdog.tell("group", self._process.pid)
 
     def __enter__(self) -> Started:
         return self
@@ -90,10 +90,6 @@ class Started:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
-
-    @property
-    def process_id(self) -> int:
-        return 0 if self._process is None else self._process.pid
 
     def poll(self) -> int | None:
         """The exit status; None while the process lives."""
@@ -115,12 +111,12 @@ class Started:
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
-    def record(self) -> Record | None:
+    def record(self) -> RunRecord | None:
         """What the process wrote down, or what a process that it started had to say; None when there is nothing."""
         if told := self.failure():
-            return Record(FAILED, told, steps=self.steps())
+            return RunRecord(FAILED, told, steps=self.steps())
         try:
-            record = Record.from_json(self.exchange.result.read_text(encoding="utf-8"))
+            record = RunRecord.from_json(self.exchange.result.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         if record.failure is None:
@@ -147,7 +143,7 @@ class Started:
     def end(self) -> None:
         """End all processes: those of the group are asked to, and have a moment; then none is asked."""
         if self._process is None:
-            keeper.signal_all(signal.SIGKILL, (), keeper.processes_of(self._run))
+            watchdog.signal_all(signal.SIGKILL, (), watchdog.processes_of(self._run))
             return
         self._signal(signal.SIGTERM)
         self._signal(signal.SIGCONT)
@@ -170,24 +166,24 @@ class Started:
                 if pipe >= 0:
                     os.close(pipe)
             self.commands = self.events = -1
-            cleaning.remove_created(self.exchange)
+            scratch.settle(self.exchange)
             shutil.rmtree(self.exchange.folder, ignore_errors=True)
             if self._process is not None:
-                self._keeper.tell("ended", self._process.pid)
-            self._keeper.tell("gone", self.exchange.folder)
+                self._watchdog.tell("ended", self._process.pid)
+            self._watchdog.tell("gone", self.exchange.folder)
 
     def _until_gone(self, seconds: float, number: int = 0) -> None:
         """Wait, not longer than so many seconds, until no process is left, sending them a signal all the while."""
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and (left := keeper.processes_of(self._run)):
-            keeper.signal_all(number, (), left)
+        while time.monotonic() < deadline and (left := watchdog.processes_of(self._run)):
+            watchdog.signal_all(number, (), left)
             time.sleep(0.02)
 
     def _signal(self, number: int) -> None:
         if self._process is not None:
             # The group at once: to find those that have left it takes a while, in which workers would go on.
-            keeper.signal_all(number, (self._process.pid,), ())
-            keeper.signal_all(number, (), keeper.processes_of(self._run))
+            watchdog.signal_all(number, (self._process.pid,), ())
+            watchdog.signal_all(number, (), watchdog.processes_of(self._run))
 
 
 def start(request: Request, *, python: str, environment: Mapping[str, str], folder: Path) -> Started:
@@ -206,7 +202,7 @@ def observe(
     folder: Path,
     timeout: float | None = None,
     on_steps: Callable[[int], None] | None = None,
-) -> Record:
+) -> RunRecord:
     """Run to the end and return what was seen; what the script does wrong is in the record, too.
 
     `timeout` is how many seconds may go by without a step; None waits for ever.
@@ -243,7 +239,7 @@ def _follow(run: Started, timeout: float | None, on_steps: Callable[[int], None]
     return False
 
 
-def _without_record(run: Started, request: Request, hung_for: float | None) -> Record:
+def _without_record(run: Started, request: Request, hung_for: float | None) -> RunRecord:
     steps = run.steps()
     if hung_for is not None:
         failure = failures.of_hanging(hung_for, steps, run.errors(), request.root)
@@ -251,7 +247,7 @@ def _without_record(run: Started, request: Request, hung_for: float | None) -> R
         failure = Failure("died", f"there is no space left in {run.exchange.folder.parent}")
     else:
         failure = failures.of_death(run.poll() or 0, run.errors(), request.root)
-    return Record(ending=FAILED, failure=failure, steps=steps, seconds=time.monotonic() - run.began)
+    return RunRecord(ending=FAILED, failure=failure, steps=steps, seconds=time.monotonic() - run.began)
 
 
 def _stdin() -> BinaryIO:

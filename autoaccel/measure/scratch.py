@@ -1,8 +1,9 @@
-"""A copy of the working directory for one run, which may write there what it likes.
+"""A copy of the project, in which every trial runs and may write what it likes.
 
-Small files are copied. Large ones, and what is beyond the limits, are links: the guard in the observed process puts a
-copy in place of a link before the script writes through it. The copy lies under a path that ends as the original's
-does, with links to what lies around it, so that `../data` leads to the data.
+Small files are copied. Large ones, and what is beyond the limits, are links: the guard in the observed process
+(`observing.guarding`) puts a copy in place of a link before the script writes through it, and sees to it that nothing
+outside is changed. The copy lies under a path that ends as the original's does, with links to what lies around it, so
+that `../data` leads to the data. One copy serves one run after the other: what a run leaves there is undone.
 """
 
 from __future__ import annotations
@@ -12,24 +13,25 @@ import dataclasses
 import json
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from autoaccel.measure import keeping
-from autoaccel.measure.observing.paths import COPY
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure import watchdog_client
+from autoaccel.measure.observing.exchange import CREATED, DOWNLOADED, Exchange
+from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
 
 _LARGE = 4 << 20
 _ABOVE = 3  # folders above the copy that are there, too
-_LEFT_OUT = frozenset({"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".autoaccel_cache"})
-_LINKED = frozenset({".git", ".hg", ".svn", "node_modules", "site-packages"})
+_LEFT_OUT = frozenset({".mypy_cache", ".pytest_cache", ".ruff_cache", ".autoaccel_cache"})
+_LINKED = frozenset({".git", ".hg", ".svn", "__pycache__", "node_modules", "site-packages"})
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 
 
-@dataclass
+@dataclasses.dataclass
 class _Budget:
     """What is left to be spent; afterwards files become links, and then folders do."""
 
@@ -45,15 +47,106 @@ class _Budget:
         return True
 
 
-@dataclass(frozen=True)
 class Scratch:
     """Where the copy is, and the way there and back for what is asked of a run and what it says."""
 
-    original: Path
-    """The folder that was copied, by its real path: the working directory or, around it, the project."""
-    copy: Path
-    folder: Path
-    """The working directory of the run."""
+    def __init__(self, original: Path, folder: Path, base: Path) -> None:
+        """Make the copy.
+
+        Args:
+            original: What is copied, by its real path: the working directory or, around it, the project.
+            folder: The working directory of the user, by its real path.
+            base: An empty temporary folder.
+        """
+        self.original = original
+        self.copy = _place(original, base)
+        self.folder = self.copy / folder.relative_to(original)
+        """The working directory of the run."""
+        self._base = base
+        self._made = 0
+        """When the copy was as it should be, in nanoseconds since the epoch."""
+        # Of a folder that holds everything, only what lies in it directly.
+        self._budget = (
+            _Budget(entries=0) if str(original) in (os.sep, os.path.realpath(Path("~").expanduser())) else _Budget()
+        )
+        self.restore()
+
+    def restore(self) -> None:
+        """Undo what a run did to the copy, which otherwise stays as the original was when it was made."""
+        ways = {*map(str, (self.original, *self.original.parents, self._base, *self._base.parents))}
+        for outer in reversed(self.original.parents[:_ABOVE]):
+            place = str(_place(self.original, self._base, outer))
+            for name, entry in self._entries(str(outer), place):
+                # The next folder of the way is real, and neither leads into the other.
+                if entry.path not in ways and not self._is_as_made(f"{place}/{name}"):
+                    self._link(entry.path, f"{place}/{name}")
+        self._fill(str(self.original), str(self.copy))
+        self._made = time.time_ns()
+
+    # Thousands of files are looked at before every run: no path objects from here on.
+
+    def _fill(self, original: str, place: str) -> None:
+        for name, entry in self._entries(original, place):
+            self._put(entry, f"{place}/{name}")
+        with contextlib.suppress(OSError):
+            shutil.copystat(original, place)
+
+    def _entries(self, folder: str, place: str) -> Iterable[tuple[str, os.DirEntry[str]]]:
+        """What is in a folder; makes the one in the copy, where nothing else shall be."""
+        found: dict[str, os.DirEntry[str]] = {}
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            found.update((entry.name, entry) for entry in entries)
+        if os.path.islink(place) or not os.path.isdir(place):
+            _remove(place)
+            os.mkdir(place)
+        for name in os.listdir(place):
+            if name not in found:
+                _remove(f"{place}/{name}")
+        return found.items()
+
+    def _put(self, entry: os.DirEntry[str], place: str) -> None:
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if self._is_as_made(place, is_folder=is_folder):
+            if is_folder and not os.path.islink(place):
+                self._fill(entry.path, place)
+            return
+        _remove(place)
+        self._budget.entries -= 1
+        if entry.is_symlink():
+            os.symlink(self._target(Path(entry.path)), place)
+        elif is_folder:
+            if entry.name in _LEFT_OUT or entry.path == str(self._base):
+                return
+            if entry.name in _LINKED or self._budget.entries <= 0 or _is_environment(entry.path):
+                self._link(entry.path, place)
+            else:
+                self._fill(entry.path, place)
+        elif entry.is_file():
+            # Code is found by where it really is: a link would lead back.
+            if self._budget.can_copy(entry.stat().st_size) or entry.name.endswith(".py"):
+                with contextlib.suppress(OSError):  # what cannot be read, and a disk that is full
+                    shutil.copy2(entry.path, place)
+                    return
+            self._link(entry.path, place)
+
+    def _is_as_made(self, place: str, *, is_folder: bool = False) -> bool:
+        """Whether an entry of the copy is what it was: of folders, whether there still is one."""
+        try:
+            status = os.lstat(place)
+        except OSError:
+            return False
+        return is_folder if stat.S_ISDIR(status.st_mode) else status.st_ctime_ns <= self._made
+
+    def _link(self, path: str, place: str) -> None:
+        _remove(place)
+        os.symlink(path, place)
+
+    def _target(self, link: Path) -> str:
+        """Where a link leads: what was inside of the original is inside of the copy."""
+        path = link.readlink()
+        return str(self.copy / path.relative_to(self.original) if path.is_relative_to(self.original) else path)
+
+    # -- there and back
 
     def request(self, request: Request) -> Request:
         """The request for a run in the copy."""
@@ -62,13 +155,23 @@ class Scratch:
         arguments = tuple(map(self._argument, request.arguments))
         texts = request.texts | {self._there(path): text for path, text in request.texts.items()}
         return dataclasses.replace(
-            request, script=script, arguments=arguments, root=root, texts=texts, origin=str(self.original)
+            request,
+            script=script,
+            arguments=arguments,
+            root=root,
+            texts=texts,
+            origin=str(self.original),
+            copy=str(self._base),
         )
 
-    def record(self, record: Record) -> Record:
-        """The record as if the run had been made in the original; temporary folders have random names."""
+    def record(self, record: RunRecord) -> RunRecord:
+        """The record as if the run had been made in the original."""
+        return RunRecord.from_json(self.told(record.to_json()))
+
+    def told(self, text: str) -> str:
+        """JSON that speaks of the original instead of the copy: temporary folders have random names."""
         original, copy = (json.dumps(str(path))[1:-1] for path in (self.original, self.copy))
-        return Record.from_json(record.to_json().replace(copy, original))
+        return text.replace(copy, original)
 
     def _there(self, path: str) -> str:
         """An absolute path below the original as one below the copy; others as they are."""
@@ -86,84 +189,90 @@ class Scratch:
 def copy(folder: Path, root: Path) -> Iterator[Scratch]:
     """Copy the working directory, or the project if it lies inside; the copy is gone at the end.
 
-    `folder` is the working directory and `root` the folder of the project.
+    Args:
+        folder: The working directory.
+        root: The folder of the project.
     """
     real, project = Path(os.path.realpath(folder)), Path(os.path.realpath(root))
-    original = project if real.is_relative_to(project) else real
-    base = Path(os.path.realpath(tempfile.mkdtemp(prefix=COPY)))
-    keeping.remember(base)
+    base = Path(os.path.realpath(tempfile.mkdtemp(prefix="autoaccel-scratch-")))
+    watchdog_client.remember(base)
     try:
-        place = _surroundings(original, base)
-        _copy_folder(original, place, _Copying(original, place, base, _Budget()))
-        yield Scratch(original, place, place / real.relative_to(original))
+        yield Scratch(project if real.is_relative_to(project) else real, real, base)
     finally:
         shutil.rmtree(base, ignore_errors=True)
-        keeping.forget(base)
+        watchdog_client.forget(base)
 
 
-@dataclass(frozen=True)
-class _Copying:
-    original: Path
-    copy: Path
-    base: Path
-    budget: _Budget
+def settle(exchange: Exchange) -> None:
+    """See to what a run created beside changing its copy: what it downloaded comes to where the script would have it,
+    for the next run; all else is removed. What was moved into a new folder from elsewhere stays there."""
+    try:
+        began = exchange.request.stat().st_mtime
+        request = Request.from_json(exchange.request.read_text(encoding="utf-8"))
+        lines = exchange.created.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError, TypeError):  # it has not begun
+        return
+    entries: list[tuple[str, str]] = []
+    for line in lines:
+        with contextlib.suppress(ValueError):  # the last one may be incomplete
+            kind, path = json.loads(line)
+            entries.append((kind, path))
+    downloaded = {path for kind, path in entries if kind == DOWNLOADED}
+    for path in downloaded:
+        if request.copy and path.startswith(request.copy + os.sep):
+            _bring_home(Path(path), Path(request.origin), Path(request.copy))
+    created = {path for kind, path in entries if kind == CREATED}
+    for path in sorted(created, key=len, reverse=True):
+        _remove_created(path, began, downloaded)
 
 
-def _surroundings(original: Path, base: Path) -> Path:
-    """The folders above, with links to what is in them; where the copy belongs."""
-    place = base
-    for outer in list(original.parents)[_ABOVE - 1 :: -1]:
-        place = place / outer.name
-        place.mkdir(exist_ok=True)
-        with contextlib.suppress(OSError), os.scandir(outer) as entries:
-            for entry in entries:
-                # The next folder of the way is real, and neither leads into the other.
-                if Path(entry.path) not in (original, *original.parents, base, *base.parents):
-                    _link(entry.path, place / entry.name)
-    return place / original.name
-
-
-def _copy_folder(original: Path, place: Path, copying: _Copying) -> None:
-    place.mkdir()
-    with contextlib.suppress(OSError), os.scandir(original) as entries:
-        for entry in entries:
-            copying.budget.entries -= 1
-            _copy_entry(entry, place / entry.name, copying)
+def _bring_home(path: Path, original: Path, base: Path) -> None:
+    above = original.parents[_ABOVE] if len(original.parents) > _ABOVE else Path(original.anchor)
+    place = above / path.relative_to(base)
     with contextlib.suppress(OSError):
-        shutil.copystat(original, place)
+        if path.is_dir() and not path.is_symlink():
+            place.mkdir(parents=True, exist_ok=True)
+        elif os.path.lexists(path) and not os.path.lexists(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(path, place)
 
 
-def _copy_entry(entry: os.DirEntry[str], place: Path, copying: _Copying) -> None:
-    if entry.is_symlink():
-        place.symlink_to(_target(Path(entry.path), copying))
-    elif entry.is_dir():
-        if entry.name in _LEFT_OUT or Path(entry.path) == copying.base:
-            return
-        if entry.name in _LINKED or copying.budget.entries <= 0 or _is_environment(entry.path):
-            _link(entry.path, place)
-        else:
-            _copy_folder(Path(entry.path), place, copying)
-    elif entry.is_file():
-        # Code is found by where it really is: a link would lead back.
-        if copying.budget.can_copy(entry.stat().st_size) or entry.name.endswith(".py"):
-            with contextlib.suppress(PermissionError):
-                shutil.copy2(entry.path, place)
-        else:
-            _link(entry.path, place)
+def _remove_created(path: str, began: float, downloaded: Collection[str]) -> None:
+    """A file, or a folder with what is new in it: what programs that nobody watched wrote there, too."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        for place, folders, files in os.walk(path, topdown=False):
+            for name in files:
+                file = Path(place, name)
+                with contextlib.suppress(OSError):
+                    if str(file) not in downloaded and file.lstat().st_mtime >= began:
+                        file.unlink()
+            _remove_empty(Path(place, name) for name in folders)
+        _remove_empty([Path(path)])
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(path)  # a link, not what it leads to
 
 
-def _target(link: Path, copying: _Copying) -> str:
-    """Where a link leads: what was inside of the original is inside of the copy."""
-    path = link.readlink()
-    if path.is_relative_to(copying.original):
-        path = copying.copy / path.relative_to(copying.original)
-    return str(path)
+def _remove_empty(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _place(original: Path, base: Path, outer: Path | None = None) -> Path:
+    """Where in the temporary folder the original is, or a folder above it."""
+    below = original.parts[1:][-1 - _ABOVE :]
+    above = 0 if outer is None else len(original.parts) - len(outer.parts)
+    return base.joinpath(*below[: len(below) - above])
+
+
+def _remove(place: str) -> None:
+    if os.path.isdir(place) and not os.path.islink(place):
+        shutil.rmtree(place, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(place)
 
 
 def _is_environment(path: str) -> bool:
-    return any(os.path.exists(os.path.join(path, name)) for name in _ENVIRONMENTS)  # noqa: PTH110, PTH118
-
-
-def _link(path: str, place: Path) -> None:
-    with contextlib.suppress(FileExistsError):
-        place.symlink_to(path)
+    return any(os.path.exists(os.path.join(path, name)) for name in _ENVIRONMENTS)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from autoaccel import __version__
-from autoaccel.measure.verifying.report import Outcome, Report, Verdict
+from autoaccel.measure.verifying.report import Outcome, Verdict, Verification
 from autoaccel.reports.context import shown
 from autoaccel.reports.counting import counted
 from autoaccel.reports.json import dumped
@@ -25,7 +25,7 @@ _SAME = "bit for bit"
 _TIERS = ("exact", "equivalent", "numerics", "opt-in")
 
 
-def text(report: Report, *, quiet: bool = False, verbose: bool = False) -> str:
+def text(report: Verification, *, quiet: bool = False, verbose: bool = False) -> str:
     """For people. `quiet` leaves what differs and the verdict; `verbose` adds every change and every run."""
     lines = list(_differing(report) if quiet else _rules(report))
     if verbose:
@@ -40,7 +40,7 @@ def text(report: Report, *, quiet: bool = False, verbose: bool = False) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def verdict(report: Report) -> str:
+def verdict(report: Verification) -> str:
     """The last word, in one sentence."""
     script = shown(report.script)
     failed, passed = report.of(Verdict.FAILED), report.of(Verdict.PASSED)
@@ -58,7 +58,7 @@ def verdict(report: Report) -> str:
     return click.style(f"{script} trains the same with {number}{rest}.", fg="green", bold=True)
 
 
-def to_json(report: Report) -> str:
+def to_json(report: Verification) -> str:
     """All that is known, for programs."""
     content = _plain(dataclasses.asdict(report))
     status = "unknown" if report.says_nothing else "same" if report.same else "different"
@@ -85,7 +85,7 @@ def _plain(value: Any) -> Any:
 # -- lines
 
 
-def _rules(report: Report) -> Iterator[str]:
+def _rules(report: Verification) -> Iterator[str]:
     """A line for each rule; what differs has a line for each change."""
     rows: list[tuple[str, str, str, Verdict, str]] = []
     for code in sorted({each.code for each in report.outcomes}):
@@ -120,12 +120,12 @@ def _rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str, str, Verdict,
         yield f"{first.code} {first.name}", counted(len(group), "change"), tiers, first.verdict, reason
 
 
-def _differing(report: Report) -> Iterator[str]:
+def _differing(report: Verification) -> Iterator[str]:
     for each in report.of(Verdict.FAILED):
         yield f"{shown(each.path)}:{each.line}: {each.code} {each.name}: {shown(each.reason)}"
 
 
-def _changes(report: Report) -> Iterator[str]:
+def _changes(report: Verification) -> Iterator[str]:
     """Each change with all that differs."""
     for each in sorted(report.outcomes, key=lambda each: (each.path, each.line, each.code)):
         word, colour = _WORDS[each.verdict]
@@ -135,14 +135,14 @@ def _changes(report: Report) -> Iterator[str]:
         yield from (f"    {shown(difference)}" for difference in each.differences)
 
 
-def _trials(report: Report) -> Iterator[str]:
+def _trials(report: Verification) -> Iterator[str]:
     width = max((len(each.name) for each in report.trials), default=0)
     for number, each in enumerate(report.trials, 1):
         figures = f"{each.steps:>4} steps  {each.seconds:5.1f} s"
         yield f"run {number:>2}  {each.name:<{width}}  {figures}  {shown(each.result)}".rstrip()
 
 
-def _basis(report: Report) -> Iterator[str]:
+def _basis(report: Verification) -> Iterator[str]:
     """What the verdict stands on."""
     numerics = report.numerics
     if numerics is not None:
@@ -160,7 +160,7 @@ def _rough(number: float) -> str:
     return f"{number:.0f}" if 100 <= number < 1e6 else f"{number:.2g}"
 
 
-def _standing_notes(report: Report) -> Iterator[str]:
+def _standing_notes(report: Verification) -> Iterator[str]:
     if not report.repeats:
         yield "the original does not repeat itself under one seed, so it was compared within its own spread"
     if report.device == "cpu" and report.outcomes:

@@ -16,16 +16,16 @@ from autoaccel.config import Plan
 from autoaccel.config.settings import Settings
 from autoaccel.edits import Finding
 from autoaccel.measure import changes
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits, verify
-from autoaccel.measure.verifying.report import Outcome, Report, Verdict
+from autoaccel.measure.verifying.report import Outcome, Verdict, Verification
 from autoaccel.rewriting.engine import Analysis
 from benchmarks.planted_faults import judging
 from benchmarks.planted_faults.catalogue import FIXTURES, Fault
 from benchmarks.planted_faults.planting import UnplantableError, plant
 
-Runner = Callable[[Request, Mapping[str, str], Path], Record]
+Runner = Callable[[Request, Mapping[str, str], Path], RunRecord]
 """Makes one run in a folder; the mapping is put on top of the environment."""
 
 
@@ -58,7 +58,7 @@ def judged(fault: Fault, runner: Runner, limits: Limits | None = None) -> judgin
     began = time.monotonic()
     with copied(fault.path) as script:
         try:
-            answer: Report | str = _verified(script, fault.arguments, plantation, runner, limits)
+            answer: Verification | str = _verified(script, fault.arguments, plantation, runner, limits)
         except (CannotVerifyError, AssertionError) as error:  # the latter: a run ended without a record
             answer = f"no answer: {error}"
     seconds = round(time.monotonic() - began, 1)
@@ -68,7 +68,7 @@ def judged(fault: Fault, runner: Runner, limits: Limits | None = None) -> judgin
     return _verdict(fault, plantation.wrong, answer, seconds)
 
 
-def _verdict(fault: Fault, wrong: Finding, answer: Report | str, seconds: float) -> judging.Verdict:
+def _verdict(fault: Fault, wrong: Finding, answer: Verification | str, seconds: float) -> judging.Verdict:
     planted = f"{wrong.rule.code} {fault.planted_in.name}:{getattr(wrong.node, 'lineno', 1)}"
     said = judging.Verdict(
         fault.name, planted, fault.wrong, wrong.tier.label, str(answer), seconds=seconds, unseen=fault.unseen
@@ -104,7 +104,7 @@ def _verified(
     alter: Callable[[Analysis], Analysis],
     runner: Runner,
     limits: Limits | None,
-) -> Report:
+) -> Verification:
     """`autoaccel verify` in the script's folder. Raises `CannotVerifyError`."""
     folder = script.parent.resolve()
     request = Request(script.name, arguments, root=str(folder))

@@ -15,7 +15,7 @@ from typing import Any
 
 from autoaccel.config import Plan
 from autoaccel.measure import changes
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.rewriter import project_root
 from autoaccel.measure.verifying.procedure import CannotVerifyError, verify
@@ -25,7 +25,7 @@ from benchmarks.right_rewrites.cases import PARTS, Case, Prepared, UnpreparedErr
 
 _TIMEOUT = 300.0
 
-Runner = Callable[[Request, Mapping[str, str], Path], Record]
+Runner = Callable[[Request, Mapping[str, str], Path], RunRecord]
 """Makes one run in a folder; the mapping is put on top of the environment."""
 
 
@@ -93,7 +93,7 @@ def _by(runner: Runner, case: Case, prepared: Prepared) -> Verdict:
     plan = Plan(PARTS[case.part].settings)
     untouched = set(folder.rglob("*"))
 
-    def run(asked: Request, environment: Mapping[str, str]) -> Record:
+    def run(asked: Request, environment: Mapping[str, str]) -> RunRecord:
         record = runner(asked, {**prepared.environment, **environment}, folder)
         for path in set(folder.rglob("*")) - untouched:
             if path.is_file():

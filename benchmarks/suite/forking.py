@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from autoaccel.measure import keeping, launching
+from autoaccel.measure import launching, watchdog_client
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.request import Request
 
@@ -29,8 +29,8 @@ _EVERYWHERE = ("torch", "numpy", "torch._dynamo")
 """What every training script imports: torch's optimizers do the last."""
 _PRELOADED = (
     "autoaccel.measure.observing.starting", "autoaccel.measure.observing.loaders",
-    "autoaccel.measure.observing.marking", "autoaccel.measure.observing.memory", "autoaccel.measure.observing.files",
-    "autoaccel.measure.observing.decisions", "autoaccel.measure.observing.randomness",
+    "autoaccel.measure.observing.marking", "autoaccel.measure.observing.coverage",
+    "autoaccel.measure.observing.output", "autoaccel.measure.observing.randomness",
     "autoaccel.measure.observing.turns",
 )  # fmt: skip
 _MOST = 1 << 16  # bytes of a message
@@ -74,7 +74,7 @@ class Server:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        keeping.keeper_of_this_process().tell("group", self._process.pid)
+        watchdog_client.watchdog_of_this_process().tell("group", self._process.pid)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -84,7 +84,7 @@ class Server:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        keeping.keeper_of_this_process().tell("ended", self._process.pid)
+        watchdog_client.watchdog_of_this_process().tell("ended", self._process.pid)
 
     def wait(self) -> None:
         """Until it is ready. Raises `RuntimeError` where it is not going to be."""
@@ -165,7 +165,7 @@ class Forked(launching.Started):
             os.close(for_events)
         fork: _Process = _Fork(self._server, pid)
         self._process = fork  # type: ignore[assignment]
-        self._keeper.tell("group", pid)
+        self._watchdog.tell("group", pid)
 
 
 # -- in the process that forks

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, RunRecord
 from autoaccel.measure.observing.turns import Turn
 from benchmarks.suite.candidates import ENDLESS, Candidate
 from benchmarks.suite.catalogue import AGAIN, COMPILED, DEFAULT, EXACT, ORIGINAL, PAIRED, WRITTEN
@@ -29,7 +29,7 @@ class Contender(Protocol):
 
     def start(self) -> Turn: ...
     def run(self, steps: int) -> Turn: ...
-    def end(self) -> Record | None: ...
+    def end(self) -> RunRecord | None: ...
 
 
 Open = Callable[[Candidate], AbstractContextManager[Contender]]

@@ -14,7 +14,7 @@ from autoaccel.measure import launching
 from autoaccel.measure.benching import machine
 from autoaccel.measure.benching.contenders import Observed
 from autoaccel.measure.benching.report import Interval
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.record import RunRecord
 from benchmarks.suite import estimates, gate, measuring, schedule
 from benchmarks.suite.candidates import Candidate, Setting, candidates
 from benchmarks.suite.catalogue import ACCELERATE, AGAIN, DEFAULT, EXACT, FABRIC, ORIGINAL, PAIRED, Script
@@ -66,7 +66,7 @@ class _Suite:
         self.spent: dict[str, list[float]] = {each.id: [] for each in wanted.scripts}
         """Seconds by column, process after process."""
         self.servers: list[Server] = []
-        self.record: Record | None = None
+        self.record: RunRecord | None = None
 
     @property
     def left(self) -> float:
@@ -306,7 +306,7 @@ class _Remembering:
         self._observed, self._suite = observed, suite
         self.start, self.run = observed.start, observed.run
 
-    def end(self) -> Record | None:
+    def end(self) -> RunRecord | None:
         record = self._observed.end()
         self._suite.record = record or self._suite.record
         return record

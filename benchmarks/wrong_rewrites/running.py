@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from autoaccel.measure.observing import moving, precision, rehearsal
+from autoaccel.measure.observing import host_prefetch, invariants, rehearsal
 from autoaccel.measure.observing import observation as observing
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS, Request
@@ -207,9 +207,9 @@ class _Observer:
         """Run one program."""
         self._seen.__init__(1 << 60, "step")  # type: ignore[misc]
         self._rehearsal.marks.clear()
-        for kept in (moving._passes, moving._stands, moving._batches):  # noqa: SLF001
+        for kept in (host_prefetch._passes, host_prefetch._stands, host_prefetch._batches):  # noqa: SLF001
             kept.clear()
-        precision.Region.open = precision.Region.exempt = 0
+        invariants.Region.open = invariants.Region.exempt = 0
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
         observe.settle(0)
@@ -234,7 +234,7 @@ class _Observer:
             torch.set_autocast_enabled("cpu", False)
         torch.set_grad_enabled(True)
         if PREFETCH in self._condition.rehearse:
-            moving.look_back(self._rehearsal.mark)
+            host_prefetch.look_back(self._rehearsal.mark)
         state = list(self._seen.state())
         record = Record(
             error,

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from autoaccel.measure.benching.report import Interval
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.turns import WAITING, Turn
 from benchmarks.suite import drawing, estimates, gate, measuring, reporting, running, schedule
@@ -101,8 +101,8 @@ class Played:
         times = (self.step,) * steps
         return Turn(WAITING, sum(times), times, samples=8 * steps, settled=self.made >= self.settles, host_memory=100)
 
-    def end(self) -> Record | None:
-        return Record(FINISHED)
+    def end(self) -> RunRecord | None:
+        return RunRecord(FINISHED)
 
 
 def played(log: list[str], **processes: Played) -> measuring.Open:

@@ -14,7 +14,7 @@ import pytest
 from autoaccel.measure import interpreters, launching
 from autoaccel.measure.benching.contenders import Processes
 from autoaccel.measure.interpreters import Interpreter
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
 from tests.measure.benching.scripts import Played, steady
 from tests.measure.verifying.made import RECORD, losses
@@ -31,7 +31,7 @@ class Observed:
 
     def __call__(
         self, request: Request, *, python: str, environment: Mapping[str, str], folder: Path, **_: Any
-    ) -> Record:
+    ) -> RunRecord:
         self.requests.append(request)
         self.folders.append(folder)
         script = (folder / request.script).resolve()
@@ -39,13 +39,13 @@ class Observed:
         try:
             names = {each.id for text in texts for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Name)}
         except (SyntaxError, ValueError) as error:
-            return Record(FAILED, Failure("SyntaxError", str(error), f"{script.name}:1", "Traceback: SyntaxError"))
+            return RunRecord(FAILED, Failure("SyntaxError", str(error), f"{script.name}:1", "Traceback: SyntaxError"))
         for name in ("crash", "fast"):
             if name in names:
                 failure = Failure("NameError", f"name {name!r} is not defined", f"{script.name}:2", "Traceback …")
-                return Record(FAILED, failure)
+                return RunRecord(FAILED, failure)
         reached = {str(path): tuple(range(1, 100)) for path in (script, *self.files)} if request.lines else {}
-        return Record(
+        return RunRecord(
             FINISHED,
             losses=losses([0.9 + request.seed / 10, 0.8, 0.7]),
             steps=3,
@@ -67,7 +67,7 @@ class Observed:
             return "("  # as good as unreadable
 
     @contextlib.contextmanager
-    def contender(self, name: str, request: Request, *, apart: bool) -> Iterator[Played]:
+    def contender(self, name: str, request: Request) -> Iterator[Played]:
         """In the place of a run that takes turns."""
         played = Played(name, steady(0.1))
         if any("fast" in text for text in request.texts.values()):

@@ -94,14 +94,14 @@ def test_what_is_asked_for(run: Run, measured: Bench, folder: Path) -> None:
     assert (task.request.script, task.request.arguments) == ("train.py", ("--epochs", "1", "data"))
     assert (task.request.is_module, task.request.root) == (False, str(folder.resolve()))
     assert task.request.protected
-    assert (runs.python, runs.folder, runs.timeout, runs.scratch) == (sys.executable, folder.resolve(), 600, False)
+    assert (runs.python, runs.folder, runs.timeout) == (sys.executable, folder.resolve(), 600)
 
 
 def test_how_the_script_is_run(run: Run, measured: Bench) -> None:
     assert run("bench", "train.py", "--python", "python3.12", "--scratch", "--timeout", "5").exit_code == 0
     assert measured.python == ["python3.12"]
     assert measured.runs is not None
-    assert (measured.runs.python, measured.runs.timeout, measured.runs.scratch) == ("python3.12", 5, True)
+    assert (measured.runs.python, measured.runs.timeout) == ("python3.12", 5)
 
 
 def test_a_module(run: Run, measured: Bench, folder: Path) -> None:

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from autoaccel.measure.observing.exchange import Exchange
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -55,7 +55,9 @@ class Forking:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._server.communicate()
 
-    def run(self, request: Request, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> Record:
+    def run(
+        self, request: Request, environment: Mapping[str, str] | None = None, folder: Path | None = None
+    ) -> RunRecord:
         """Run in a folder, by default the script's own; fails with what went to stderr if there is no record."""
         with tempfile.TemporaryDirectory() as temporary:
             exchange = Exchange(Path(temporary))
@@ -63,7 +65,7 @@ class Forking:
             where = Path(request.script).absolute().parent if folder is None else folder
             self._fork(exchange, where, environment={**(environment or {})})
             assert exchange.result.exists(), exchange.stderr.read_text(encoding="utf-8")
-            return Record.from_json(exchange.result.read_text(encoding="utf-8"))
+            return RunRecord.from_json(exchange.result.read_text(encoding="utf-8"))
 
     def python(
         self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.measure import failures
-from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Failure, RunRecord
 
 
 def line(failure: Failure) -> str:
@@ -93,6 +93,10 @@ def test_a_script_that_ended_itself() -> None:
 
 def test_a_run_without_training() -> None:
     said = "train.py: ended after 2.1 s without a backward or an optimizer step"
-    assert failures.without_training(Record(FINISHED, seconds=2.06), script="sub/train.py") == said
-    for record in (Record(FINISHED, steps=1), Record(STOPPED, backwards=1), Record(FAILED, Failure("signal", ""))):
+    assert failures.without_training(RunRecord(FINISHED, seconds=2.06), script="sub/train.py") == said
+    for record in (
+        RunRecord(FINISHED, steps=1),
+        RunRecord(STOPPED, backwards=1),
+        RunRecord(FAILED, Failure("signal", "")),
+    ):
         assert failures.without_training(record, script="train.py") is None

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.measure import failures, keeper, launching
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
+from autoaccel.measure import failures, launching, watchdog
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -31,7 +31,7 @@ CHILD = """
 import faulthandler, os, signal, sys
 sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[1]))
 from autoaccel.measure.observing.exchange import Beat, Exchange
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
 faulthandler.register(signal.SIGUSR2, all_threads=False)
 exchange = Exchange.of(sys.argv[2])
@@ -40,10 +40,15 @@ beat = Beat(exchange)
 record = {"ending": "finished"}
 with open(request.script) as file:
     exec(compile(file.read(), os.path.abspath(request.script), "exec"))
-exchange.write_result(Record(**record).to_json())
+exchange.write_result(RunRecord(**record).to_json())
 """
 
-Observe = Callable[..., Record]
+Observe = Callable[..., RunRecord]
+
+
+def process_of(run: launching.Started) -> int:
+    assert run._process is not None
+    return run._process.pid
 
 
 @pytest.fixture
@@ -73,7 +78,7 @@ def observe(
     timeout: float | None = 30,
     on_steps: Callable[[int], None] | None = None,
     **environment: str,
-) -> Record:
+) -> RunRecord:
     asked = request(folder, text)
     record = launching.observe(
         asked, python=sys.executable, environment=environment, folder=folder, timeout=timeout, on_steps=on_steps
@@ -96,14 +101,14 @@ def alive(process: int) -> bool:
         return False
 
 
-def say(record: Record) -> str:
+def say(record: RunRecord) -> str:
     assert record.failure is not None
     return failures.line(record.failure, script="train.py", python="/usr/bin/python3")
 
 
 def test_the_record_comes_back(folder: Path) -> None:
     record = observe(folder, "record.update(steps=3, printed=('loss 1.5',))")
-    assert record == Record(ending=FINISHED, steps=3, printed=("loss 1.5",))
+    assert record == RunRecord(ending=FINISHED, steps=3, printed=("loss 1.5",))
 
 
 def test_surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +342,9 @@ def test_interrupted(folder: Path, everybody: bool) -> None:
 @pytest.mark.parametrize("act", [OBSERVES, PAUSES.strip()], ids=["running", "paused"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_outlives_a_killed_tool(folder: Path, act: str, number: int) -> None:
-    creates = "open('created', 'w').close()\nexchange.written.write_text('[\"file\", \"%s/created\"]' % os.getcwd())\n"
+    creates = (
+        "open('created', 'w').close()\nexchange.created.write_text('[\"created\", \"%s/created\"]' % os.getcwd())\n"
+    )
     request(folder, creates + LEAVES_PROCESSES + "time.sleep(60)")
     with tool(folder, act) as process:
         wait_until((folder / ("left.txt" if act == OBSERVES else "paused")).exists)
@@ -370,7 +377,7 @@ def test_a_run_that_is_attended_to(folder: Path) -> None:
         os.close(run.commands)
         run.commands = -1
         assert run.wait(20) == 0
-        assert run.record() == Record(ending=FINISHED)
+        assert run.record() == RunRecord(ending=FINISHED)
         assert os.read(run.events, 100) == b""
     run.kill()
     assert list((folder.parent / "temporary").iterdir()) == []
@@ -385,13 +392,13 @@ def test_pause_and_resume(folder: Path) -> None:
         wait_until((folder / "left.txt").exists)
         run.pause()
         wait_until(lambda: [state(each) for each in left(folder)] == ["T"] * 4)
-        assert state(other.process_id) != "T"
+        assert state(process_of(other)) != "T"
         os.write(run.commands, b"go\n")
         run.resume()
         assert os.read(run.events, 100) == b"GO\n"
         run.pause()
     # Killed they are at once, gone when the system comes to it.
-    wait_until(lambda: not any(map(alive, [*left(folder), run.process_id, other.process_id])))
+    wait_until(lambda: not any(map(alive, [*left(folder), process_of(run), process_of(other)])))
     run.pause()
     run.resume()
 
@@ -407,11 +414,11 @@ def test_an_interpreter_that_is_none(folder: Path) -> None:
 def test_runs_are_told_apart() -> None:
     """The tenth run of a tool is not the first one."""
     script = "import time; time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", script], env={keeper.MARK: "7-ab.10."}) as process:
+    with subprocess.Popen([sys.executable, "-c", script], env={watchdog.MARK: "7-ab.10."}) as process:
         try:
-            wait_until(lambda: keeper.processes_of("7-ab.") == [process.pid])
-            assert keeper.processes_of("7-ab.10.") == [process.pid]
-            assert keeper.processes_of("7-ab.1.") == []
+            wait_until(lambda: watchdog.processes_of("7-ab.") == [process.pid])
+            assert watchdog.processes_of("7-ab.10.") == [process.pid]
+            assert watchdog.processes_of("7-ab.1.") == []
         finally:
             process.kill()
 
@@ -439,9 +446,8 @@ def test_the_real_child(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     asked = replace(request(folder, text), protected=launching.protected(folder, folder))
     record = launching.observe(asked, python=sys.executable, environment={}, folder=folder, timeout=120)
-    assert (
-        say(record) == "train.py:8: would overwrite log.txt, which was there before the run; --scratch runs in a copy"
-    )
+    outside = "which lies outside of the copy of the project that it runs in"
+    assert say(record) == f"train.py:8: would overwrite {folder / 'log.txt'}, {outside}"
     assert 0 < record.steps <= 10
     assert sorted(path.name for path in folder.iterdir()) == ["log.txt", "train.py"]
     assert (folder / "log.txt").read_text() == "precious"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.measure import launching, scratch
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
 
 # Runs the script under guard alone.
@@ -19,7 +19,7 @@ CHILD = """
 import os, sys
 from autoaccel.measure.observing import guarding
 from autoaccel.measure.observing.exchange import Exchange
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
 exchange = Exchange.of(sys.argv[2])
 request = Request.from_json(exchange.request.read_text())
@@ -27,10 +27,10 @@ printed = []
 
 def end(failure=None):
     ending = "failed" if failure else "finished"
-    exchange.write_result(Record(ending, failure, printed=tuple(map(str, printed))).to_json())
+    exchange.write_result(RunRecord(ending, failure, printed=tuple(map(str, printed))).to_json())
     os._exit(0)
 
-guarding.install(request.protected, exchange, end)
+guarding.install(request, exchange, end)
 with open(request.script) as file:
     text = request.texts.get(os.path.realpath(request.script)) or file.read()
 exec(compile(text, os.path.abspath(request.script), "exec"))
@@ -98,6 +98,7 @@ def test_what_is_copied_and_what_is_linked(copy: scratch.Scratch, project: Path)
         "big.bin": "link",
         "big.py": "file",
         ".git": "link",
+        "__pycache__": "link",
         "venv": "link",
         "images": "folder",
         "latest": "link",
@@ -158,10 +159,11 @@ def test_requests_and_records_are_translated(copy: scratch.Scratch, project: Pat
         "--epochs", "3", f"--out={top}/out", str(top / "images"), "a=b", "/etc/x=/dev/null",
     )  # fmt: skip
     assert (request.root, request.origin, request.protected) == (str(top), str(project), (str(project),))
+    assert Path(request.copy) in copy.folder.parents
     assert request.texts == {str(project / "common.py"): "x", str(top / "common.py"): "x"}
     assert copy.request(Request(script="train.py", root=str(project))).script == "train.py"
     said = copy.record(
-        Record(
+        RunRecord(
             FAILED,
             Failure("ValueError", f"bad {copy.folder}/log.txt", f"{copy.folder}/train.py:3"),
             files=(f"{copy.folder}/train.py",),
@@ -173,16 +175,20 @@ def test_requests_and_records_are_translated(copy: scratch.Scratch, project: Pat
     assert said.reached == {f"{project}/common.py": (1, 2)}
 
 
-def run(project: Path, text: str) -> Record:
+def run(project: Path, text: str) -> RunRecord:
     (project / "sub" / "train.py").write_text(textwrap.dedent(text))
+    with scratch.copy(project / "sub", project) as copy:
+        return run_in(copy, project)
+
+
+def run_in(copy: scratch.Scratch, project: Path) -> RunRecord:
     # Temporary folders are free, and the tests are in one.
     protected = (*launching.protected(project / "sub", project), str(project.parent))
     request = Request(script="train.py", root=str(project), protected=protected)
-    with scratch.copy(project / "sub", project) as copy:
-        record = launching.observe(
-            copy.request(request), python=sys.executable, environment={}, folder=copy.folder, timeout=30
-        )
-        return copy.record(record)
+    record = launching.observe(
+        copy.request(request), python=sys.executable, environment={}, folder=copy.folder, timeout=30
+    )
+    return copy.record(record)
 
 
 def test_a_run_that_writes_over_everything(project: Path) -> None:
@@ -211,7 +217,7 @@ def test_a_run_that_writes_over_everything(project: Path) -> None:
     """
     before = content(project.parent)
     record = run(project, text)
-    assert record == Record(
+    assert record == RunRecord(
         FINISHED, printed=("logmore", "x" * 100 + "more", "logmoremore", "", str(project / "sub"))
     ), record.failure
     assert content(project.parent) == before | {"project/sub/train.py": textwrap.dedent(text)}
@@ -223,3 +229,87 @@ def test_what_lies_outside_of_the_copy_is_protected(project: Path) -> None:
     assert record.failure.kind == "overwrites"
     assert record.failure.where == str(project / "sub" / "train.py:1")
     assert (project.parent / "data" / "mnist").read_text() == "digits"
+
+
+def described(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): str(path.readlink()) if path.is_symlink() else "" if path.is_dir() else "file"
+        for path in folder.rglob("*")
+    } | content(folder)
+
+
+def test_what_a_run_does_to_the_copy_is_undone(project: Path) -> None:
+    text = """
+    import os, shutil
+    open("log.txt", "a").write("more")
+    os.utime("log.txt", (1000, 1000))
+    os.remove("../common.py")
+    os.remove("../absolute")
+    open("../absolute", "w").close()
+    open("../big.bin", "a").write("more")
+    shutil.rmtree("../images")
+    shutil.rmtree("../.git")
+    open("../images", "w").close()
+    os.makedirs("new/folder")
+    open("new/folder/file", "w").close()
+    os.rename("../../data", "../../moved")
+    open("../../beside", "w").close()
+    """
+    (project / "sub" / "train.py").write_text(textwrap.dedent(text))
+    with scratch.copy(project / "sub", project) as copy:
+        base = next(each for each in copy.folder.parents if each.name.startswith("autoaccel-scratch-"))
+        before = described(base)
+        record = run_in(copy, project)
+        assert record.ending == FINISHED, record.failure
+        assert described(base) != before
+        copy.restore()
+        assert described(base) == before
+
+
+def test_what_is_downloaded_comes_home(project: Path) -> None:
+    (project / "torchvision").mkdir()
+    (project / "torchvision" / "__init__.py").write_text("")
+    (project / "torchvision" / "datasets.py").write_text(
+        "import os\n"
+        "def get(root):\n"
+        "    os.makedirs(root + '/raw', exist_ok=True)\n"
+        "    with open(root + '/part', 'w') as file: file.write('digits')\n"
+        "    os.rename(root + '/part', root + '/raw/images')\n"
+    )
+    text = """
+    import os, sys
+    sys.path.append("..")
+    from torchvision import datasets
+    for place in ("data", "../../beside"):
+        if not os.path.exists(place):
+            datasets.get(place)
+            printed.append(place)
+        with open(place + "/notes", "w") as file:
+            pass
+    """
+    (project / "sub" / "train.py").write_text(textwrap.dedent(text))
+    with scratch.copy(project / "sub", project) as copy:
+        assert run_in(copy, project).printed == ("data", "../../beside")
+        for place in (project / "sub" / "data", project.parent / "beside"):
+            assert content(place) == {"raw/images": "digits"}
+        copy.restore()
+        assert run_in(copy, project).printed == ()
+
+
+@pytest.mark.parametrize("broad", ["home", "data"])
+def test_of_a_folder_that_holds_everything_folders_are_links(
+    project: Path, monkeypatch: pytest.MonkeyPatch, broad: str
+) -> None:
+    monkeypatch.setenv("HOME", str(project.parents[1] / broad))
+    with scratch.copy(project.parent, project.parent) as copy:
+        assert (copy.folder / "project").is_symlink() == (broad == "home")
+
+
+def test_what_cannot_be_copied_is_a_link(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: str, target: Path) -> None:
+        Path(target).touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shutil.copy2", full)
+    with scratch.copy(project, project) as copy:
+        assert (copy.folder / "common.py").readlink() == project / "common.py"

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from autoaccel.measure.observing.record import Decision
-from autoaccel.measure.verifying.report import Numerics, Outcome, Report, Trial, Verdict
+from autoaccel.measure.verifying.report import Numerics, Outcome, RunSummary, Verdict, Verification
 from autoaccel.reports import verification
 from autoaccel.rewriting.record import Range
 
@@ -21,7 +21,7 @@ def outcome(
     return Outcome(path, Range(line, 1, line, 9), code, name, tier, "what the rule says", verdict, reason)
 
 
-REPORT = Report(
+REPORT = Verification(
     script="train.py",
     outcomes=(
         outcome(30, "AA201", Verdict.PASSED, "bit for bit"),
@@ -37,7 +37,7 @@ REPORT = Report(
     torch="2.13.0",
     python="3.11.7",
     seconds=31.4,
-    trials=(Trial("original", 40, 3.2, ""), Trial("rewritten, rehearsed", 40, 4.5, "the same")),
+    trials=(RunSummary("original", 40, 3.2, ""), RunSummary("rewritten, rehearsed", 40, 4.5, "the same")),
     numerics=Numerics(3, 0.51234, 0.513, 0.02, "in bfloat16"),
     decisions=(Decision("prefetch", "0", "copies to cpu cannot overlap"),),
 )
@@ -50,11 +50,11 @@ BASIS = (
 )
 
 
-def told(report: Report, **options: bool) -> str:
+def told(report: Verification, **options: bool) -> str:
     return click.unstyle(verification.text(report, **options))
 
 
-def failing(report: Report) -> Report:
+def failing(report: Verification) -> Verification:
     made = outcome(45, "AA103", Verdict.FAILED, "loss of step 3: 0.7 instead of 0.6")
     made = replace(made, differences=("loss of step 3: 0.7 instead of 0.6", "parameter fc.weight"))
     return replace(report, outcomes=(*report.outcomes, made))

@@ -5,9 +5,8 @@ Its parts:
     task            what is asked for
     contenders      runs that stand still while others have their turn
     rounds          who runs when, and for how long
-    figures         from turns to figures
+    figures         from turns to figures, and when a slower start is made up for
     statistics      medians with intervals that hold
-    break_even      when a slower start is made up for
     ablation        what each rule is worth
     diagnosis       what binds the script
     machine         what the figures hold for

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from autoaccel.measure import failures, launching
+from autoaccel.measure import failures, launching, scratch
 from autoaccel.measure.observing import turns
-from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.turns import Turn
 
@@ -41,36 +41,31 @@ class Processes:
     """The working directory."""
     timeout: float | None = None
     """How many seconds may go by without a step; None waits for ever."""
-    scratch: bool = False
-    """Whether each run gets a copy of the working directory."""
 
-    def observe(self, request: Request) -> Record:
+    def observe(self, request: Request) -> RunRecord:
         """Run to the end of what is asked for, and return what was seen."""
-        with self._place(request) as (placed, folder, seen):
-            record = launching.observe(placed, python=self.python, environment={}, folder=folder, timeout=self.timeout)
-            return seen(record)
-
-    @contextlib.contextmanager
-    def contender(self, name: str, request: Request, *, apart: bool = False) -> Iterator[Observed]:
-        """A run that takes turns, not yet started; at the end nothing of it is left. With `apart` it has a copy of the
-        working directory, whatever is usual."""
-        with self._place(request, apart=apart) as (placed, folder, _):
-            run = Observed(name, placed, python=self.python, environment={}, folder=folder, timeout=self.timeout)
-            with run:
-                yield run
-
-    @contextlib.contextmanager
-    def _place(
-        self, request: Request, *, apart: bool = False
-    ) -> Iterator[tuple[Request, Path, Callable[[Record], Record]]]:
-        """What to run and where, and what makes of the record one that speaks of the user's own files."""
-        if not (apart or self.scratch):
-            yield request, self.folder, lambda record: record
-            return
-        from autoaccel.measure import scratch
-
         with scratch.copy(self.folder, Path(request.root)) as copy:
-            yield copy.request(request), copy.folder, copy.record
+            record = launching.observe(
+                copy.request(request), python=self.python, environment={}, folder=copy.folder, timeout=self.timeout
+            )
+            return copy.record(record)
+
+    @contextlib.contextmanager
+    def contender(self, name: str, request: Request) -> Iterator[Observed]:
+        """A run that takes turns, not yet started; at the end nothing of it is left."""
+        with (
+            scratch.copy(self.folder, Path(request.root)) as copy,
+            Observed(
+                name,
+                copy.request(request),
+                python=self.python,
+                environment={},
+                folder=copy.folder,
+                timeout=self.timeout,
+                told=copy.told,
+            ) as run,
+        ):
+            yield run
 
 
 class Observed:
@@ -86,10 +81,12 @@ class Observed:
         folder: Path,
         timeout: float | None,
         start: Callable[..., launching.Started] = launching.start,
+        told: Callable[[str], str] = str,
     ) -> None:
-        """`timeout` is how many seconds may go by without a step; None waits for ever. `start` makes the process."""
+        """`timeout` is how many seconds may go by without a step; None waits for ever. `start` makes the process.
+        `told` makes of what it says, as JSON, what the user is told."""
         self.name = name
-        self._start = start
+        self._start, self._told = start, told
         self._request = dataclasses.replace(request, mode="turns", steps=None)
         self._python, self._environment, self._folder = python, environment, folder
         self._timeout = timeout
@@ -119,7 +116,7 @@ class Observed:
         self._run.resume()
         return self._turn(self._run)
 
-    def end(self) -> Record | None:
+    def end(self) -> RunRecord | None:
         """End the script, and return what was seen of it; None where it left nothing."""
         if self._run is None:
             return None
@@ -142,13 +139,15 @@ class Observed:
             silence = self._listen(run)
             if silence is Silence.HANGS:
                 run.ask_where()
-                return _lost(failures.of_hanging(self._timeout or 0.0, run.steps(), run.errors(), self._request.root))
+                return self._lost(
+                    failures.of_hanging(self._timeout or 0.0, run.steps(), run.errors(), self._request.root)
+                )
             data = b"" if silence is Silence.GONE else os.read(run.events, 1 << 16)
             if not data:
-                return _lost(self._death(run))
+                return self._lost(self._death(run))
             self._read += data
         line, _, self._read = self._read.partition(b"\n")
-        turn = Turn.from_json(line.decode())
+        turn = Turn.from_json(self._told(line.decode()))
         if turn.state == turns.WAITING:
             self._waits = True
             run.pause()
@@ -174,6 +173,5 @@ class Observed:
             return record.failure
         return run.failure() or failures.of_death(status or 0, run.errors(), self._request.root)
 
-
-def _lost(failure: Failure) -> Turn:
-    return Turn(FAILED, 0.0, failure=failure)
+    def _lost(self, failure: Failure) -> Turn:
+        return Turn.from_json(self._told(Turn(FAILED, 0.0, failure=failure).to_json()))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoaccel.measure.benching import statistics
-from autoaccel.measure.benching.report import Column, Interval
+from autoaccel.measure.benching.report import BreakEven, Column, Interval
 from autoaccel.measure.benching.rounds import Rounds, Series
-from autoaccel.measure.observing.record import Decision, Record
+from autoaccel.measure.observing.record import Decision, RunRecord
 from autoaccel.measure.observing.turns import Turn
 
 FEWEST_BLOCKS = 6
@@ -76,7 +79,7 @@ def column(
     rounds: Rounds,
     *,
     changes: int,
-    record: Record | None,
+    record: RunRecord | None,
     busy: float | None = None,
     noise: float = 1.0,
 ) -> Column:
@@ -117,5 +120,35 @@ def _rate(step: Interval, samples: float) -> Interval:
     return Interval(samples / step.median, samples / step.high, samples / step.low)
 
 
-def _decisions(record: Record | None) -> tuple[Decision, ...]:
+def _decisions(record: RunRecord | None) -> tuple[Decision, ...]:
     return () if record is None else record.decisions
+
+
+# -- after how many steps a contender has made up for what its start costs: imports, compilation, capture
+
+
+AT_ONCE = BreakEven(0, True)
+NEVER = BreakEven(None, False)
+
+
+def break_even(
+    original: Sequence[float], contender: Sequence[float], *, speedup: Interval, step: tuple[float, float], start: float
+) -> BreakEven:
+    """Of the seconds of each step, the start of the process being part of the first.
+
+    `step` are the seconds of a step once everything is warm, of the original and of the contender; a head start of
+    less than `start` seconds is chance. Seen where the run was long enough, else computed: never where no gain was
+    measured.
+    """
+    head_starts = list(itertools.accumulate(map(operator.sub, contender, original)))
+    if not head_starts or speedup.low <= 1:
+        return NEVER
+    if max(head_starts) <= start:
+        return AT_ONCE
+    behind = [number for number, seconds in enumerate(head_starts, 1) if seconds > start]
+    if behind[-1] < len(head_starts):
+        return BreakEven(behind[-1] + 1, True)
+    gain = step[0] - step[1]
+    if gain <= 0:
+        return NEVER
+    return BreakEven(len(head_starts) + math.ceil(head_starts[-1] / gain), False)

@@ -7,10 +7,10 @@ import platform
 from pathlib import Path
 
 from autoaccel import __version__
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.record import RunRecord
 
 
-def facts(record: Record, accelerator: str) -> dict[str, str]:
+def facts(record: RunRecord, accelerator: str) -> dict[str, str]:
     """Hardware and software, as the report names them."""
     found = {
         "processor": processor(),

@@ -9,7 +9,6 @@ from autoaccel.measure.benching.report import Column
 from autoaccel.measure.benching.rounds import Series
 
 NOTHING_TO_REWRITE = "no rule changes anything here: the original was measured against itself only"
-APART = "the script writes files: each contender ran in a copy of the working directory"
 NO_ROOM = "memory did not suffice for all at once: the noise of the original was not measured"
 EVALUATES = "nothing is trained: a step is what the script does with one batch"
 NO_DIAGNOSIS = "what binds the script could not be found out"

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from autoaccel.measure import failures
 from autoaccel.measure.benching import ablation, diagnosis, figures, notes, statistics
-from autoaccel.measure.benching.break_even import NEVER, break_even
+from autoaccel.measure.benching.figures import NEVER, break_even
 from autoaccel.measure.benching.machine import facts, free_memory, load
 from autoaccel.measure.benching.report import BreakEven, Column, Diagnosis, Interval, Report
 from autoaccel.measure.benching.rounds import Rounds, Series, take_turns
 from autoaccel.measure.benching.task import BenchError, Run, Runs, Task, Tell
 from autoaccel.measure.changes import Change, Changes
-from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
 from autoaccel.rewriting.rule import Rule
 
 ORIGINAL, AGAIN, REWRITTEN = "original", "again", "rewritten"
@@ -39,7 +39,7 @@ class _Outcome:
 
     rounds: Rounds
     candidates: tuple[_Candidate, ...]
-    records: dict[str, Record | None]
+    records: dict[str, RunRecord | None]
     busy: dict[str, float | None]
 
     def series(self, name: str) -> Series | None:
@@ -65,7 +65,6 @@ class _Bench:
         self.task, self.runs, self.find, self.rules, self.tell = task, runs, find, rules, tell
         self.notes: list[str] = []
         self.noise = 1.0
-        self.apart = False
         self.stage = ""
 
     def run(self) -> Report:
@@ -97,7 +96,7 @@ class _Bench:
 
     # -- before
 
-    def _first_look(self) -> Record:
+    def _first_look(self) -> RunRecord:
         """The original for a moment: its files, whether it trains at all; and the disk's cache is warm afterwards."""
         self.tell("a first look at the original", None)
         record = self.runs.observe(dataclasses.replace(self.task.request, steps=_FIRST_LOOK))
@@ -108,7 +107,6 @@ class _Bench:
                 raise BenchError(told)
             self.task = dataclasses.replace(self.task, request=dataclasses.replace(self.task.request, batches=True))
             self.notes.append(notes.EVALUATES)
-        self._part_where_written(record)
         return record
 
     def _diagnosis(self, found: Collection[str]) -> Diagnosis | None:
@@ -118,7 +116,6 @@ class _Bench:
         record = self.runs.observe(dataclasses.replace(self.task.request, mode="profile"))
         if record.ending == FAILED:
             self.notes.append(notes.NO_DIAGNOSIS)
-        self._part_where_written(record)
         return diagnosis.diagnose(record.profile, self.rules, found)
 
     # -- turns
@@ -134,9 +131,6 @@ class _Bench:
     def _side_by_side(self, candidates: Sequence[_Candidate]) -> _Outcome:
         """Raises `BenchError` where there is nothing to compare."""
         outcome = self._turns(candidates)
-        if not self.apart and any(_meets_others(series.failure) for series in outcome.rounds.series):
-            self._part()
-            outcome = self._turns(candidates)
         if any(each.name == AGAIN for each in candidates) and any(map(_lacks_memory, outcome.rounds.series)):
             self.notes.append(notes.NO_ROOM)
             candidates = [each for each in candidates if each.name != AGAIN]
@@ -145,23 +139,11 @@ class _Bench:
             self._judge_ending(series)
         return outcome
 
-    def _part_where_written(self, record: Record) -> None:
-        if record.written and not self.apart:
-            self._part()
-
-    def _part(self) -> None:
-        self.apart = True
-        self.notes.append(notes.APART)
-
     def _turns(self, candidates: Sequence[_Candidate]) -> _Outcome:
         task = self.task
         with contextlib.ExitStack() as stack:
             running = [
-                stack.enter_context(
-                    self.runs.contender(
-                        each.name, dataclasses.replace(task.request, texts=each.texts), apart=self.apart
-                    )
-                )
+                stack.enter_context(self.runs.contender(each.name, dataclasses.replace(task.request, texts=each.texts)))
                 for each in candidates
             ]
             rounds = take_turns(running, seconds=task.seconds, steps=task.steps, needed=(REWRITTEN,), tell=self._told)
@@ -252,11 +234,6 @@ class _Bench:
 
 def _lacks_memory(series: Series) -> bool:
     return series.failure is not None and series.failure.kind == "OutOfMemoryError"
-
-
-def _meets_others(failure: Failure | None) -> bool:
-    """Whether a run was ended because it would have written over what another one has created."""
-    return failure is not None and failure.kind == "overwrites" and "another run" in failure.message
 
 
 def _busy(contender: Run, series: Series, block: int) -> float | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from autoaccel.measure.benching.rounds import Contender
-from autoaccel.measure.observing.record import Failure, Record
+from autoaccel.measure.observing.record import Failure, RunRecord
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.turns import Turn
 
@@ -42,17 +42,16 @@ class Run(Contender, Protocol):
     def run(self, steps: int, *, busy: bool = False) -> Turn:
         """With `busy` the turn says how busy the device was; it is slower then."""
 
-    def end(self) -> Record | None:
+    def end(self) -> RunRecord | None:
         """End the script, and return what was seen of it; None where it left nothing."""
 
 
 class Runs(Protocol):
     """Starts runs of the script."""
 
-    def observe(self, request: Request) -> Record: ...
+    def observe(self, request: Request) -> RunRecord: ...
 
-    def contender(self, name: str, request: Request, *, apart: bool) -> AbstractContextManager[Run]:
-        """`apart`: in a folder of its own."""
+    def contender(self, name: str, request: Request) -> AbstractContextManager[Run]: ...
 
 
 Tell = Callable[[str, float | None], None]

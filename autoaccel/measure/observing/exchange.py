@@ -6,9 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-# What an entry of `Exchange.written` speaks of.
-FILE, FOLDER, REMOVED_FOLDER = "file", "folder", "removed folder"
-KEPT = "kept"  # a file or folder that is new and stays: downloaded data
+# What an entry of `Exchange.created` speaks of: a file or folder that goes after the run, or one that stays.
+CREATED, DOWNLOADED = "created", "downloaded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +35,9 @@ class Exchange:
         return self.folder / "steps"
 
     @property
-    def written(self) -> Path:
+    def created(self) -> Path:
         """What the run creates: kind and path as a line of JSON for each, appended by all of its processes."""
-        return self.folder / "written.jsonl"
+        return self.folder / "created.jsonl"
 
     @property
     def failure(self) -> Path:

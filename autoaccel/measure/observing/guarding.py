@@ -1,68 +1,87 @@
-"""Files that were there before the run are there, unchanged, after it.
+"""What lies outside of the scratch copy that a run has is not changed: not one file that the run did not create itself.
 
-An audit hook sees whatever Python opens for writing, removes or renames, before it happens; `writers` adds what opens
-files below Python. A run that is about to change an older file ends instead, with no chance for the script to object.
-What is new is written down, so that it can be removed after the run. Processes that are forked, or started by
-`multiprocessing`, are guarded too; other programs that the script starts are not.
+The copy (`autoaccel.measure.scratch`) is what keeps the user's files as they are; this module looks after the ways out
+of it: absolute paths, `..`, and links to what is too large to be copied. An audit hook sees whatever Python opens for
+writing, removes or renames, before it happens; `writers` adds what opens files below Python. What is new is written
+down, to be removed after the run (`scratch.settle`); a run that is about to change something else ends at once, with
+no chance for the script to object. Processes that are forked, or started by `multiprocessing`, are guarded too; other
+programs that the script starts are not.
 """
 
 from __future__ import annotations
 
 import json
-import multiprocessing.spawn
 import os
 import shutil
 import signal
 import stat
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, NoReturn
 
-from autoaccel.measure.observing import callers, paths, writers
-from autoaccel.measure.observing.exchange import FILE, FOLDER, KEPT, REMOVED_FOLDER, Exchange, write_whole
+from autoaccel.measure import spawning
+from autoaccel.measure.observing import callers, writers
+from autoaccel.measure.observing.exchange import CREATED, DOWNLOADED, Exchange, write_whole
 from autoaccel.measure.observing.record import Failure
+from autoaccel.measure.observing.request import Request
 
 OVERWRITES = "overwrites"
 
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
+# Where programs leave what they can make again. Variables name folders, the rest is below the home folder.
+_FREE_VARIABLES = (
+    "XDG_CACHE_HOME",
+    "TORCH_HOME",
+    "HF_HOME",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TRITON_CACHE_DIR",
+    "MPLCONFIGDIR",
+)
+_FREE_AT_HOME = (".cache", ".triton", ".nv", ".config/matplotlib", "Library/Caches")
+_FREE = ("/tmp", "/var/tmp", "/dev", "/proc", "/sys", "/run")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a guard has to know, in whichever process of the run it is."""
+
+    request: Request
+    exchange: Exchange
+    main: int
+    """The script's own process."""
+
 
 class Guard:
-    """Decides about each change, and keeps the list of what is new."""
+    """Decides about each change, and keeps the list of what is new.
 
-    def __init__(
-        self,
-        protected: Sequence[str],
-        exchange: Exchange,
-        main: int,
-        stop: Callable[[Failure], NoReturn] | None,
-        *,
-        alone: bool,
-    ) -> None:
-        self._exchange = exchange
-        self._here = os.path.realpath(os.curdir) + os.sep  # the script may leave it
-        self._alone = alone
-        """Whether no other run is at work in the same folders."""
-        self._main = main
-        """The script's own process, which alone can `stop`."""
-        self._stop = stop
-        self._places = paths.places(protected, exchange)
-        self._copied = f"{os.sep}{paths.COPY}" in self._here
-        """Whether links may be ours: only in a scratch copy are they replaced."""
-        self._new: dict[str, str] = {}
-        self._journal = os.open(exchange.written, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    Every open of the script goes through this: no path objects, no exceptions.
+    """
+
+    def __init__(self, terms: Terms, stop: Callable[[Failure], NoReturn] | None) -> None:
+        """`stop` ends the script's own process; other processes have none."""
+        exchange, request = terms.exchange, terms.request
+        self._terms, self._stop = terms, stop
+        self._alone = request.mode != "turns"
+        """Whether no other run of the script is at work at the same time."""
+        self._copy = _with_separator(request.copy) if request.copy else ""
+        self._places = _places(request, exchange)
+        self._own: set[str] = set()
+        """What processes of the run have created."""
+        self._journal = os.open(exchange.created, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self._read = 0
-        self._began = os.stat(exchange.request).st_mtime_ns  # noqa: PTH116 - no objects in what every open goes through
+        self._began = exchange.request.stat().st_mtime_ns
         self._events: dict[str, Callable[..., None]] = {
             "os.remove": self._remove,
             "os.rename": self._rename,
             "os.rmdir": self._remove_folder,
-            "os.mkdir": self._make_folder,
-            "os.truncate": self._truncate,
-            "os.link": self._link,
-            "os.symlink": self._link,
+            "os.mkdir": self._make,
+            "os.truncate": lambda path, _: self.open(path),
+            "os.link": lambda _, path, *folders: self._make(path, 0, folders[-1] if folders else -1),
+            "os.symlink": lambda _, path, folder=-1: self._make(path, 0, folder),
             "shutil.rmtree": self._remove_tree,
             "sqlite3.connect": self._connect,
         }
@@ -79,57 +98,25 @@ class Guard:
 
     def open(self, path: Any, *, keeps: bool = True) -> None:
         """A file is about to be opened in order to be changed or created; `keeps` what is in it, perhaps."""
-        name = paths.name_of(path)
+        name = _name_of(path)
         if name is not None:
-            self._part(name, keeps)
-            self._write(os.path.realpath(name), "overwrite")
+            self._unlink_from_original(name, keeps)
+            self._write(os.path.realpath(name))
 
-    def _part(self, name: str, keeps: bool) -> None:
-        """In a scratch copy, large files are links: a copy takes the place of one that is written through."""
-        if not self._copied or not os.path.islink(name):  # noqa: PTH114
+    def _unlink_from_original(self, name: str, keeps: bool) -> None:
+        """In the copy, large files are links: a copy takes the place of one that is written through."""
+        if not self._copy or not os.path.islink(name):
             return
-        link, real = paths.entry_of(name), os.path.realpath(name)
-        if self._watched(link) or not self._is_old(real):
+        link, real = _entry_of(name), os.path.realpath(name)
+        if not link.startswith(self._copy) or not self._is_others(real):
             return
         if keeps:
             shutil.copy2(real, f"{link}.{os.getpid()}")
-            os.replace(f"{link}.{os.getpid()}", link)  # noqa: PTH105
+            os.replace(f"{link}.{os.getpid()}", link)
         else:
-            os.unlink(link)  # noqa: PTH108
+            os.unlink(link)
 
-    def written(self) -> tuple[str, ...]:
-        """The files that are new, of all processes."""
-        self._catch_up()
-        return tuple(sorted(path for path, kind in list(self._new.items()) if kind == FILE and os.path.lexists(path)))
-
-    def _write(self, path: str, verb: str) -> None:
-        if not self._watched(path):
-            return
-        if os.path.lexists(path):
-            self._keep(path, verb)
-        else:
-            self._note(FILE, path)
-
-    def _keep(self, path: str, verb: str) -> None:
-        """The run ends here if a file is older than it."""
-        if self._is_old(path):
-            self._refuse(path, verb)
-        elif not self._alone and self._is_old(path, others=True):
-            self._refuse(path, verb, "another run created")
-
-    def _is_old(self, path: str, *, others: bool = False) -> bool:
-        """Whether a file was there before the run; with `others` also what the run did not create itself."""
-        if not self._watched(path) or self._is_new(path):
-            return False
-        try:
-            status = os.lstat(path)
-        except OSError:
-            return False
-        if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-            # What is younger, and not of these processes, a program that the script started may have made.
-            aged = others or status.st_ctime_ns <= self._began
-            return aged and not (path.endswith(".lock") and status.st_size == 0)
-        return False
+    # -- what is whose
 
     def _watched(self, path: str) -> bool:
         """Whether changes at a path matter: of the folders that are named, the innermost decides."""
@@ -137,125 +124,121 @@ class Guard:
             return False
         return next((matters for folder, matters in self._places if path.startswith(folder)), False)
 
-    def _is_new(self, path: str) -> bool:
-        if path in self._new:
-            return True
-        self._catch_up()
-        return path in self._new
+    def _is_others(self, path: str) -> bool:
+        """Whether something is there that matters, and that is not of this run."""
+        if not self._watched(path):
+            return False
+        try:
+            status = os.lstat(path)
+        except OSError:
+            return False
+        if stat.S_ISDIR(status.st_mode):
+            return not self._is_own(path)
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+            return False
+        if path.endswith(".lock") and status.st_size == 0:
+            return False
+        # What is younger than the run, and not of these processes, a program that the script started may have made.
+        return (status.st_ctime_ns <= self._began or not self._alone) and not self._is_own(path)
 
-    def _catch_up(self) -> None:
-        """Read what other processes of the run wrote down."""
+    def _is_own(self, path: str) -> bool:
+        """Whether a process of the run created it, or a folder around it."""
         size = os.fstat(self._journal).st_size
         if size > self._read:
-            text = os.pread(self._journal, size - self._read, self._read)
+            lines = os.pread(self._journal, size - self._read, self._read).splitlines()
             self._read = size
-            for line in text.splitlines():
-                kind, path = json.loads(line)
-                if kind != REMOVED_FOLDER:
-                    self._new[path] = kind
+            self._own.update(json.loads(line)[1] for line in lines)
+        return path in self._own or path.startswith(tuple(f"{each}{os.sep}" for each in self._own))
 
-    def _note(self, kind: str, path: str) -> None:
-        if callers.is_downloading(sys._getframe(1)):  # noqa: SLF001
-            kind = KEPT
-        if self._new.get(path) != kind:
-            self._new[path] = kind
-            self._write_down(kind, path)
+    def _keep(self, path: str, verb: str) -> None:
+        if self._is_others(path):
+            self._refuse(path, verb)
 
-    def _write_down(self, kind: str, path: str) -> None:
-        os.write(self._journal, json.dumps([kind, path]).encode() + b"\n")
+    def _write(self, path: str) -> None:
+        if os.path.lexists(path):
+            self._keep(path, "overwrite")
+        else:
+            self._create(path)
+
+    def _create(self, path: str) -> None:
+        """Write down what is to be removed after the run, and what stays: data that would be downloaded once more."""
+        watched = self._watched(path)
+        if watched or (self._copy and path.startswith(self._copy)):
+            downloads = callers.is_downloading(sys._getframe(1))  # noqa: SLF001
+            if watched or downloads:
+                kind = DOWNLOADED if downloads else CREATED
+                os.write(self._journal, json.dumps([kind, path]).encode() + b"\n")
 
     # -- events
 
     def _remove(self, path: Any, folder: int = -1) -> None:
-        self._keep(paths.entry_of(path, folder), "remove")
+        self._keep(_entry_of(path, folder), "remove")
 
     def _rename(self, source: Any, target: Any, source_folder: int = -1, target_folder: int = -1) -> None:
-        old, new = paths.entry_of(source, source_folder), paths.entry_of(target, target_folder)
-        if os.path.isdir(old):  # noqa: PTH112
-            if self._watched(old) and not self._is_new(old):
-                self._refuse(old, "move")
-            for path, kind in [(old, FOLDER), *self._new.items()] if self._watched(new) else ():
-                if path == old or path.startswith(old + os.sep):
-                    self._note(kind, new + path[len(old) :])
-            return
+        old, new = _entry_of(source, source_folder), _entry_of(target, target_folder)
         self._keep(old, "move")
-        self._write(new, "overwrite")
+        self._write(new)
+        for place, folders, files in os.walk(old):
+            for name in (*folders, *files):
+                self._create(os.path.join(new + place[len(old) :], name))
 
     def _remove_folder(self, path: Any, folder: int = -1) -> None:
-        entry = paths.entry_of(path, folder)
-        if self._watched(entry) and not self._is_new(entry):
-            self._write_down(REMOVED_FOLDER, entry)  # only an empty one can be removed: it is made again after the run
+        entry = _entry_of(path, folder)
+        if self._watched(entry) and os.path.isdir(entry) and not os.listdir(entry):
+            self._keep(entry, "remove")  # any other cannot be removed
 
-    def _make_folder(self, path: Any, _mode: int = 0, folder: int = -1) -> None:
-        entry = paths.entry_of(path, folder)
-        if self._watched(entry) and not os.path.lexists(entry):
-            self._note(FOLDER, entry)
-
-    def _truncate(self, path: Any, _length: int = 0) -> None:
-        self.open(path)
-
-    def _link(self, _source: Any, target: Any, *folders: int) -> None:
-        entry = paths.entry_of(target, folders[-1] if folders else -1)
-        if self._watched(entry) and not os.path.lexists(entry):
-            self._note(FILE, entry)
+    def _make(self, path: Any, _mode: int = 0, folder: int = -1) -> None:
+        entry = _entry_of(path, folder)
+        if not os.path.lexists(entry):
+            self._create(entry)
 
     def _remove_tree(self, path: Any, folder: int | None = None) -> None:
-        top = paths.entry_of(path, -1 if folder is None else folder)
-        if self._copied and os.path.islink(top) and not self._watched(top) and self._watched(os.path.realpath(top)):  # noqa: PTH114
-            os.unlink(top)  # noqa: PTH108 - a folder of a scratch copy: what it leads to is not the script's to remove
-            os.mkdir(top)  # noqa: PTH102
-        if not self._watched(top):
-            return
-        for place, _, files in os.walk(top):
-            for name in files:
-                self._keep(os.path.join(place, name), "remove")  # noqa: PTH118
+        """A folder of the copy may be a link: what it leads to is not the script's to remove. Others are removed entry
+        by entry, each of which is an event of its own."""
+        top = _entry_of(path, -1 if folder is None else folder)
+        if self._copy and top.startswith(self._copy) and os.path.islink(top) and self._watched(os.path.realpath(top)):
+            os.unlink(top)
+            os.mkdir(top)
 
     def _connect(self, database: Any) -> None:
-        path = self._database(database)
-        if path is not None and self._watched(path) and not os.path.lexists(path):
+        path = _database(database)
+        if path is not None and not os.path.lexists(path):
             for ending in ("", "-journal", "-wal", "-shm"):
-                self._note(FILE, path + ending)
+                self._create(path + ending)
 
     def connected(self, connection: Any, database: Any) -> None:
         """A database is only read as long as nothing is written: what the connection does decides."""
-        path = self._database(database)
-        if path is not None and self._is_old(path):
+        path = _database(database)
+        if path is not None and self._is_others(path):
             connection.set_authorizer(writers.Authorizer(partial(self._refuse, path, "overwrite")))
-
-    def _database(self, database: Any) -> str | None:
-        name = paths.name_of(database)
-        if name is None or name in ("", ":memory:"):
-            return None
-        return os.path.realpath(name[len("file:") :].partition("?")[0] if name.startswith("file:") else name)
 
     # -- the end
 
-    def _refuse(self, path: str, verb: str, why: str = "was there before the run") -> NoReturn:
+    def _refuse(self, path: str, verb: str) -> NoReturn:
         where, lines = callers.in_script(sys._getframe(1))  # noqa: SLF001 - the documented way to see one's callers
-        inside = path.startswith(self._here)
-        shown, remedy = (path[len(self._here) :], "; --scratch runs in a copy") if inside else (path, "")
-        message = f"would {verb} {shown}, which {why}{remedy}"
+        message = f"would {verb} {path}, which lies outside of the copy of the project that it runs in"
         failure = Failure(OVERWRITES, message, where, lines)
-        if os.getpid() == self._main and self._stop is not None:
+        if os.getpid() == self._terms.main and self._stop is not None:
             self._stop(failure)
         content = {"kind": failure.kind, "message": message, "where": where, "traceback": lines}
-        write_whole(self._exchange.failure, json.dumps(content))
-        os.kill(self._main, signal.SIGKILL)
+        write_whole(self._terms.exchange.failure, json.dumps(content))
+        os.kill(self._terms.main, signal.SIGKILL)
         os._exit(1)
 
 
 _guards: list[Guard] = []
 
 
-def install(
-    protected: Sequence[str], exchange: Exchange, stop: Callable[[Failure], NoReturn], *, alone: bool = True
-) -> None:
+def install(request: Request, exchange: Exchange, stop: Callable[[Failure], NoReturn]) -> None:
     """Guard this process, and those that it forks or starts by `multiprocessing`.
 
-    `stop` ends this process at once and does not return; in other processes the guard itself does that, and tells the
-    process that started the run. Where the run is not `alone`, what others create at the same time is not its own.
+    Args:
+        request: Names the folders that are protected, and the copy.
+        exchange: Of this run.
+        stop: Ends this process at once and does not return; in other processes the guard itself does that, and tells
+            the process that started the run.
     """
-    _install(protected, exchange, os.getpid(), stop, alone=alone)
+    _install(Terms(request, exchange, os.getpid()), stop)
 
 
 def guard_torch() -> None:
@@ -264,41 +247,52 @@ def guard_torch() -> None:
         writers.watch_torch(guard.open)
 
 
-def written() -> tuple[str, ...]:
-    """The files that the run created, in all of its processes."""
-    return tuple(path for guard in _guards for path in guard.written())
-
-
-def _install(
-    protected: Sequence[str],
-    exchange: Exchange,
-    main: int,
-    stop: Callable[[Failure], NoReturn] | None,
-    *,
-    alone: bool,
-) -> None:
-    guard = Guard(protected, exchange, main, stop, alone=alone)
+def _install(terms: Terms, stop: Callable[[Failure], NoReturn] | None) -> None:
+    guard = Guard(terms, stop)
     _guards.append(guard)
     sys.addaudithook(guard.hook)
     writers.watch_imports(guard.open, guard.connected)
-    prepare = multiprocessing.spawn.get_preparation_data
-
-    def prepared(name: str) -> dict[str, Any]:
-        # A key of its own, which the new process unpickles and otherwise ignores.
-        return {"autoaccel guard": _InNewProcess(tuple(protected), str(exchange.folder), main, alone), **prepare(name)}
-
-    vars(multiprocessing.spawn)["get_preparation_data"] = prepared
+    spawning.call_in_new_processes("autoaccel guard", _install, terms, None)
 
 
-class _InNewProcess:
-    """Guards the process in which it is unpickled."""
-
-    def __init__(self, protected: tuple[str, ...], folder: str, main: int, alone: bool) -> None:
-        self._arguments = protected, folder, main, alone
-
-    def __reduce__(self) -> tuple[Callable[..., None], tuple[tuple[str, ...], str, int, bool]]:
-        return _install_in_new_process, self._arguments
+# -- where a file is, and whether it is the user's
 
 
-def _install_in_new_process(protected: tuple[str, ...], folder: str, main: int, alone: bool) -> None:
-    _install(protected, Exchange(Path(folder)), main, None, alone=alone)
+def _places(request: Request, exchange: Exchange) -> list[tuple[str, bool]]:
+    """Folders, each with the separator at its end, and whether changes below them matter; inner ones first."""
+    free = [*_FREE, tempfile.gettempdir(), *(os.environ.get(name, "") for name in _FREE_VARIABLES)]
+    free += [os.path.expanduser(os.path.join("~", name)) for name in _FREE_AT_HOME]
+    places = {_with_separator(folder): False for folder in free if folder}
+    places |= {_with_separator(folder): True for folder in request.protected}
+    places |= {_with_separator(folder): False for folder in (str(exchange.folder), request.copy) if folder}
+    return sorted(places.items(), key=lambda place: len(place[0]), reverse=True)
+
+
+def _with_separator(folder: str) -> str:
+    return os.path.realpath(folder).rstrip(os.sep) + os.sep
+
+
+def _name_of(path: Any) -> str | None:
+    """A path as text; None for a file that is already open."""
+    if isinstance(path, int):
+        return None
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        return None
+
+
+def _entry_of(path: Any, folder: int = -1) -> str:
+    """Where an entry of a folder is: links on the way are followed, but it may be a link itself."""
+    name = os.fsdecode(path)
+    if folder >= 0 and not os.path.isabs(name):
+        name = os.path.join(f"/proc/self/fd/{folder}" if sys.platform == "linux" else f"/dev/fd/{folder}", name)
+    head, tail = os.path.split(name.rstrip(os.sep))
+    return os.path.join(os.path.realpath(head or os.curdir), tail)
+
+
+def _database(database: Any) -> str | None:
+    name = _name_of(database)
+    if name is None or name in ("", ":memory:"):
+        return None
+    return os.path.realpath(name[len("file:") :].partition("?")[0] if name.startswith("file:") else name)

@@ -33,6 +33,21 @@ def around(owner: Any, name: str) -> Callable[[_Around], _Around]:
     return put
 
 
+def replacing(owner: Any, name: str) -> Callable[[_Around], _Around]:
+    """The same for what the runtime rehearses: in forks as well, and inside of what is compiled."""
+    plain = getattr(owner, name)
+
+    def put(function: _Around) -> _Around:
+        @functools.wraps(plain)
+        def replaced(*args: Any, **kwargs: Any) -> Any:
+            return function(plain, *args, **kwargs)
+
+        setattr(owner, name, replaced)
+        return function
+
+    return put
+
+
 def untraced(function: _Around) -> _Around:
     """Keep torch.compile out of a function, which graphs that call it then break around.
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import random
+import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch.utils import data
+from torch.utils.data import _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from autoaccel.measure.observing import drawing
 from autoaccel.measure.observing.fingerprints import digest_of
-from autoaccel.measure.observing.hooks import around
-from autoaccel.measure.observing.observation import Batch, Observation
+from autoaccel.measure.observing.hooks import around, replacing
+from autoaccel.measure.observing.observation import Batch, Observation, Part
 from autoaccel.measure.observing.record import Pass
 
 
@@ -24,14 +27,13 @@ class Iteration:
 
     loader: int
     length: int | None
-    workers: int
     batches: list[str] = field(default_factory=list)
     handed_out: int = 0
     complete: bool = False
     draws: tuple[str, ...] = ()
 
 
-class Loaders:
+class Loaders(Part):
     """Hooks the iterators that all DataLoaders use; `hashed` says whether batches are looked at."""
 
     def __init__(self, hashed: bool = True) -> None:
@@ -44,15 +46,14 @@ class Loaders:
     def install(self, observation: Observation) -> None:
         self._observation = observation
         if self._hashed:
-            drawing.install()
+            watch_fetches()
         self._hook_beginning()
         self._hook_batches()
 
     def contribute(self) -> dict[str, Any]:
         return {
             "passes": tuple(
-                Pass(each.loader, each.length, tuple(each.batches), each.complete, each.workers, each.draws)
-                for each in self._passes
+                Pass(each.loader, each.length, tuple(each.batches), each.complete, each.draws) for each in self._passes
             )
         }
 
@@ -69,7 +70,7 @@ class Loaders:
                 self._begin(iterator, loader)
 
     def _begin(self, iterator: Any, loader: Any) -> None:
-        begun = Iteration(self._number(loader), _length(loader), int(loader.num_workers))
+        begun = Iteration(self._number(loader), _length(loader))
         self._under_way[iterator] = begun
         self._passes.append(begun)
 
@@ -99,7 +100,7 @@ class Loaders:
                 current.complete = True
                 raise
             waited = time.perf_counter() - began
-            current.draws = drawing.drawn(iterator)
+            current.draws = drawn(iterator)
             self._handed_out(current, batch, waited)
             return batch
 
@@ -119,3 +120,47 @@ def _length(loader: Any) -> int | None:
         return len(loader)
     except (TypeError, NotImplementedError):
         return None
+
+
+# -- whether a dataset draws random numbers itself, while samples are fetched and put together: in workers it draws
+# others, each worker having seeds of its own. What is drawn by the sampler, or by the loop, is not the dataset's. Only
+# fetching in the process of the script is seen, which is how a script without workers does it
+
+
+def watch_fetches() -> None:
+    """Watch every fetch from now on."""
+    from autoaccel.runtime.resident.fetching import Batches  # not a cost of a script that does without the runtime
+
+    for owner in (_utils.fetch._MapDatasetFetcher, _utils.fetch._IterableDatasetFetcher, Batches):  # noqa: SLF001
+        replacing(owner, "fetch")(_watched)
+
+
+def drawn(batches: object) -> tuple[str, ...]:
+    """Which streams of random numbers the dataset of an iteration over a DataLoader has drawn from so far."""
+    fetcher = getattr(batches, "_dataset_fetcher", None)
+    return tuple(sorted(getattr(fetcher, "drawn", ())))
+
+
+def _watched(fetch: Callable[[Any, Any], Any], fetcher: Any, indices: Any) -> Any:
+    before = dict(_streams())
+    batch = fetch(fetcher, indices)
+    changed = {name for name, state in _streams() if name in before and not _same(before[name], state)}
+    if changed:
+        fetcher.drawn = getattr(fetcher, "drawn", set()) | changed
+    return batch
+
+
+def _streams() -> Iterator[tuple[str, Any]]:
+    """The state of each generator that a program shares."""
+    yield "python", random.getstate()
+    yield "torch", torch.get_rng_state()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and hasattr(numpy, "random"):
+        kind, keys, *rest = numpy.random.get_state()
+        yield "numpy", (kind, keys.tobytes(), *rest)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return (
+        torch.equal(one, other) if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor) else one == other
+    )

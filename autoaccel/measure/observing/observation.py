@@ -6,19 +6,23 @@ written on the spot, and the process ends.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
+import platform
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from autoaccel.measure.observing import children, printing
 from autoaccel.measure.observing.exchange import Exchange
-from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
 
 if TYPE_CHECKING:
@@ -28,14 +32,19 @@ if TYPE_CHECKING:
 _exit = os._exit  # a script that ends this way is told apart
 
 
-class Part(Protocol):
+Concerns: TypeAlias = "Callable[[str], bool]"
+"""Whether a file, by the name that its code has, is the project's."""
+
+
+class Part:
     """One concern: hooks what it needs before the script starts, and has its say in the record at the end."""
 
-    def install(self, observation: Observation, /) -> None: ...
+    def install(self, observation: Observation, /) -> None:
+        """Before the script starts."""
 
     def contribute(self) -> dict[str, Any]:
         """Fields of the record."""
-        ...
+        return {}
 
 
 @dataclass(frozen=True)
@@ -103,10 +112,10 @@ class Observation:
             try:
                 _undisturbed()
                 self._write(ending, failure)
-                children.end_all()
+                end_all()
             finally:
                 _exit(0 if failure is None else 1)  # whatever was raised: nothing of the script goes on
-        printing.flush()
+        flush()
         _exit(0 if failure is None else 1)
 
     def _write(self, ending: str, failure: Failure | None) -> None:
@@ -114,10 +123,10 @@ class Observation:
             text = self.record(ending, failure).to_json()
         except BaseException as error:
             message = f"the record could not be written: {type(error).__name__}: {error}"
-            text = Record(FAILED, Failure("died", message, traceback=traceback.format_exc())).to_json()
+            text = RunRecord(FAILED, Failure("died", message, traceback=traceback.format_exc())).to_json()
         self.exchange.write_result(text)
 
-    def record(self, ending: str, failure: Failure | None = None) -> Record:
+    def record(self, ending: str, failure: Failure | None = None) -> RunRecord:
         """What was seen up to now."""
         for told in self.endings:
             told(ending, failure)
@@ -125,14 +134,27 @@ class Observation:
         for part in self.parts:
             fields.update(part.contribute())
         events = self.events
-        return Record(
+        return RunRecord(
             ending,
             failure,
             steps=events.steps,
             backwards=events.backwards,
             skipped_steps=events.skipped,
+            seconds=time.monotonic() - self.began,
+            torch=sys.modules["torch"].__version__ if "torch" in sys.modules else "",
+            python=platform.python_version(),
             **fields,
         )
+
+
+def flush() -> None:
+    """Bring everything that is still in a buffer to the file: of Python and of the C library."""
+    streams: list[Any] = [sys.stdout, sys.__stdout__, sys.stderr]
+    for stream in streams:
+        with contextlib.suppress(Exception):  # closed, replaced by something else, or gone
+            stream.flush()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).fflush(None)
 
 
 def _undisturbed() -> None:
@@ -145,3 +167,51 @@ def _undisturbed() -> None:
         for number in signal.valid_signals():
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_IGN)
+
+
+# -- the processes that the script has started
+
+
+_PROCESSES = Path("/proc")
+_ROUNDS = 50
+_PAUSE = 0.01  # s
+
+
+def end_all() -> None:
+    """Kill what this process started and what those started; the one who waits for the run ends what is left."""
+    own = os.getpid()
+    for _ in range(_ROUNDS):  # it takes a moment, and what is killed may just have started another
+        if not [child for child in _descendants(own) if _kill(child)]:
+            return
+        time.sleep(_PAUSE)
+
+
+def _kill(process: int) -> bool:
+    """Whether there was something to kill."""
+    try:
+        if _status(process)[0] == "Z":
+            return False
+        os.kill(process, signal.SIGKILL)
+    except (OSError, ValueError, IndexError):
+        return False
+    return True
+
+
+def _descendants(root: int) -> Iterator[int]:
+    parents = {}
+    with contextlib.suppress(OSError):  # not on macOS, where only the process group is left
+        for entry in _PROCESSES.iterdir():
+            if entry.name.isdecimal():
+                with contextlib.suppress(OSError, ValueError, IndexError):
+                    parents[int(entry.name)] = int(_status(int(entry.name))[1])
+    for process in parents:
+        above = parents[process]
+        while above in parents and above != root:
+            above = parents[above]
+        if above == root:
+            yield process
+
+
+def _status(process: int) -> list[str]:
+    """State, parent …: what follows the name, which may hold anything."""
+    return (_PROCESSES / str(process) / "stat").read_text().rpartition(")")[2].split()

@@ -63,7 +63,6 @@ class Pass:
     """A hash of each batch that the loop got, before anything was done with it."""
     complete: bool
     """Whether the loader ran out of batches of its own."""
-    workers: int = 0
     draws: tuple[str, ...] = ()
     """Streams that the dataset drew random numbers from, as far as it works in this process: python, numpy, torch."""
 
@@ -93,7 +92,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RunRecord:
     """One run."""
 
     ending: str
@@ -121,15 +120,8 @@ class Record:
     """The project's files that were run or imported, by real path, the script first."""
     reached: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Lines of the files as they are on disk that were run, by real path."""
-    written: tuple[str, ...] = ()
-    """Files that the run created or changed."""
     seconds: float = 0.0
-    first_step: float | None = None
-    """Seconds from the start of the process to the end of the first optimizer step."""
-    host_memory: int = 0
-    """Peak resident set of the process, in bytes."""
-    device_memory: int = 0
-    """Peak of what torch allocated on the accelerator, in bytes; 0 without one."""
+    """Since the process was started."""
     device: str = "cpu"
     """The type of device that parameters of the optimizers are on."""
     torch: str = ""
@@ -141,7 +133,7 @@ class Record:
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Record:
+    def from_json(cls, text: str) -> RunRecord:
         values: dict[str, Any] = json.loads(text)
         failure, profile = values.pop("failure"), values.pop("profile")
         return cls(
@@ -162,6 +154,5 @@ class Record:
                 "decisions": tuple(Decision(**each) for each in values["decisions"]),
                 "files": tuple(values["files"]),
                 "reached": {path: tuple(lines) for path, lines in values["reached"].items()},
-                "written": tuple(values["written"]),
             }
         )

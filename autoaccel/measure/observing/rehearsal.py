@@ -1,25 +1,26 @@
 """Makes the runtime do on any machine what it does on a GPU, in a form that trains bit for bit as the script itself.
 
-What it does by itself is asked for through its environment (`autoaccel.measure.rehearsals`). Here is what needs more:
-a scale that goes up and down, copies of batches to other memory of the host, and watching what good rewrites never do.
-No generator of random numbers is touched, but for one draw that loaders with kept workers leave out.
+Gradients are scaled by powers of two, graphs are captured and their kernels run one by one, workers load batches,
+batches are copied before the loop asks for them. What is not rehearsed and not exact is off. What the runtime does by
+itself is asked for through its environment; here is what needs more: a scale that goes up and down, copies of batches
+to other memory of the host, and watching what good rewrites never do (`invariants`). No generator of random numbers is
+touched, but for one draw that loaders with kept workers leave out.
 """
 
 from __future__ import annotations
 
-import functools
 import importlib
 import os
 import sys
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
 from torch.amp.grad_scaler import OptState
 from torch.utils import data
 
-from autoaccel.measure import rehearsals
-from autoaccel.measure.observing import moving, precision, seeding
-from autoaccel.measure.observing.marks import BACKWARD_IN_AUTOCAST, STEP_IN_AUTOCAST
+from autoaccel.measure.observing import host_prefetch, invariants
+from autoaccel.measure.observing.hooks import replacing
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS
 from autoaccel.runtime import compiling, keeping, prefetching
@@ -34,31 +35,31 @@ SCALES = (2.0**10, 2.0**12, 2.0**9, 2.0**11)
 
 def install(observation: Observation) -> None:
     """Rehearse what the request asks for, from now on."""
-    os.environ.update(rehearsals.environment(observation.request.rehearse))
-    observation.events.before_step.append(precision.install(observation.mark))
-    observation.events.before_backward.append(lambda _: _mark_inside(observation, BACKWARD_IN_AUTOCAST))
-    observation.events.before_step.append(lambda _: _mark_inside(observation, STEP_IN_AUTOCAST))
+    os.environ.update(environment(observation.request.rehearse))
+    invariants.watch(observation)
     if SCALER in observation.request.rehearse:
         _vary_scale()
     if WORKERS in observation.request.rehearse:
         _draw_missing_seeds()
-        seeding.install(observation)
+        invariants.watch_seeds(observation)
     if COMPILE in observation.request.rehearse:
         _keep_checkpoints()
         observation.endings.append(lambda *_: _tell_graphs())
     if PREFETCH in observation.request.rehearse:
-        moving.install()
-        observation.endings.append(lambda *_: moving.look_back(observation.mark))
+        host_prefetch.install()
+        observation.endings.append(lambda *_: host_prefetch.look_back(observation.mark))
 
 
-def depth() -> int:
-    """How many autocast regions of the runtime are open; those inside compiled code are not counted."""
-    return precision.Region.open
-
-
-def _mark_inside(observation: Observation, phrase: str) -> None:
-    if depth():
-        observation.mark(phrase)
+def environment(rehearse: Collection[str]) -> dict[str, str]:
+    """What to set in the environment of a run with `Request.rehearse`; an empty value takes a user's own away."""
+    return {
+        "AUTOACCEL_DISABLE": "" if PREFETCH in rehearse else "prefetch",
+        "AUTOACCEL_AMP_DTYPE": "float32",
+        "AUTOACCEL_GRAD_SCALER": "on" if SCALER in rehearse else "",
+        "AUTOACCEL_COMPILE_MODE": "eager" if COMPILE in rehearse else "off",
+        "AUTOACCEL_NUM_WORKERS": "2" if WORKERS in rehearse else "0",
+        "AUTOACCEL_PREFETCH_DEPTH": "",
+    }
 
 
 def _draw_missing_seeds() -> None:
@@ -67,26 +68,22 @@ def _draw_missing_seeds() -> None:
     `accel.prefetch` does this by itself. Elsewhere the passes after the first are shuffled in another order, which is
     as good; with the draw made up for, anything else that kept workers change is not hidden behind it.
     """
-    iterate, begin = data.DataLoader.__iter__, prefetching.begin_epoch
     prefetched: list[Any] = []
 
-    @functools.wraps(begin)
-    def begun(loader: Any) -> Any:
+    @replacing(prefetching, "begin_epoch")
+    def begin(plain: Callable[[Any], Any], loader: Any) -> Any:
         prefetched.append(loader)
         try:
-            return begin(loader)
+            return plain(loader)
         finally:
             prefetched.pop()
 
-    @functools.wraps(iterate)
-    def iterated(loader: Any) -> Any:
+    @replacing(data.DataLoader, "__iter__")
+    def iterate(plain: Callable[[Any], Any], loader: Any) -> Any:
         is_again = keeping.keeps_chosen(loader) and loader._iterator is not None  # noqa: SLF001
         if is_again and not any(each is loader for each in prefetched):
             torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-        return iterate(loader)
-
-    vars(prefetching)["begin_epoch"] = begun
-    setattr(data.DataLoader, "__iter__", iterated)  # noqa: B010 - mypy does not let methods be assigned
+        return plain(loader)
 
 
 def _keep_checkpoints() -> None:
@@ -116,22 +113,18 @@ def _tell_graphs() -> None:
 
 
 def _vary_scale() -> None:
-    scale, update = Scaler.scale, Scaler.update
+    @replacing(Scaler, "scale")
+    def scale(plain: Callable[..., Any], scaler: Scaler, outputs: Any) -> Any:
+        if scaler._scale is None:  # noqa: SLF001
+            scaler._init_scale = SCALES[0]  # noqa: SLF001
+        return plain(scaler, outputs)
 
-    @functools.wraps(scale)
-    def first(self: Scaler, outputs: Any) -> Any:
-        if self._scale is None:
-            self._init_scale = SCALES[0]
-        return scale(self, outputs)
-
-    @functools.wraps(update)
-    def varied(self: Scaler, new_scale: float | torch.Tensor | None = None) -> None:
-        stepped = any(state["stage"] is OptState.STEPPED for state in self._per_optimizer_states.values())
-        before = self.get_scale()
-        update(self, new_scale)
-        if self._scale is not None and stepped and new_scale is None and self.get_scale() >= before:
+    @replacing(Scaler, "update")
+    def update(plain: Callable[..., None], scaler: Scaler, new_scale: float | torch.Tensor | None = None) -> None:
+        states = scaler._per_optimizer_states.values()  # noqa: SLF001
+        stepped = any(state["stage"] is OptState.STEPPED for state in states)
+        before = scaler.get_scale()
+        plain(scaler, new_scale)
+        if scaler._scale is not None and stepped and new_scale is None and scaler.get_scale() >= before:  # noqa: SLF001
             at = SCALES.index(before) if before in SCALES else -1
-            self._scale.fill_(SCALES[(at + 1) % len(SCALES)])
-
-    for name, method in (("scale", first), ("update", varied)):
-        setattr(Scaler, name, method)
+            scaler._scale.fill_(SCALES[(at + 1) % len(SCALES)])  # noqa: SLF001

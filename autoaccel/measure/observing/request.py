@@ -22,6 +22,8 @@ class Request:
     """The folder of the project: files below it are the project's."""
     origin: str = ""
     """In a copy: the folder that it is a copy of. Installed projects are imported from there."""
+    copy: str = ""
+    """In a copy: the temporary folder that holds it, with what lies around it."""
     texts: dict[str, str] = field(default_factory=dict)
     """Rewritten texts by the real path of the file that they stand for; all other files are as they are."""
     seed: int = 0
@@ -40,7 +42,7 @@ class Request:
     """Whether the texts say where a step is over, and not optimizers; see `marking`."""
     rehearse: tuple[str, ...] = ()
     """What the runtime is made to do although it would not on this machine; see `rehearsal`."""
-    jitter: float = 0.0
+    perturbation: float = 0.0
     """After the first optimizer step every trained number is multiplied by one plus so much of a standard normal."""
     lines: bool = False
     """Whether to note which lines of the project's files were reached; slower."""

@@ -1,20 +1,27 @@
-"""Sets up an observed run: guards, torch, hooks, then the script."""
+"""One observed run: sets up guards, torch and hooks, runs the script, and tells how it ended."""
 
 from __future__ import annotations
 
+import atexit
 import faulthandler
+import functools
 import multiprocessing.process
 import os
 import signal
 import sys
+import threading
 import time
+import traceback
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from autoaccel.measure import program
-from autoaccel.measure.observing import parts, running
 from autoaccel.measure.observing.exchange import Exchange
-from autoaccel.measure.observing.observation import Observation
-from autoaccel.measure.observing.record import FAILED, Failure
+from autoaccel.measure.observing.hooks import around
+from autoaccel.measure.observing.observation import Concerns, Observation, Part
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.rewriter import Rewriter
 
@@ -32,9 +39,9 @@ def begin(observation: Observation, pipes: tuple[int, ...] = ()) -> None:
     """Run in this process, however it was made; it ends with the run."""
     request = observation.request
     origin = Path(request.origin) if request.origin else None
-    texts = running.Texts(request.texts)
-    rewriter = Rewriter(Path(request.root), texts, running.tell, origin)
-    concerns = running.concerning(rewriter)
+    texts = Texts(request.texts)
+    rewriter = Rewriter(Path(request.root), texts, tell, origin)
+    concerns = concerning(rewriter)
     sys.dont_write_bytecode = True
     # Empty whatever stream 0 is: one that leads to a terminal is there to be asked how wide it is, not to be read.
     sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - it stays open
@@ -43,13 +50,13 @@ def begin(observation: Observation, pipes: tuple[int, ...] = ()) -> None:
     try:
         wanted = program.Program(request.script, request.arguments, request.is_module)
         path = program.locate(wanted)
-        parts.install(observation, path, texts.asked, concerns, pipes)
+        install(observation, path, texts.asked, concerns, pipes)
         execute = program.prepare(wanted, path, rewriter)
     except program.ProgramError as error:
         observation.end(FAILED, Failure("cannot start", str(error)))
     except ImportError as error:
-        observation.end(FAILED, running.failure_of(error, concerns))
-    running.run(observation, execute, concerns)
+        observation.end(FAILED, failure_of(error, concerns))
+    run(observation, execute, concerns)
 
 
 def _gather_sockets(exchange: Exchange) -> None:
@@ -67,3 +74,173 @@ def age_before(now: float) -> float:
     except (OSError, AttributeError, ValueError, IndexError):
         return 0.0
     return max(age, 0.0)
+
+
+# -- what is watched in each mode
+
+
+def install(
+    observation: Observation, script: Path, loaded: Collection[str], concerns: Concerns, pipes: tuple[int, ...]
+) -> None:
+    """Import torch and hook everything that the request asks for. Raises `ImportError` where there is no torch.
+
+    `loaded` are the project's files that were loaded, up to any moment.
+    """
+    request = observation.request
+    if request.protected:
+        from autoaccel.measure.observing import guarding
+
+        guarding.install(request, observation.exchange, observation.stop)
+    from autoaccel.measure.observing.output import Printing
+
+    add(observation, Printing())
+    import torch  # noqa: F401 - from here on it may be hooked
+
+    if request.protected:
+        guarding.guard_torch()
+    if request.rehearse:
+        from autoaccel.measure.observing import rehearsal
+
+        rehearsal.install(observation)
+    for part in _of_mode(observation, script, loaded, concerns, pipes):
+        add(observation, part)
+
+
+def add(observation: Observation, part: Part) -> None:
+    """Install a part; it has its say in the record."""
+    part.install(observation)
+    observation.parts.append(part)
+
+
+def _of_mode(
+    observation: Observation, script: Path, loaded: Collection[str], concerns: Concerns, pipes: tuple[int, ...]
+) -> Iterator[Part]:
+    from autoaccel.measure.observing.coverage import Files
+    from autoaccel.measure.observing.loaders import Loaders
+    from autoaccel.measure.observing.marking import Marking
+    from autoaccel.measure.observing.output import Decisions
+    from autoaccel.measure.observing.randomness import Randomness
+    from autoaccel.measure.observing.training import Evaluating, Training
+
+    mode = observation.request.mode
+    if mode == "profile":
+        from autoaccel.measure.observing.profiling import Profiler
+
+        yield Profiler(observation.request.root)
+    yield Files(script, loaded, concerns)
+    yield Decisions()
+    yield Marking() if observation.request.marked else Evaluating() if observation.request.batches else Training()
+    if mode != "profile":
+        yield Loaders(hashed=mode == "record")
+    if mode == "record":
+        yield from _record(concerns)
+    if mode == "turns":
+        from autoaccel.measure.observing.turns import Turns
+
+        yield Turns(*pipes)
+    if observation.request.perturbation:
+        from autoaccel.measure.observing.randomness import Perturbation
+
+        yield Perturbation()
+    # what is imported on the way may draw numbers
+    yield Randomness()
+    if observation.request.lines:
+        from autoaccel.measure.observing.coverage import Lines
+
+        yield Lines(concerns)
+
+
+def _record(concerns: Concerns) -> Iterator[Part]:
+    from autoaccel.measure.observing.coverage import Scripting
+    from autoaccel.measure.observing.naming import Names
+    from autoaccel.measure.observing.state import State
+    from autoaccel.measure.observing.training import Losses, Marks
+
+    yield Losses()
+    yield Marks()
+    yield Scripting()
+    yield State(Names(concerns))
+
+
+# -- the script itself
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Rewrites by table; new processes get a copy."""
+
+    texts: dict[str, str]
+    asked: dict[str, None] = field(default_factory=dict)
+    """The files that could be rewritten so far, by real path, in the order in which they were loaded."""
+
+    def __call__(self, path: Path, text: str) -> str:
+        real = os.path.realpath(path)
+        self.asked.setdefault(real)
+        return self.texts.get(real, text)
+
+
+def tell(message: str) -> None:
+    """A file cannot be read or has no such text: Python itself will say so."""
+
+
+def run(observation: Observation, execute: Callable[[], None], concerns: Concerns) -> None:
+    """Run the program to its end, or to where the observation ends it. Only processes that were forked return."""
+
+    @around(os, "_exit")
+    def leave(_: Callable[[int], NoReturn], status: int) -> NoReturn:
+        observation.end(*(FAILED, _exit_status(status)) if status else (FINISHED,))
+
+    try:
+        execute()
+    except SystemExit as error:
+        if not observation.here:
+            raise
+        if (code := error.code) not in (None, 0):
+            observation.end(FAILED, _exit_status(code))
+    except BaseException as error:
+        if not observation.here:
+            raise
+        observation.end(FAILED, failure_of(error, concerns))
+    if observation.here:
+        _leave()
+        observation.end(FINISHED)
+
+
+def failure_of(error: BaseException, concerns: Concerns) -> Failure:
+    """What a user has to know of an exception: its last line, where in the project it was raised, the traceback."""
+    error = error.with_traceback(program.of_the_script(error.__traceback__))
+    told = "".join(traceback.format_exception(error))
+    message = str(error).strip().split("\n")[0]
+    return Failure(type(error).__name__, message, _where(error, concerns), told)
+
+
+def _where(error: BaseException, concerns: Concerns) -> str:
+    if isinstance(error, SyntaxError) and error.filename and concerns(error.filename):
+        return f"{error.filename}:{error.lineno or 1}"
+    where = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if concerns(frame.f_code.co_filename):
+            where = f"{frame.f_code.co_filename}:{line}"
+    return where
+
+
+def _exit_status(code: object) -> Failure:
+    status, said = (code, "") if isinstance(code, int) else (1, f": {code}".split("\n")[0])
+    return Failure("exit status", f"ended with exit status {status}{said}")
+
+
+def _leave() -> None:
+    """What Python does once the main module has ended: wait for threads, then call what was left for the end."""
+    for last in (getattr(threading, "_shutdown", None), getattr(atexit, "_run_exitfuncs", None)):
+        if last is not None:
+            last()
+
+
+def concerning(rewriter: Rewriter) -> Concerns:
+    """Remembers what the rewriter says: frames are looked at by the thousand."""
+
+    @functools.cache
+    def concerns(filename: str) -> bool:
+        return not filename.startswith("<") and rewriter.concerns(Path(filename))
+
+    return concerns

@@ -7,7 +7,7 @@ import functools
 import math
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -17,19 +17,15 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from autoaccel.measure.observing import modules, settings
-from autoaccel.measure.observing.fingerprints import digest_of, plain
-from autoaccel.measure.observing.graphs import leaves
-from autoaccel.measure.observing.modules import PARAMETER
+from autoaccel.measure.observing.fingerprints import digest_of, plain, sketch
 from autoaccel.measure.observing.naming import Names
-from autoaccel.measure.observing.observation import Observation
+from autoaccel.measure.observing.observation import Observation, Part
 from autoaccel.measure.observing.record import Entry
-from autoaccel.measure.observing.sketches import sketch
 
 OPTIMIZER = "optimizer"
 
 
-class State:
+class State(Part):
     """Finds what is trained when it is trained for the first time, gives it names, and reads it at the end."""
 
     def __init__(self, names: Names) -> None:
@@ -101,13 +97,13 @@ class State:
         live = [module for module in (reference() for reference in self._modules) if module is not None]
         self._modules = [weakref.ref(module) for module in live]
         named = {id(module) for module in live if self._names.of(module)}
-        self._roots |= {id(module): module for module in modules.roots(live, trained, named)}
+        self._roots |= {id(module): module for module in roots(live, trained, named)}
 
     def _entries(self) -> Iterator[Entry]:
         seen: dict[int, str] = {}
         for module in self._roots.values():
             name = self._names.of(module)
-            for kind, path, tensor in modules.tensors(module):
+            for kind, path, tensor in tensors(module):
                 if id(tensor) not in seen:
                     seen[id(tensor)] = f"{name}.{path}"
                     yield entry(f"{name}.{path}", kind, tensor)
@@ -130,11 +126,11 @@ class State:
 
     def _settings(self) -> Iterator[tuple[str, str]]:
         for module in self._roots.values():
-            yield from settings.of_module(str(self._names.of(module)), module)
+            yield from of_module(str(self._names.of(module)), module)
         for optimizer in self._optimizers.values():
-            yield from settings.of_optimizer(str(self._names.of(optimizer)), optimizer)
+            yield from of_optimizer(str(self._names.of(optimizer)), optimizer)
         for scheduler in self._schedulers:
-            yield from settings.of_scheduler(str(self._names.of(scheduler)), scheduler)
+            yield from of_scheduler(str(self._names.of(scheduler)), scheduler)
 
 
 def entry(name: str, kind: str, tensor: Tensor) -> Entry:
@@ -163,3 +159,123 @@ def _tensors(path: str, value: Any) -> Iterator[tuple[str, Tensor]]:
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _tensors(f"{path}[{key!r}]", item)
+
+
+# -- what a module consists of; scripts give attributes of their own the names of methods (`self.modules = …`): none of
+# those is called
+
+
+PARAMETER, BUFFER = "parameter", "buffer"
+
+# Compiling makes modules of modules; they hold what is the script's, for a while.
+_COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "torch.export")
+
+
+def parts(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The module itself and all inside it, each once, with the path that leads there."""
+    seen: set[int] = set()
+    waiting = [("", module)]
+    while waiting:
+        path, inner = waiting.pop()
+        if id(inner) not in seen:
+            seen.add(id(inner))
+            yield path, inner
+            children = [(f"{path}.{name}" if path else name, each) for name, each in _children(inner)]
+            waiting += reversed(children)
+
+
+def tensors(module: nn.Module) -> Iterator[tuple[str, str, Tensor]]:
+    """Kind, path and tensor of everything that a module and those inside it own."""
+    for path, inner in parts(module):
+        for kind, owned in ((PARAMETER, inner._parameters), (BUFFER, inner._buffers)):  # noqa: SLF001
+            for name, tensor in owned.items():
+                if isinstance(tensor, Tensor):
+                    yield kind, f"{path}.{name}" if path else name, tensor
+
+
+def roots(modules: Iterable[nn.Module], trained: set[int], named: set[int]) -> Iterator[nn.Module]:
+    """The outermost of some modules that have a name or own what is trained, and no tensor of which another has."""
+    own = [module for module in modules if not _made_by_compiler(module)]
+    inner = {id(child) for module in own for _, child in _children(module)}
+    # modules that hold one another have no outermost one: the one that was there first stands for them
+    candidates = [module for module in own if id(module) not in inner] + own + list(modules)
+    owned: set[int] = set()
+    for module in candidates:
+        mine = {id(tensor) for *_, tensor in tensors(module)}
+        outermost = id(module) in named and id(module) not in inner
+        if mine - owned and (outermost or mine & trained - owned):
+            owned |= mine
+            yield module
+
+
+def _children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    return ((name, child) for name, child in module._modules.items() if child is not None)  # noqa: SLF001
+
+
+def _made_by_compiler(module: nn.Module) -> bool:
+    return any(kind.__module__.startswith(_COMPILERS) for kind in type(module).__mro__)
+
+
+# -- what is not a tensor of its own, exactly spelled: groups of optimizers, schedulers, training mode
+
+
+_DEEP = 10  # what refers to itself ends here
+
+
+def of_module(name: str, module: nn.Module) -> Iterator[tuple[str, str]]:
+    """Whether a module is in training mode, and which modules inside it are not as it is."""
+    yield f"{name}.training", repr(module.training)
+    for path, inner in parts(module):
+        if inner.training is not module.training:
+            yield f"{name}.{path}.training", repr(inner.training)
+
+
+def of_optimizer(name: str, optimizer: Optimizer) -> Iterator[tuple[str, str]]:
+    """What each group says, and numbers among the state of a parameter."""
+    for number, group in enumerate(optimizer.param_groups, 1):
+        for key, value in group.items():
+            if key != "params":
+                yield f"{name} group {number}.{key}", spelled(value)
+        for index, parameter in enumerate(group["params"], 1):
+            for key, value in optimizer.state.get(parameter, {}).items():
+                if isinstance(value, (bool, int, float, str)):
+                    yield f"{name} group {number} parameter {index}.{key}", spelled(value)
+
+
+def of_scheduler(name: str, scheduler: LRScheduler) -> Iterator[tuple[str, str]]:
+    """Its state, as far as it has come."""
+    for key, value in sorted(scheduler.__dict__.items()):
+        if key not in ("optimizer", "_initial_step") and not callable(value):
+            yield f"{name}.{key}", spelled(value)
+
+
+def spelled(value: Any, depth: int = 0) -> str:
+    """Without rounding, and without addresses."""
+    if depth > _DEEP:
+        return "…"
+    if isinstance(value, Tensor):
+        return repr(value.item()) if value.numel() == 1 else f"tensor {digest_of(value)}"
+    if isinstance(value, (bool, int, float, complex, str, bytes, type(None))):
+        return repr(value)
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(spelled(each, depth + 1) for each in value)}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{spelled(key)}: {spelled(each, depth + 1)}" for key, each in value.items()) + "}"
+    return getattr(value, "__qualname__", type(value).__qualname__)
+
+
+# -- weights in plain tensors, of scripts that train without an optimizer
+
+
+def leaves(roots: Iterable[Tensor]) -> Iterator[Tensor]:
+    """The tensors that gradients are accumulated for, in an order that the graph alone decides."""
+    waiting: list[Any] = [root.grad_fn for root in roots if root.grad_fn is not None]
+    seen: set[Any] = set()
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(leaf := getattr(node, "variable", None), Tensor):
+            yield leaf
+        waiting += [before for before, _ in reversed(node.next_functions) if before is not None]

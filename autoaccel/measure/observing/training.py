@@ -16,20 +16,21 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from autoaccel.measure.observing.exchange import Beat
+from autoaccel.measure.observing.fingerprints import digest_of
 from autoaccel.measure.observing.hooks import around, untraced
-from autoaccel.measure.observing.observation import Observation
-from autoaccel.measure.observing.record import STOPPED
+from autoaccel.measure.observing.observation import Batch, Observation, Part
+from autoaccel.measure.observing.record import STOPPED, Loss
 
 # What a scaled loss was before it was scaled.
 _UNSCALED = "_autoaccel_unscaled"
 
 
-class Training:
+class Training(Part):
     """Counts backwards and steps, tells of them, and ends the run in time."""
 
     def __init__(self) -> None:
         self.device = "cpu"
-        self.first_step: float | None = None
+        self._first_step: float | None = None
         self._known: dict[int, Optimizer] = {}
         self._nesting = _Nesting()
         self._going_backward: set[threading.Thread] = set()
@@ -37,14 +38,13 @@ class Training:
     def install(self, observation: Observation) -> None:
         self._observation = observation
         self._events = observation.events
-        self._began = time.monotonic()
         self._beat = Beat(observation.exchange)
         self._hook_backward()
         self._hook_scaler()
         self._hook_optimizers()
 
     def contribute(self) -> dict[str, Any]:
-        return {"optimizers": len(self._known), "first_step": self.first_step, "device": self.device}
+        return {"optimizers": len(self._known), "device": self.device}
 
     def _hook_backward(self) -> None:
         @around(torch.autograd, "backward")
@@ -125,9 +125,8 @@ class Training:
     def _stepped(self, optimizer: Optimizer | None) -> None:
         observation = self._observation
         self._beat(self._events.steps or self._events.backwards)
-        if self.first_step is None:
-            self._began = time.monotonic()  # patience does not count how long it took to get there
-            self.first_step = self._began - observation.began
+        if self._first_step is None:
+            self._first_step = time.monotonic()  # patience does not count how long it took to get there
         for told in self._events.after_step:
             told(optimizer)
         if optimizer is not None and self._enough(self._events.steps):
@@ -135,7 +134,7 @@ class Training:
 
     def _enough(self, made: int) -> bool:
         steps, patience = self._observation.request.steps, self._observation.request.patience
-        late = patience is not None and self.first_step is not None and time.monotonic() - self._began > patience
+        late = patience is not None and self._first_step is not None and time.monotonic() - self._first_step > patience
         return late or (steps is not None and made >= steps)
 
 
@@ -189,3 +188,77 @@ def _remember(scaled: Any, outputs: Any) -> None:
     elif isinstance(outputs, (list, tuple)):
         for one, other in zip(scaled, outputs):  # noqa: B905 - as long as each other
             _remember(one, other)
+
+
+# -- where nothing is trained
+
+
+class Evaluating(Training):
+    """A step is over when the next batch is handed out."""
+
+    def install(self, observation: Observation) -> None:
+        super().install(observation)
+        self._under_way = False
+        observation.events.batch.append(self._handed_out)
+
+    def _handed_out(self, _: Batch) -> None:
+        if not self._observation.here:
+            return
+        if self._under_way:
+            self._events.steps += 1
+            self._stepped(None)
+        self._under_way = True
+
+
+# -- what goes backward
+
+
+class Losses(Part):
+    """The roots of all backwards. Single numbers are read at the end, so that no accelerator is waited for."""
+
+    def __init__(self) -> None:
+        self._found: list[Loss | tuple[Tensor, int]] = []
+
+    def install(self, observation: Observation) -> None:
+        self._events = observation.events
+        observation.events.before_backward.append(self._keep)
+
+    def contribute(self) -> dict[str, Any]:
+        return {"losses": tuple(each if isinstance(each, Loss) else _number(*each) for each in self._found)}
+
+    def _keep(self, roots: list[Tensor]) -> None:
+        step = self._events.steps
+        for root in roots:
+            if root.numel() == 1 and not root.is_complex():
+                self._found.append((root.detach().clone(), step))
+            else:
+                self._found.append(Loss(digest_of(root), None, step))
+
+
+def _number(root: Tensor, step: int) -> Loss:
+    value = float(root)
+    return Loss(value.hex(), value, step)
+
+
+# -- what no good rewrite does; `invariants` sees more of it
+
+
+BACKWARD_IN_AUTOCAST = "a backward ran inside an autocast region"
+STEP_IN_AUTOCAST = "an optimizer stepped inside an autocast region"
+_DEVICES = ("cpu", "cuda", "xpu", "mps")
+
+
+class Marks(Part):
+    """Looks at every backward and step; other parts note theirs by `observation.mark`."""
+
+    def install(self, observation: Observation) -> None:
+        self._observation = observation
+        observation.events.before_backward.append(lambda _: self._look(BACKWARD_IN_AUTOCAST))
+        observation.events.before_step.append(lambda _: self._look(STEP_IN_AUTOCAST))
+
+    def contribute(self) -> dict[str, Any]:
+        return {"marks": dict(self._observation.marks)}
+
+    def _look(self, phrase: str) -> None:
+        if any(torch.is_autocast_enabled(kind) for kind in _DEVICES):
+            self._observation.mark(phrase)

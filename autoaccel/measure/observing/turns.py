@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from autoaccel.measure.observing.observation import Part
 from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Failure
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Turn:
         return cls(**values)
 
 
-class Turns:
+class Turns(Part):
     """A part of an observation: times the script and lets it run when the parent says so."""
 
     def __init__(self, commands: int, events: int) -> None:
@@ -93,9 +94,6 @@ class Turns:
         events.after_step.append(lambda _: self.on_step())
         observation.endings.append(self.ended)
         self._end = functools.partial(observation.end, STOPPED)
-
-    def contribute(self) -> dict[str, Any]:
-        return {}
 
     def on_batch(self, batch: Batch) -> None:
         """A loader handed one out."""

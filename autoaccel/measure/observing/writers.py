@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -10,6 +9,8 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn, TypeAlias
+
+from autoaccel.measure.observing.hooks import replacing
 
 Tell: TypeAlias = "Callable[[Any], None]"
 Change: TypeAlias = "Callable[[ModuleType], None]"
@@ -24,29 +25,57 @@ _FUNCTIONS = {
     "torchaudio": (("save", 0),),
     "torchvision.io": (("write_file", 0), ("write_jpeg", 1), ("write_png", 1), ("write_video", 0)),
 }
+_ITS_NAMES = ("filename", "file", "f", "uri", "name")
 _MODES_THAT_READ = ("r", "rb")
 
 
 def watch_torch(tell: Tell) -> None:
     """Have torch tell before it opens a file for writing."""
-    torch = sys.modules.get("torch")
-    native: Any = getattr(torch, "_C", None)
-    if hasattr(native, "PyTorchFileWriter"):
-        native.PyTorchFileWriter.__init__ = _told(native.PyTorchFileWriter.__init__, 1, tell)
-    if hasattr(native, "ScriptModule"):
-        native.ScriptModule.save = _told(native.ScriptModule.save, 1, tell)
+    native: Any = getattr(sys.modules.get("torch"), "_C", None)
+    _tells(getattr(native, "PyTorchFileWriter", None), "__init__", 1, tell)
+    _tells(getattr(native, "ScriptModule", None), "save", 1, tell)
 
 
 def watch_imports(tell: Tell, connected: Callable[[Any, Any], None]) -> None:
     """Have libraries tell, from the moment at which they are imported; databases, once they are connected."""
-    changes: dict[str, Change] = {
-        name: functools.partial(_functions_tell, functions, tell) for name, functions in _FUNCTIONS.items()
-    }
-    changes["h5py"] = functools.partial(_modes_tell, tell)
-    changes["sqlite3.dbapi2"] = functools.partial(_connections_tell, connected)
+
+    def functions(module: ModuleType) -> None:
+        for name, position in _FUNCTIONS[module.__name__]:
+            _tells(module, name, position, tell)
+
+    def h5py(module: ModuleType) -> None:
+        @replacing(vars(module)["File"], "__init__")
+        def initialize(
+            plain: Callable[..., None], file: Any, name: Any, mode: str = "r", *arguments: Any, **named: Any
+        ) -> None:
+            if mode not in _MODES_THAT_READ:
+                tell(name)
+            plain(file, name, mode, *arguments, **named)
+
+    def sqlite3(module: ModuleType) -> None:
+        @replacing(module, "connect")
+        def connect(plain: Callable[..., Any], database: Any, *arguments: Any, **named: Any) -> Any:
+            connection = plain(database, *arguments, **named)
+            connected(connection, database)
+            return connection
+
+    changes: dict[str, Change] = {**dict.fromkeys(_FUNCTIONS, functions), "h5py": h5py, "sqlite3.dbapi2": sqlite3}
     for name in changes.keys() & sys.modules.keys():
         changes[name](sys.modules[name])
     sys.meta_path.insert(0, _Finder(changes))
+
+
+def _tells(owner: Any, name: str, position: int, tell: Tell) -> None:
+    """Have a function, if there is one, tell of the file that is its argument at a position, or has a usual name."""
+    if not hasattr(owner, name):
+        return
+
+    @replacing(owner, name)
+    def telling(plain: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        given = [*arguments[position : position + 1], *(named[each] for each in _ITS_NAMES if each in named)]
+        if given and given[0] is not None:
+            tell(given[0])
+        return plain(*arguments, **named)
 
 
 class _Finder(MetaPathFinder):
@@ -66,62 +95,13 @@ class _Finder(MetaPathFinder):
             self._searching = False
         loader: Any = None if spec is None else spec.loader
         if hasattr(loader, "exec_module"):
-            loader.exec_module = _changed_after(loader.exec_module, self._changes[fullname])
+
+            @replacing(loader, "exec_module")
+            def execute(plain: Callable[[ModuleType], None], module: ModuleType) -> None:
+                plain(module)
+                self._changes[fullname](module)
+
         return spec
-
-
-def _changed_after(execute: Callable[[ModuleType], None], change: Change) -> Callable[[ModuleType], None]:
-    @functools.wraps(execute)
-    def execute_and_change(module: ModuleType) -> None:
-        execute(module)
-        change(module)
-
-    return execute_and_change
-
-
-def _functions_tell(functions: tuple[tuple[str, int], ...], tell: Tell, module: ModuleType) -> None:
-    for name, position in functions:
-        if hasattr(module, name):
-            setattr(module, name, _told(getattr(module, name), position, tell))
-
-
-def _modes_tell(tell: Tell, module: ModuleType) -> None:
-    initialize = vars(module)["File"].__init__
-
-    @functools.wraps(initialize)
-    def telling(self: Any, name: Any, mode: str = "r", *arguments: Any, **named: Any) -> None:
-        if mode not in _MODES_THAT_READ:
-            tell(name)
-        initialize(self, name, mode, *arguments, **named)
-
-    vars(module)["File"].__init__ = telling
-
-
-def _connections_tell(connected: Callable[[Any, Any], None], module: ModuleType) -> None:
-    connect = vars(module)["connect"]
-
-    @functools.wraps(connect)
-    def telling(database: Any, *arguments: Any, **named: Any) -> Any:
-        connection = connect(database, *arguments, **named)
-        connected(connection, database)
-        return connection
-
-    vars(module)["connect"] = telling
-
-
-def _told(function: Callable[..., Any], position: int, tell: Tell) -> Callable[..., Any]:
-    names = ("filename", "file", "f", "uri", "name")
-
-    @functools.wraps(function)
-    def telling(*arguments: Any, **named: Any) -> Any:
-        given = (
-            arguments[position] if len(arguments) > position else next((named[n] for n in names if n in named), None)
-        )
-        if given is not None:
-            tell(given)
-        return function(*arguments, **named)
-
-    return telling
 
 
 class Authorizer:

@@ -4,9 +4,8 @@ Its parts:
     procedure       which runs are made, and what follows from them
     trials          the runs
     comparing       two runs, and what differs
-    facts           what can be compared although numbers differ
+    facts           what can be compared although numbers differ, and the words for what does
     rounding        whether it is rounding that differs
-    difference      one thing that does, and the words for it
     printed         the lines that they print
     seeds           runs under several seeds
     spread          whether they lie within that of the original

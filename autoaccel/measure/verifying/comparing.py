@@ -11,10 +11,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoaccel.measure.observing.record import FAILED, Entry, Loss, Record
+from autoaccel.measure.observing.record import FAILED, Entry, Loss, RunRecord
 from autoaccel.measure.verifying import printed
-from autoaccel.measure.verifying.difference import Difference, in_order, listed, named
-from autoaccel.measure.verifying.facts import Fact, differing, facts, tensor, training_modes
+from autoaccel.measure.verifying.facts import (
+    Difference,
+    Fact,
+    differing,
+    facts,
+    in_order,
+    listed,
+    named,
+    tensor,
+    training_modes,
+)
 from autoaccel.reports.counting import counted
 
 
@@ -22,7 +31,7 @@ from autoaccel.reports.counting import counted
 class Reference:
     """An original run, and what of it repeats itself."""
 
-    record: Record
+    record: RunRecord
     varying: frozenset[Fact] = frozenset()
     """Facts that are not the same in equal runs."""
     unsteady: frozenset[str] = frozenset()
@@ -38,7 +47,7 @@ class Reference:
         return not self.unsteady
 
 
-def reference(runs: Sequence[Record]) -> Reference:
+def reference(runs: Sequence[RunRecord]) -> Reference:
     """The first of several runs that should be equal, and what of it repeats itself in the others."""
     first, *others = runs
     known = [facts(run) for run in runs]
@@ -60,7 +69,7 @@ def reference(runs: Sequence[Record]) -> Reference:
     )
 
 
-def less_steady(known: Reference, again: Record) -> Reference:
+def less_steady(known: Reference, again: RunRecord) -> Reference:
     """With what one more run of the original has shown not to repeat itself."""
     both = reference([known.record, again])
     masks = {shape: known.masks.get(shape, frozenset()) | both.masks.get(shape, frozenset()) for shape in both.masks}
@@ -73,7 +82,7 @@ def less_steady(known: Reference, again: Record) -> Reference:
     )
 
 
-def differences(original: Reference, other: Record) -> list[Difference]:
+def differences(original: Reference, other: RunRecord) -> list[Difference]:
     """All that must be the same, bit for bit, and is not; what explains the rest comes first."""
     record = original.record
     found = structure(original, other)
@@ -92,7 +101,7 @@ def differences(original: Reference, other: Record) -> list[Difference]:
     return in_order(found)
 
 
-def structure(original: Reference, other: Record) -> list[Difference]:
+def structure(original: Reference, other: RunRecord) -> list[Difference]:
     """What does not depend on the values of random numbers, nor on rounding: how often, with which settings, on what;
     and whether it failed."""
     record = original.record
@@ -126,7 +135,7 @@ def told(found: Sequence[Difference]) -> str:
     return f"{found[0].text}; {loss}"
 
 
-def failed(record: Record) -> str:
+def failed(record: RunRecord) -> str:
     """How a run failed, in one phrase."""
     failure = record.failure
     if failure is None:
@@ -136,7 +145,7 @@ def failed(record: Record) -> str:
     return f"it fails: {message}{where}"
 
 
-def _as_far(original: Record, other: Record) -> Record:
+def _as_far(original: RunRecord, other: RunRecord) -> RunRecord:
     """The other run, without what it looked ahead for in passes that the original left before their end."""
     passes = list(other.passes)
     for at, (one, two) in enumerate(zip(original.passes, passes, strict=False)):
@@ -186,11 +195,11 @@ def distinct(one: float, other: float) -> tuple[str, str]:
     return repr(one), repr(other)
 
 
-def _batches(record: Record) -> list[tuple[int, tuple[str, ...]]]:
+def _batches(record: RunRecord) -> list[tuple[int, tuple[str, ...]]]:
     return [(each.loader, each.batches) for each in record.passes]
 
 
-def _data(before: Record, after: Record) -> Iterator[Difference]:
+def _data(before: RunRecord, after: RunRecord) -> Iterator[Difference]:
     """The first pass that got other batches. Of a pass that was left early, batches looked ahead for are no matter."""
     numbers: Counter[int] = Counter()
     for one, other in zip(before.passes, after.passes, strict=False):
@@ -238,7 +247,7 @@ def _range(indices: Sequence[int]) -> str:
     return f"{len(indices)} batches (the first of them is batch {first})"
 
 
-def _digests(record: Record) -> dict[tuple[str, str], str]:
+def _digests(record: RunRecord) -> dict[tuple[str, str], str]:
     return {(each.kind, each.name): each.digest for each in record.state}
 
 
@@ -272,7 +281,7 @@ def apart(one: Entry, other: Entry) -> float | None:
     return math.hypot(*differences) / math.sqrt(len(differences))
 
 
-def _random(before: Record, after: Record) -> Iterator[Difference]:
+def _random(before: RunRecord, after: RunRecord) -> Iterator[Difference]:
     streams = [name for name in before.random if after.random.get(name) != before.random[name]]
     if streams:
         yield Difference("random", f"{listed(streams)}: other random numbers were drawn")

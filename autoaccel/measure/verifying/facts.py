@@ -1,12 +1,45 @@
-"""What can be compared between runs whose numbers differ: how often what was done, with which settings, on what."""
+"""What can be compared between runs whose numbers differ: how often what was done, with which settings, on what.
+
+And a difference, with the words for it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from autoaccel.measure.observing.record import Entry, Pass, Record
-from autoaccel.measure.verifying.difference import Difference, listed, named
+from autoaccel.measure.observing.record import Entry, Pass, RunRecord
 from autoaccel.reports.counting import counted
+
+# The order in which differences are told: what explains others comes first.
+KINDS = (
+    "failure", "mark", "data", "setting", "count", "loss", "buffer", "parameter", "optimizer", "random", "printed",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not as it was."""
+
+    kind: str
+    """One of `KINDS`."""
+    text: str
+    """A phrase: `loss of step 3: 0.69314 instead of 0.69301`."""
+
+
+def in_order(found: Iterable[Difference]) -> list[Difference]:
+    return sorted(found, key=lambda each: KINDS.index(each.kind))
+
+
+def named(kind: str, name: str) -> str:
+    return name if kind == "optimizer" else f"{kind} {name}"
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} others"
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
 
 SKIPPED = "step left out because gradients overflowed"
 _SEVERAL_SKIPPED = "steps left out because gradients overflowed"
@@ -14,7 +47,7 @@ Fact = tuple[str, str]
 """A kind and a name."""
 
 
-def facts(record: Record) -> dict[Fact, str]:
+def facts(record: RunRecord) -> dict[Fact, str]:
     """How often what was done, with which settings, on which tensors."""
     found: dict[Fact, str] = {
         ("count", "step"): str(record.steps),

@@ -19,13 +19,13 @@ from typing import Any
 
 from autoaccel.edits import Tier
 from autoaccel.measure.changes import Change, Changes
-from autoaccel.measure.observing.record import FAILED, FINISHED, Record
+from autoaccel.measure.observing.record import FAILED, FINISHED, RunRecord
 from autoaccel.measure.observing.request import REHEARSALS, WORKERS, Request
 from autoaccel.measure.verifying import comparing, rounding, spread
 from autoaccel.measure.verifying.bisecting import Culprit, bisect
 from autoaccel.measure.verifying.comparing import Reference
-from autoaccel.measure.verifying.difference import Difference
-from autoaccel.measure.verifying.report import Numerics, Outcome, Report, Verdict
+from autoaccel.measure.verifying.facts import Difference
+from autoaccel.measure.verifying.report import Numerics, Outcome, Verdict, Verification
 from autoaccel.measure.verifying.seeds import Spreading
 from autoaccel.measure.verifying.trials import CannotVerifyError as CannotVerifyError
 from autoaccel.measure.verifying.trials import Runner, Trials, View
@@ -43,7 +43,7 @@ _FLOAT16_STEPS = 2
 _MOST_STEPS = 10_000
 _LONGER = 10.0
 _SHORT_PASS = 3  # batches, where passes are cut short to reach what comes after them
-_CALM = tuple(each for each in REHEARSALS if each != WORKERS)
+_WITHOUT_WORKERS = tuple(each for each in REHEARSALS if each != WORKERS)
 
 ChangesOf = Callable[[Sequence[Path]], Changes]
 Verdicts = Sequence[Difference]
@@ -67,7 +67,7 @@ class _State:
     failed: dict[Change, tuple[Sequence[Difference], tuple[Change, ...]]] = field(default_factory=dict)
     random: dict[Change, str] = field(default_factory=dict)
     """Changes that draw other random numbers, and what shows it."""
-    loose: set[Change] = field(default_factory=set)
+    rounding_only: set[Change] = field(default_factory=set)
     """Changes that round otherwise."""
     notes: list[str] = field(default_factory=list)
 
@@ -79,7 +79,7 @@ def verify(
     *,
     limits: Limits | None = None,
     tell: Callable[[str], None] = lambda _: None,
-) -> tuple[Report, Changes]:
+) -> tuple[Verification, Changes]:
     """Verify one script; also what its changes are. `changes_of` gets the project files that the script ran or
     imported. Raises `CannotVerifyError`."""
     return _Procedure(Trials(request, runner, tell), limits or Limits()).run(changes_of)
@@ -91,7 +91,7 @@ class _Procedure:
         self.limits = limits
         self.began = time.monotonic()
 
-    def run(self, changes_of: ChangesOf) -> tuple[Report, Changes]:
+    def run(self, changes_of: ChangesOf) -> tuple[Verification, Changes]:
         first, asked, notes = self._first_run()
         changes = self.trials.changes = changes_of([Path(name) for name in first.files])
         notes.extend(changes.problems)
@@ -109,7 +109,7 @@ class _Procedure:
         numerics, here = self._numerics(views, state) if views else (None, first)
         notes.extend(dict.fromkeys(note for view in views for note in self._in_vain(view, state)))
         reference = views[0].reference if views else comparing.reference([first])
-        report = Report(
+        report = Verification(
             script=self.trials.request.script,
             outcomes=tuple(self._outcome(each, state, views, numerics) for each in changes),
             steps=first.steps or first.backwards,
@@ -128,7 +128,7 @@ class _Procedure:
 
     # -- the original
 
-    def _first_run(self) -> tuple[Record, dict[str, Any], list[str]]:
+    def _first_run(self) -> tuple[RunRecord, dict[str, Any], list[str]]:
         """It says how many steps there is time for; what else is asked of all runs, and notes."""
         first = self.trials.original("original", steps=self.limits.steps, patience=self.limits.patience)
         self._check(first)
@@ -148,7 +148,7 @@ class _Procedure:
             self._check(first)
         return first, {"steps": steps}, notes
 
-    def _check(self, record: Record) -> None:
+    def _check(self, record: RunRecord) -> None:
         if record.ending == FAILED:
             assert record.failure is not None
             raise CannotVerifyError(comparing.failed(record), record.failure)
@@ -157,7 +157,7 @@ class _Procedure:
                 "it trains nothing: there was neither a backward nor an optimizer step in its own process"
             )
 
-    def _views(self, first: Record, asked: dict[str, Any], changes: Changes) -> list[View]:
+    def _views(self, first: RunRecord, asked: dict[str, Any], changes: Changes) -> list[View]:
         """The script as it is and, where that does not reach every change, other ways to run it."""
         again = self.trials.original("original again", lines=True, **asked)
         self._check(again)
@@ -216,15 +216,15 @@ class _Procedure:
 
     def _exact(self, view: View, state: _State) -> None:
         """Find the changes that are not bit-equal; those that may draw other random numbers are put aside."""
-        base = [each for each in state.good if each not in state.random and each not in state.loose]
+        base = [each for each in state.good if each not in state.random and each not in state.rounding_only]
 
         def probe(chosen: Sequence[Change]) -> Verdicts | None:
-            return self._differences(view, chosen, _CALM) or None
+            return self._differences(view, chosen, _WITHOUT_WORKERS) or None
 
         found = bisect(base, probe, self.trials.changes.needs)
         for culprit in found.culprits:
             if self._only_rounds(view, culprit):
-                state.loose.add(culprit.item)
+                state.rounding_only.add(culprit.item)
             elif self._may_draw_elsewhere(view, culprit):
                 state.random[culprit.item] = comparing.told(culprit.verdict)
             else:
@@ -235,10 +235,10 @@ class _Procedure:
         if culprit.item.tier is Tier.EXACT:
             return False
 
-        def start() -> Record:
+        def start() -> RunRecord:
             return self.trials.original(f"original, its first step{view.name}", **{**view.asked, "steps": 1})
 
-        record = self._rehearsed(view, self._with_company(culprit), _CALM)
+        record = self._rehearsed(view, self._with_dependencies(culprit), _WITHOUT_WORKERS)
         return rounding.is_rounding(view.reference, record, start)
 
     def _may_draw_elsewhere(self, view: View, culprit: Culprit[Change, Verdicts]) -> bool:
@@ -246,7 +246,7 @@ class _Procedure:
         none, the stream is the same."""
         if culprit.item.tier is not Tier.EQUIVALENT or view.reference.record.device == "cpu":
             return False
-        return not self._structure_of(view, self._with_company(culprit), _CALM)
+        return not self._differences(view, self._with_dependencies(culprit), _WITHOUT_WORKERS, comparing.structure)
 
     def _with_workers(self, view: View, state: _State) -> None:
         """Where the loaders have workers, datasets may draw other random numbers; nothing else may differ."""
@@ -256,7 +256,7 @@ class _Procedure:
             return
 
         def structure(chosen: Sequence[Change]) -> Verdicts | None:
-            return self._structure_of(view, chosen, REHEARSALS) or None
+            return self._differences(view, chosen, REHEARSALS, comparing.structure) or None
 
         def everything(chosen: Sequence[Change]) -> Verdicts | None:
             return self._differences(view, chosen, REHEARSALS) or None
@@ -293,23 +293,24 @@ class _Procedure:
 
     def _bit_equal(self, state: _State) -> tuple[Change, ...]:
         return self.trials.changes.closed(
-            [each for each in state.good if each not in state.random and each not in state.loose]
+            [each for each in state.good if each not in state.random and each not in state.rounding_only]
         )
 
-    def _differences(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> list[Difference]:
-        found = comparing.differences(view.reference, self._rehearsed(view, chosen, rehearse))
+    def _differences(
+        self,
+        view: View,
+        chosen: Sequence[Change],
+        rehearse: tuple[str, ...],
+        compare: Callable[[Reference, RunRecord], list[Difference]] = comparing.differences,
+    ) -> list[Difference]:
+        found = compare(view.reference, self._rehearsed(view, chosen, rehearse))
         self.trials.judged(comparing.told(found))
         return found
 
-    def _structure_of(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> list[Difference]:
-        found = comparing.structure(view.reference, self._rehearsed(view, chosen, rehearse))
-        self.trials.judged(comparing.told(found))
-        return found
-
-    def _rehearsed(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> Record:
+    def _rehearsed(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> RunRecord:
         every = len(chosen) == len(self.trials.changes)
         name = "rewritten, rehearsed" if every else f"{len(chosen)} of {len(self.trials.changes)} changes, rehearsed"
-        if rehearse == _CALM:
+        if rehearse == _WITHOUT_WORKERS:
             name += " without workers"
         return self.trials.rewritten(f"{name}{view.name}", chosen, {}, rehearse=rehearse, **view.asked)
 
@@ -320,7 +321,7 @@ class _Procedure:
             if each.value == "in vain" or (each.value == "off" and each.topic.startswith("compile")):
                 yield f"{each.topic}: {each.value} ({each.reason}), so that was not verified"
 
-    def _with_company(self, culprit: Culprit[Change, Verdicts]) -> tuple[Change, ...]:
+    def _with_dependencies(self, culprit: Culprit[Change, Verdicts]) -> tuple[Change, ...]:
         changes = self.trials.changes
         wanted = {culprit.item, *culprit.company}
         wanted.update(need for each in tuple(wanted) for need in changes.needs(each))
@@ -339,13 +340,15 @@ class _Procedure:
         original = [view.reference.record]
 
         def probe(chosen: Sequence[Change]) -> Verdicts | None:
-            rewritten: list[Record] = []
+            rewritten: list[RunRecord] = []
             while True:
                 number = len(rewritten)
                 if len(original) <= number:
                     original.append(self.trials.original(f"original, run {number + 1}", **view.asked))
                 name = f"rewritten, run {number + 1}"
-                record = self.trials.rewritten(name, chosen, {}, repetition=number, rehearse=_CALM, **view.asked)
+                record = self.trials.rewritten(
+                    name, chosen, {}, repetition=number, rehearse=_WITHOUT_WORKERS, **view.asked
+                )
                 rewritten.append(record)
                 found = comparing.structure(view.reference, record)
                 if found:
@@ -360,7 +363,7 @@ class _Procedure:
 
     # -- within the spread
 
-    def _numerics(self, views: Sequence[View], state: _State) -> tuple[Numerics | None, Record]:
+    def _numerics(self, views: Sequence[View], state: _State) -> tuple[Numerics | None, RunRecord]:
         """Run as this machine does what changes numbers or draws other random numbers, under several seeds."""
         summary, here = None, views[0].reference.record
         left = self._inexact(state)
@@ -419,7 +422,7 @@ class _Procedure:
         return [Difference("failure", f"in float16 {comparing.failed(record)}")] if overflows else None
 
     def _inexact(self, state: _State) -> list[Change]:
-        return [each for each in state.good if each.tier in _LOW or each in state.random or each in state.loose]
+        return [each for each in state.good if each.tier in _LOW or each in state.random or each in state.rounding_only]
 
     # -- what is said of a change
 
@@ -448,14 +451,14 @@ class _Procedure:
             return Verdict.PASSED, f"other random numbers, equally distributed: {state.random[change]}", ()
         if not any(view.reference.repeats for view in seen):
             return Verdict.PASSED, "within the spread of the original's own runs under one seed", ()
-        if change in state.loose:
+        if change in state.rounding_only:
             return Verdict.PASSED, "the same but for rounding", ()
         if change.tier in _LOW and numerics is not None:
             return Verdict.PASSED, "bit for bit in float32; in low precision within the spread", ()
         return Verdict.PASSED, "bit for bit", ()
 
 
-def _sound_steps(record: Record) -> int | None:
+def _sound_steps(record: RunRecord) -> int | None:
     """How many steps are made before gradients can have been no numbers; None where all losses are numbers."""
     broken = spread.first_broken(record.losses)
     return None if broken is None else max(broken.step - 1, 0)

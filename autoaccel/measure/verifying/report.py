@@ -42,7 +42,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class RunSummary:
     """One run."""
 
     name: str
@@ -66,7 +66,7 @@ class Numerics:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Verification:
     """One verification."""
 
     script: str
@@ -81,7 +81,7 @@ class Report:
     torch: str
     python: str
     seconds: float
-    trials: tuple[Trial, ...]
+    trials: tuple[RunSummary, ...]
     numerics: Numerics | None = None
     decisions: tuple[Decision, ...] = ()
     """Of the runtime, as this machine makes them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from autoaccel.measure.observing.record import Entry, Record
+from autoaccel.measure.observing.record import Entry, RunRecord
 from autoaccel.measure.verifying.comparing import Reference, apart, differences, first_loss, structure
 
 _ROUNDING = 1e-5
@@ -15,7 +15,7 @@ _GROWN = 0.01
 _NUMBERS = frozenset({"loss", "buffer", "parameter", "optimizer", "printed"})
 
 
-def is_rounding(original: Reference, other: Record, start: Callable[[], Record]) -> bool:
+def is_rounding(original: Reference, other: RunRecord, start: Callable[[], RunRecord]) -> bool:
     """Whether nothing but numbers differs: the first loss that does by no more than rounding, the state by no more than
     what comes of that. `start` gives the original after its first step: parameters are measured by how far they went.
     """
@@ -34,7 +34,7 @@ def is_rounding(original: Reference, other: Record, start: Callable[[], Record])
     return _is_near(original.record.state, other.state, start, _GROWN)
 
 
-def _is_near(before: Sequence[Entry], after: Sequence[Entry], start: Callable[[], Record], limit: float) -> bool:
+def _is_near(before: Sequence[Entry], after: Sequence[Entry], start: Callable[[], RunRecord], limit: float) -> bool:
     """Whether each tensor is off by no more than a part of what tensors of its sort are."""
     known = {(each.kind, each.name): each for each in after}
     pairs = [(each, known[each.kind, each.name]) for each in before]

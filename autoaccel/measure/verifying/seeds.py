@@ -6,11 +6,10 @@ import os
 from collections.abc import Sequence
 
 from autoaccel.measure.changes import Change
-from autoaccel.measure.observing.record import FAILED, Record
+from autoaccel.measure.observing.record import FAILED, RunRecord
 from autoaccel.measure.verifying import comparing, spread
 from autoaccel.measure.verifying.comparing import Reference
-from autoaccel.measure.verifying.difference import Difference
-from autoaccel.measure.verifying.facts import SKIPPED
+from autoaccel.measure.verifying.facts import SKIPPED, Difference
 from autoaccel.measure.verifying.report import Numerics
 from autoaccel.measure.verifying.trials import CannotVerifyError, Trials, View
 
@@ -25,7 +24,7 @@ class Spreading:
         self.view = view
         self.most = most
         self.originals = [view.reference.record]
-        self.jitter = 0.0
+        self.perturbation = 0.0
         self.judged: dict[frozenset[Change], spread.Judgement] = {}
         self.environment = _at_once(low=low, on_cpu=view.reference.record.device == "cpu")
         if workers:
@@ -33,7 +32,7 @@ class Spreading:
 
     def wrong(self, chosen: Sequence[Change]) -> Sequence[Difference] | None:
         """What is wrong with some changes; None when they lie within the spread."""
-        runs: list[Record] = []
+        runs: list[RunRecord] = []
         while True:
             seed = len(runs)
             while len(self.originals) <= seed:
@@ -47,9 +46,9 @@ class Spreading:
                 self.trials.judged("the same, bit for bit")
                 return None
             verdict = spread.judge(self.originals[: seed + 1], runs, last=seed + 1 >= self.most)
-            if len(self.originals) > 1 and not verdict.spreads and not self.jitter:
+            if len(self.originals) > 1 and not verdict.spreads and not self.perturbation:
                 # Seeds make no difference to this script; rounding does.
-                self.jitter = spread.HALF
+                self.perturbation = spread.HALF
                 self.originals = self.originals[:1]
                 runs.clear()
                 continue
@@ -58,11 +57,13 @@ class Spreading:
                 self.trials.judged(verdict.reason or "within the spread of the original")
                 return None if verdict.within else [Difference("loss", verdict.reason)]
 
-    def rewritten(self, chosen: Sequence[Change], seed: int) -> Record:
+    def rewritten(self, chosen: Sequence[Change], seed: int) -> RunRecord:
         name = f"rewritten, seed {seed}{self.view.name}"
-        return self.trials.rewritten(name, chosen, self.environment, seed=0 if self.jitter else seed, **self.view.asked)
+        return self.trials.rewritten(
+            name, chosen, self.environment, seed=0 if self.perturbation else seed, **self.view.asked
+        )
 
-    def here(self, chosen: Sequence[Change]) -> Record:
+    def here(self, chosen: Sequence[Change]) -> RunRecord:
         """A run that was made already."""
         return self.rewritten(chosen, 0)
 
@@ -75,10 +76,10 @@ class Spreading:
         what = "in bfloat16" if self.environment.get(_DTYPE) == "bfloat16" else drawn
         return Numerics(verdict.seeds, end.original, end.rewritten, end.spread, what)
 
-    def _original(self, number: int) -> Record:
-        if self.jitter:
+    def _original(self, number: int) -> RunRecord:
+        if self.perturbation:
             record = self.trials.original(
-                f"original, disturbed {number}", seed=number, jitter=self.jitter, **self.view.asked
+                f"original, disturbed {number}", seed=number, perturbation=self.perturbation, **self.view.asked
             )
         else:
             record = self.trials.original(f"original, seed {number}{self.view.name}", seed=number, **self.view.asked)
@@ -87,7 +88,7 @@ class Spreading:
         self.trials.judged("for the spread")
         return record
 
-    def _structure(self, runs: Sequence[Record]) -> list[Difference]:
+    def _structure(self, runs: Sequence[RunRecord]) -> list[Difference]:
         """What may not differ whatever the numbers are. What the numbers decide (a scheduler that waits for a loss to
         fall, an end that comes early) is known only from several runs of the original."""
         varying = comparing.reference(self.originals).varying | self.view.reference.varying

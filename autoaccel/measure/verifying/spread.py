@@ -19,7 +19,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoaccel.measure.observing.record import Entry, Loss, Record
+from autoaccel.measure.observing.record import Entry, Loss, RunRecord
 from autoaccel.measure.verifying.rounding import sort
 
 LEVEL = 0.002
@@ -83,7 +83,7 @@ class Judgement:
 
 
 def judge(
-    original: Sequence[Record], rewritten: Sequence[Record], *, last: bool, resolution: float = HALF
+    original: Sequence[RunRecord], rewritten: Sequence[RunRecord], *, last: bool, resolution: float = HALF
 ) -> Judgement:
     """Compare runs under the same seeds, in the same order. `last`: no more seeds will come, so there is a verdict."""
     seeds = len(rewritten)
@@ -105,7 +105,7 @@ def judge(
     return Judgement(True if last else None, seeds, figures, spreads=spreads)
 
 
-def diverged(original: Sequence[Record], rewritten: Sequence[Record]) -> str | None:
+def diverged(original: Sequence[RunRecord], rewritten: Sequence[RunRecord]) -> str | None:
     """The first loss of a rewritten run that is no number, where the original under the same seed has one, unless as
     many runs of the original diverge themselves; or a tensor that is none, and is one in all runs of the original."""
     before, after = [first_broken(each.losses) for each in original], [first_broken(each.losses) for each in rewritten]
@@ -187,7 +187,7 @@ def _scale(name: str, before: Sequence[dict[str, float]]) -> float:
 # -- figures of one run
 
 
-def _numbers(record: Record) -> dict[str, float]:
+def _numbers(record: RunRecord) -> dict[str, float]:
     found = {}
     every = series(record.losses)
     for number, values in enumerate(every[:_MOST_SERIES]):

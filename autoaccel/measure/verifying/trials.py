@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoaccel.measure.changes import Change, Changes
-from autoaccel.measure.observing.record import Failure, Record
+from autoaccel.measure.observing.record import Failure, RunRecord
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.verifying.comparing import Reference
-from autoaccel.measure.verifying.report import Trial
+from autoaccel.measure.verifying.report import RunSummary
 
 # Kinds of failures of ours: before the script has begun, or while the record is made.
 _UNOBSERVED = ("died", "cannot start")
@@ -25,7 +25,7 @@ class CannotVerifyError(ValueError):
         self.failure = failure
 
 
-Runner = Callable[[Request, Mapping[str, str]], Record]
+Runner = Callable[[Request, Mapping[str, str]], RunRecord]
 """Makes one run; the mapping is put on top of the environment."""
 
 
@@ -37,10 +37,10 @@ class Trials:
     runner: Runner
     tell: Callable[[str], None]
     changes: Changes = field(default_factory=Changes)
-    noted: list[Trial] = field(default_factory=list)
-    _known: dict[object, Record] = field(default_factory=dict)
+    noted: list[RunSummary] = field(default_factory=list)
+    _known: dict[object, RunRecord] = field(default_factory=dict)
 
-    def original(self, name: str, **asked: Any) -> Record:
+    def original(self, name: str, **asked: Any) -> RunRecord:
         """A run of the script as it is; `asked` are fields of `Request`. Made anew each time."""
         return self._run(name, replace(self.request, texts={}, **asked), {})
 
@@ -52,7 +52,7 @@ class Trials:
         *,
         repetition: int = 0,
         **asked: Any,
-    ) -> Record:
+    ) -> RunRecord:
         """A run with some changes applied; the same question is not asked twice, but for another `repetition`."""
         key = (frozenset(chosen), tuple(sorted(environment.items())), tuple(sorted(asked.items())), repetition)
         if key not in self._known:
@@ -65,13 +65,13 @@ class Trials:
         if self.noted and not self.noted[-1].result:
             self.noted[-1] = replace(self.noted[-1], result=result)
 
-    def _run(self, name: str, request: Request, environment: Mapping[str, str]) -> Record:
+    def _run(self, name: str, request: Request, environment: Mapping[str, str]) -> RunRecord:
         """What goes wrong with the observation says nothing about the script. Raises `CannotVerifyError`."""
         for _ in range(2):
             self.tell(name)
             began = time.monotonic()
             record = self.runner(request, environment)
-            self.noted.append(Trial(name, record.steps, time.monotonic() - began, ""))
+            self.noted.append(RunSummary(name, record.steps, time.monotonic() - began, ""))
             failure = record.failure
             if failure is None or failure.kind not in _UNOBSERVED:
                 return record

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from autoaccel.measure.observing import turns
-from autoaccel.measure.observing.record import FAILED, FINISHED, Decision, Failure, Record
+from autoaccel.measure.observing.record import FAILED, FINISHED, Decision, Failure, RunRecord
 from autoaccel.measure.observing.turns import Turn
 
 NO_LUCK = Failure("RuntimeError", "no luck")
@@ -43,9 +43,9 @@ class Played:
             times.append(self.seconds(self.made))
         return self._turn(turns.WAITING, times, 0.5 if busy else None)
 
-    def end(self) -> Record | None:
+    def end(self) -> RunRecord | None:
         self.diary.append((self.name, 0))
-        return Record("stopped", decisions=(Decision("amp", "off", "no accelerator"),))
+        return RunRecord("stopped", decisions=(Decision("amp", "off", "no accelerator"),))
 
     def _turn(self, state: str, times: list[float], busy: float | None = None) -> Turn:
         first = self.made - len(times) + 1

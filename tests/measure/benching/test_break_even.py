@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoaccel.measure.benching.break_even import break_even
+from autoaccel.measure.benching.figures import break_even
 from autoaccel.measure.benching.report import BreakEven, Interval
 
 TWICE = Interval(2.0, 1.9, 2.1)

@@ -9,7 +9,7 @@ from autoaccel.measure.benching.figures import FEWEST_BLOCKS, TooShortError
 from autoaccel.measure.benching.report import Column
 from autoaccel.measure.benching.rounds import Rounds, take_turns
 from autoaccel.measure.benching.statistics import RESOLUTION
-from autoaccel.measure.observing.record import Decision, Record
+from autoaccel.measure.observing.record import Decision, RunRecord
 from tests.measure.benching.scripts import Played, steady
 
 
@@ -91,6 +91,6 @@ def test_without_loaders_there_is_no_rate() -> None:
 def test_decisions_come_from_the_record() -> None:
     rounds = run(Played("original", steady(0.1)))
     decision = Decision("amp", "off", "no accelerator")
-    record = Record("stopped", decisions=(decision,))
+    record = RunRecord("stopped", decisions=(decision,))
     found = figures.column(rounds.series[0], rounds, changes=3, record=record, busy=0.5)
     assert (found.decisions, found.changes, found.device_busy) == ((decision,), 3, 0.5)

@@ -17,7 +17,7 @@ from autoaccel.measure.benching.procedure import bench
 from autoaccel.measure.benching.report import Report
 from autoaccel.measure.benching.task import BenchError, Task
 from autoaccel.measure.changes import Changes
-from autoaccel.measure.observing.record import FAILED, Failure, Pass, Record
+from autoaccel.measure.observing.record import FAILED, Failure, Pass, RunRecord
 from autoaccel.measure.observing.request import Request
 from tests.measure.benching.scripts import Played, steady
 
@@ -40,22 +40,20 @@ def found() -> Changes:
 class Stage:
     """Plays all runs. A step of the original takes 0.1 s; each file that is rewritten makes it twice as fast."""
 
-    first: Record = field(default_factory=lambda: Record("stopped", steps=2, backwards=2, files=(str(SCRIPT),)))
-    profile: Record = field(default_factory=lambda: Record("stopped", steps=5))
+    first: RunRecord = field(default_factory=lambda: RunRecord("stopped", steps=2, backwards=2, files=(str(SCRIPT),)))
+    profile: RunRecord = field(default_factory=lambda: RunRecord("stopped", steps=5))
     asked: list[Request] = field(default_factory=list)
     players: list[Played] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
-    apart: list[bool] = field(default_factory=list)
     direct: Callable[[Played], None] = lambda player: None
     """Gives a player other parts."""
 
-    def observe(self, request: Request) -> Record:
+    def observe(self, request: Request) -> RunRecord:
         self.asked.append(request)
         return self.profile if request.mode == "profile" else self.first
 
     @contextlib.contextmanager
-    def contender(self, name: str, request: Request, *, apart: bool) -> Iterator[Played]:
-        self.apart.append(apart)
+    def contender(self, name: str, request: Request) -> Iterator[Played]:
         self.asked.append(request)
         player = Played(name, steady(0.1 / 2 ** len(request.texts), start=2.0))
         self.players.append(player)
@@ -107,8 +105,8 @@ def test_all_are_left_behind_in_order(found: Changes) -> None:
 
 
 def test_a_script_that_only_evaluates_is_measured_by_its_batches(found: Changes) -> None:
-    passed = Pass(loader=0, length=10, batches=("a", "b", "c", "d"), complete=True, workers=0)
-    stage = Stage(first=Record("finished", passes=(passed,), files=(str(SCRIPT),)))
+    passed = Pass(loader=0, length=10, batches=("a", "b", "c", "d"), complete=True)
+    stage = Stage(first=RunRecord("finished", passes=(passed,), files=(str(SCRIPT),)))
     report = stage.bench(found)
     assert [(each.mode, each.batches) for each in stage.asked] == [("record", False), *[("record", True)] * 3]
     assert report.diagnosis is None
@@ -190,15 +188,15 @@ def test_time_to_many_steps_that_differ(found: Changes) -> None:
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        pytest.param(Record(FAILED, failure=CRASH), "mnist.py:3: RuntimeError: no luck", id="crash"),
+        pytest.param(RunRecord(FAILED, failure=CRASH), "mnist.py:3: RuntimeError: no luck", id="crash"),
         pytest.param(
-            Record("finished", seconds=1.5),
+            RunRecord("finished", seconds=1.5),
             "mnist.py: ended after 1.5 s without a backward or an optimizer step",
             id="no training",
         ),
     ],
 )
-def test_a_first_look_that_ends_it(found: Changes, record: Record, message: str) -> None:
+def test_a_first_look_that_ends_it(found: Changes, record: RunRecord, message: str) -> None:
     stage = Stage(first=record)
     with pytest.raises(BenchError) as error:
         stage.bench(found)
@@ -221,7 +219,7 @@ def test_a_contender_that_fails(found: Changes, name: str, prefix: str) -> None:
 
 
 def test_without_a_diagnosis(found: Changes) -> None:
-    report = Stage(profile=Record(FAILED, failure=CRASH)).bench(found)
+    report = Stage(profile=RunRecord(FAILED, failure=CRASH)).bench(found)
     assert report.diagnosis is None
     assert report.notes == ("what binds the script could not be found out",)
 
@@ -266,40 +264,14 @@ def test_how_busy_the_device_is(found: Changes) -> None:
     assert [each.device_busy for each in report.columns] == [0.5, 0.5, 0.5]
 
 
-APART = "the script writes files: each contender ran in a copy of the working directory"
-
-
-def test_runs_that_write_files_are_kept_apart(found: Changes) -> None:
-    stage = Stage(first=Record("stopped", steps=2, backwards=2, files=(str(SCRIPT),), written=("/tmp/x/log.txt",)))
-    assert stage.bench(found).notes == (APART,)
-    assert stage.apart == [True] * 3
-
-
-def test_runs_that_meet_in_a_file_are_kept_apart(found: Changes) -> None:
-    stage = Stage()
-
-    def direct(player: Played) -> None:
-        if player.name == "again" and not stage.apart[-1]:
-            player.fails_after = 9
-            player.failure = Failure("overwrites", "would overwrite model.pt, which another run created")
-
-    stage.direct = direct
-    report = stage.bench(found)
-    assert stage.apart == [False] * 3 + [True] * 3
-    assert report.notes == (APART,)
-    assert [each.name for each in report.columns] == ["original", "again", "rewritten"]
-    assert len(stage.left) == 6
-
-
 def test_a_file_of_the_user_is_never_overwritten(found: Changes) -> None:
     def direct(player: Played) -> None:
         player.fails_after = 9
-        player.failure = Failure("overwrites", "would overwrite model.pt; --scratch runs in a copy", "mnist.py:3")
+        player.failure = Failure("overwrites", "would overwrite /model.pt, which lies outside", "mnist.py:3")
 
     stage = Stage(direct=direct)
-    with pytest.raises(BenchError, match=r"^mnist\.py:3: would overwrite model\.pt; --scratch runs in a copy$"):
+    with pytest.raises(BenchError, match=r"^mnist\.py:3: would overwrite /model\.pt, which lies outside$"):
         stage.bench(found)
-    assert stage.apart == [False] * 3
 
 
 def test_memory_that_does_not_suffice_for_three(found: Changes) -> None:

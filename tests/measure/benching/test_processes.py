@@ -106,8 +106,8 @@ def test_turns(contender: Observed) -> None:
     with contender:
         first = contender.start()
         assert (first.state, len(first.times)) == (turns.WAITING, 1)
-        assert contender._run is not None
-        assert state(contender._run.process_id) == "T"
+        assert contender._run is not None and contender._run._process is not None
+        assert state(contender._run._process.pid) == "T"
         second = contender.run(3)
         assert [step for step, _ in second.losses] == [2, 3, 4]
         assert second.samples == 24
@@ -123,8 +123,8 @@ def test_turns(contender: Observed) -> None:
 def test_one_that_is_killed(contender: Observed) -> None:
     with contender:
         contender.start()
-        assert contender._run is not None
-        os.kill(contender._run.process_id, signal.SIGKILL)
+        assert contender._run is not None and contender._run._process is not None
+        os.kill(contender._run._process.pid, signal.SIGKILL)
         lost = contender.run(5)
         assert lost.failure is not None
         assert lost.failure.kind == "signal"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
 from tests.measure.forking import Forking
 from tests.measure.observing.scripts import Observe
@@ -16,7 +16,7 @@ from tests.measure.observing.scripts import Observe
 
 @pytest.fixture
 def observe(forking: Forking, tmp_path: Path) -> Observe:
-    def run(text: str, environment: dict[str, str] | None = None, **request: object) -> Record:
+    def run(text: str, environment: dict[str, str] | None = None, **request: object) -> RunRecord:
         script = tmp_path / "train.py"
         script.write_text(textwrap.dedent(text))
         asked = Request(str(script), root=str(tmp_path.resolve()))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from autoaccel.measure.observing.record import Record
+from autoaccel.measure.observing.record import RunRecord
 
-Observe = Callable[..., Record]
+Observe = Callable[..., RunRecord]
 """`observe(text, environment=None, **request)` runs a text as the script of an empty project."""
 
 SETUP = """

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autoaccel.measure.observing.decisions import Decisions
-from autoaccel.measure.observing.printing import lines
+from autoaccel.measure.observing.output import Decisions, lines
 from tests.measure.observing.scripts import EPOCH, SETUP, Observe
 
 

@@ -13,10 +13,10 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from autoaccel.measure import launching
-from autoaccel.measure.observing import attribution, profiling, regions, sampling, timelines, traces
+from autoaccel.measure.observing import attribution, profiling, regions, timelines, traces
 from autoaccel.measure.observing.attribution import Calibration, Costs, Shares, Step, Timing
 from autoaccel.measure.observing.profiling import Block
-from autoaccel.measure.observing.record import Profile, Record
+from autoaccel.measure.observing.record import Profile, RunRecord
 from autoaccel.measure.observing.regions import Regions
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.traces import Trace
@@ -354,7 +354,7 @@ def test_passes_side_by_side_count_once(hooked: Regions) -> None:
 
 
 def _batches(looks: list[bool], found: Regions) -> Iterator[int]:
-    looks.append(sampling.makes_batches(sys._getframe(), found, str(Path(__file__).parent)))
+    looks.append(regions.makes_batches(sys._getframe(), found, str(Path(__file__).parent)))
     yield 1
 
 
@@ -363,7 +363,7 @@ class _Indexed:
         self.looks, self.found = looks, found
 
     def __getitem__(self, index: int) -> int:
-        self.looks.append(sampling.makes_batches(sys._getframe(), self.found, str(Path(__file__).parent)))
+        self.looks.append(regions.makes_batches(sys._getframe(), self.found, str(Path(__file__).parent)))
         return index
 
 
@@ -373,7 +373,7 @@ def test_generators_and_datasets_make_batches() -> None:
     list(_batches(looks, found))
     _Indexed(looks, found)[0]
     assert looks == [True, True]
-    assert not sampling.makes_batches(sys._getframe(), found, str(Path(__file__).parent))
+    assert not regions.makes_batches(sys._getframe(), found, str(Path(__file__).parent))
 
 
 def test_a_generator_that_trains_makes_no_batches() -> None:
@@ -381,7 +381,7 @@ def test_a_generator_that_trains_makes_no_batches() -> None:
 
     def training() -> Iterator[bool]:
         found.backward()
-        yield sampling.makes_batches(sys._getframe(), found, str(Path(__file__).parent))
+        yield regions.makes_batches(sys._getframe(), found, str(Path(__file__).parent))
 
     assert list(training()) == [False]
 
@@ -456,10 +456,10 @@ for epoch in range(1000):
 STEPS = {"loader": 40, "launch": 400, "compute": 40, "optimizer": 30, "evaluation": 40}
 
 
-def _run(folder: Path, text: str, run: Any, steps: int | None) -> Record:
+def _run(folder: Path, text: str, run: Any, steps: int | None) -> RunRecord:
     script = folder / "train.py"
     script.write_text(text, encoding="utf-8")
-    record: Record = run(Request(str(script), root=str(folder), mode="profile", steps=steps))
+    record: RunRecord = run(Request(str(script), root=str(folder), mode="profile", steps=steps))
     return record
 
 
@@ -471,7 +471,7 @@ def test_what_binds_a_script(binds: str, tmp_path: Path, forking: Forking) -> No
     shares = record.profile.shares
     assert max(shares, key=shares.__getitem__) == binds, shares
     assert sum(shares.values()) == pytest.approx(1, abs=0.01)
-    assert record == Record.from_json(record.to_json())
+    assert record == RunRecord.from_json(record.to_json())
 
 
 @pytest.mark.slow
@@ -495,7 +495,7 @@ def test_what_binds_on_a_gpu(size: int, binds: str, tmp_path: Path) -> None:
     text = SCRIPTS["compute"].replace("512", str(size))
     text = text.replace("model = ", 'torch.set_default_device("cuda")\nmodel = ')
 
-    def run(request: Request) -> Record:
+    def run(request: Request) -> RunRecord:
         return launching.observe(request, python=sys.executable, environment={}, folder=tmp_path)
 
     profile = _run(tmp_path, text, run, None).profile

@@ -17,8 +17,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from autoaccel import runtime as accel
-from autoaccel.measure import rehearsals
-from autoaccel.measure.observing import drawing, marks, moving, precision, rehearsal, seeding
+from autoaccel.measure.observing import host_prefetch, invariants, loaders, rehearsal, training
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, REHEARSALS, SCALER, WORKERS, Request
@@ -62,10 +61,10 @@ def unhooked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
                 setattr(owner, name, value)
     os.environ.clear()
     os.environ.update(variables)
-    moving._stands.clear()
-    moving._passes.clear()
-    moving._batches.clear()
-    assert precision.Region.open == precision.Region.exempt == 0
+    host_prefetch._stands.clear()
+    host_prefetch._passes.clear()
+    host_prefetch._batches.clear()
+    assert invariants.Region.open == invariants.Region.exempt == 0
 
 
 @pytest.fixture
@@ -113,14 +112,14 @@ def trained(loop: Callable[[], tuple[list[float], list[nn.Module], list[torch.op
 
 
 def test_everything_that_is_not_rehearsed_and_not_exact_is_off() -> None:
-    nothing = rehearsals.environment(())
+    nothing = rehearsal.environment(())
     assert nothing["AUTOACCEL_COMPILE_MODE"] == "off"
     assert nothing["AUTOACCEL_NUM_WORKERS"] == "0"
     assert nothing["AUTOACCEL_GRAD_SCALER"] == ""
     assert nothing["AUTOACCEL_DISABLE"] == "prefetch"
     for names in ((), REHEARSALS):
-        assert rehearsals.environment(names)["AUTOACCEL_AMP_DTYPE"] == "float32"
-        assert rehearsals.environment(names).keys() == nothing.keys()
+        assert rehearsal.environment(names)["AUTOACCEL_AMP_DTYPE"] == "float32"
+        assert rehearsal.environment(names).keys() == nothing.keys()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +132,7 @@ def test_everything_that_is_not_rehearsed_and_not_exact_is_off() -> None:
     ],
 )
 def test_each_is_asked_for_alone(name: str, value: dict[str, str]) -> None:
-    assert rehearsals.environment((name,)) == {**rehearsals.environment(()), **value}
+    assert rehearsal.environment((name,)) == {**rehearsal.environment(()), **value}
 
 
 def test_beginning_to_rehearse_touches_no_generator(rehearse: Callable[..., Observation]) -> None:
@@ -279,7 +278,7 @@ def faulty_loop(
     [
         ("a backward is not scaled", {}),
         ("unscaled at every micro-batch", {}),
-        ("not unscaled before clipping", {precision.CLIPPED_SCALED: 4}),
+        ("not unscaled before clipping", {invariants.CLIPPED_SCALED: 4}),
     ],
 )
 def test_wrong_scaling_shows(rehearse: Callable[..., Observation], fault: str, marked: dict[str, int]) -> None:
@@ -320,12 +319,12 @@ def test_an_update_between_micro_batches_shows(rehearse: Callable[..., Observati
 
 def test_regions_are_counted(rehearse: Callable[..., Observation]) -> None:
     rehearse(SCALER)
-    assert rehearsal.depth() == 0
+    assert invariants.Region.open == 0
     with accel.autocast("cpu"), accel.autocast("cpu"):
-        assert rehearsal.depth() == 2
+        assert invariants.Region.open == 2
     with pytest.raises(KeyError), accel.autocast("cpu"):
         raise KeyError
-    assert rehearsal.depth() == 0
+    assert invariants.Region.open == 0
 
 
 def test_what_trains_inside_a_region_is_marked(rehearse: Callable[..., Observation]) -> None:
@@ -335,7 +334,7 @@ def test_what_trains_inside_a_region_is_marked(rehearse: Callable[..., Observati
             observation.events.before_backward[-1]([])
             observation.events.before_step[-1](torch.optim.SGD([torch.ones(1)], 0.1))
         assert len(marks_of(observation)) == 2 * depth
-    assert set(marks_of(observation)) == {marks.BACKWARD_IN_AUTOCAST, marks.STEP_IN_AUTOCAST}
+    assert set(marks_of(observation)) == {training.BACKWARD_IN_AUTOCAST, training.STEP_IN_AUTOCAST}
 
 
 def test_scalers_that_never_scale_are_marked(rehearse: Callable[..., Observation]) -> None:
@@ -348,7 +347,7 @@ def test_scalers_that_never_scale_are_marked(rehearse: Callable[..., Observation
     model(torch.randn(4, 6)).sum().backward()
     scaler.step(optimizer)
     scaler.update()
-    assert marks_of(observation) == {precision.NEVER_SCALED: 1}
+    assert marks_of(observation) == {invariants.NEVER_SCALED: 1}
 
 
 def test_steps_past_the_scaler_are_marked(rehearse: Callable[..., Observation]) -> None:
@@ -378,7 +377,7 @@ def test_steps_past_the_scaler_are_marked(rehearse: Callable[..., Observation]) 
     scaler.unscale_(optimizer)
     optimizer.step()
     scaler.update()
-    assert marks_of(observation) == {precision.STEPPED_ALONE: 1}
+    assert marks_of(observation) == {invariants.STEPPED_ALONE: 1}
 
 
 def test_cross_entropy_of_probabilities_inside_a_region_is_marked(rehearse: Callable[..., Observation]) -> None:
@@ -390,7 +389,7 @@ def test_cross_entropy_of_probabilities_inside_a_region_is_marked(rehearse: Call
     assert marks_of(observation) == {}
     with accel.autocast("cpu"):
         loss(probability, label)
-    assert marks_of(observation) == {precision.CROSS_ENTROPY_INSIDE: 1}
+    assert marks_of(observation) == {invariants.CROSS_ENTROPY_INSIDE: 1}
 
 
 # ---------------------------------------------------------------- batches on their way
@@ -424,7 +423,7 @@ def test_the_loop_gets_its_batches(rehearse: Callable[..., Observation], workers
 def test_no_tensor_is_the_loaders_own(rehearse: Callable[..., Observation]) -> None:
     rehearse(PREFETCH)
     given = [(torch.ones(3),), (torch.ones(3),)]
-    epoch = moving.WatchedEpoch(iter(given), moving.HostLane(), "all", 1)
+    epoch = host_prefetch.WatchedEpoch(iter(given), host_prefetch.HostLane(), "all", 1)
     for (mine,), (theirs,) in zip(given, epoch, strict=True):
         assert theirs.data_ptr() != mine.data_ptr()
         assert torch.equal(theirs.to(CPU), mine)
@@ -478,7 +477,7 @@ def test_a_part_that_the_loop_never_asks_for_is_marked(rehearse: Callable[..., O
         x.to(CPU)
         labels += y.tolist()
     assert labels == list(range(10))
-    assert marks_of(observation) == {moving.KEPT_ON_HOST: 1}
+    assert marks_of(observation) == {host_prefetch.KEPT_ON_HOST: 1}
 
 
 def test_a_loop_that_moves_nothing_on_this_machine_is_left_alone(rehearse: Callable[..., Observation]) -> None:
@@ -513,8 +512,8 @@ def test_old_batches_are_let_go(rehearse: Callable[..., Observation]) -> None:
     for _ in range(8):
         for x, _, _ in accel.prefetch(DataLoader(Samples(), batch_size=2), CPU, move=(0,)):
             x.double().to(CPU)
-    assert len(moving._batches) == moving._REMEMBERED
-    assert len(moving._stands) <= 2 * moving._REMEMBERED
+    assert len(host_prefetch._batches) == host_prefetch._REMEMBERED
+    assert len(host_prefetch._stands) <= 2 * host_prefetch._REMEMBERED
 
 
 def test_models_whose_parameters_have_no_shape_yet(rehearse: Callable[..., Observation]) -> None:
@@ -551,7 +550,7 @@ def test_other_loaders_are_handed_back(rehearse: Callable[..., Observation]) -> 
 )
 def test_nonsense_is_wrong_everywhere(dtype: torch.dtype) -> None:
     tensor = torch.tensor([[0, 1], [1, 0]]).to(dtype).t()
-    wrong = moving.nonsense(tensor)
+    wrong = host_prefetch.nonsense(tensor)
     assert wrong.dtype is dtype
     assert wrong.stride() == tensor.stride()
     assert not (wrong == tensor).any()
@@ -611,7 +610,7 @@ def _apart(worker: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "marked"), [(None, {}), (_apart, {}), (_alike, {seeding.ALIKE: 1})], ids=["none", "apart", "alike"]
+    ("seed", "marked"), [(None, {}), (_apart, {}), (_alike, {invariants.ALIKE: 1})], ids=["none", "apart", "alike"]
 )
 def test_workers_that_draw_the_same_are_marked(
     rehearse: Callable[..., Observation], seed: Callable[[int], None] | None, marked: dict[str, int]
@@ -773,14 +772,14 @@ class Endless(IterableDataset[float]):
     ],
 )
 def test_what_a_dataset_draws_from(draw: Callable[[], Any], streams_drawn: tuple[str, ...]) -> None:
-    drawing.install()
+    loaders.watch_fetches()
     batches: Any = iter(DataLoader(Drawing(draw), batch_size=2, shuffle=True))
     before = streams()
-    assert drawing.drawn(batches) == ()
+    assert loaders.drawn(batches) == ()
     assert streams() == before
     for _ in batches:
         torch.rand(1), random.random(), np.random.rand()  # what the loop draws is not the dataset's
-    assert drawing.drawn(batches) == streams_drawn
+    assert loaders.drawn(batches) == streams_drawn
 
 
 def test_what_is_drawn_for_a_batch_that_is_looked_up_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -791,16 +790,16 @@ def test_what_is_drawn_for_a_batch_that_is_looked_up_whole(monkeypatch: pytest.M
         return looked_up(self, indices)
 
     monkeypatch.setattr(Batches, "fetch", drawing_too)
-    drawing.install()
+    loaders.watch_fetches()
     batches: Any = resident.begin(loader := DataLoader(TensorDataset(torch.arange(4)), batch_size=2), CPU)
-    assert (len(list(batches)), drawing.drawn(batches)) == (len(loader), ("torch",))
+    assert (len(list(batches)), loaders.drawn(batches)) == (len(loader), ("torch",))
 
 
 def test_what_a_stream_draws_from() -> None:
-    drawing.install()
+    loaders.watch_fetches()
     batches: Any = iter(DataLoader(Endless(), batch_size=2))
     next(batches)
-    assert drawing.drawn(batches) == ("python",)
+    assert loaders.drawn(batches) == ("python",)
 
 
 def test_batches_that_are_looked_up_whole_are_moved_too(rehearse: Callable[..., Observation]) -> None:
@@ -813,6 +812,6 @@ def test_batches_that_are_looked_up_whole_are_moved_too(rehearse: Callable[..., 
         x.to(CPU)
         labels += y.tolist()
     assert labels == list(range(10))
-    assert marks_of(observation) == {moving.KEPT_ON_HOST: 1}
+    assert marks_of(observation) == {host_prefetch.KEPT_ON_HOST: 1}
     seen = [(x.isnan().all().item(), x.to(CPU).tolist()) for x, y in batches if y.to(CPU) is not None]
     assert seen == [(at > 0, [2.0 * at, 2.0 * at + 1]) for at in range(5)]

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from autoaccel.measure.observing.sketches import COUNT, sketch
+from autoaccel.measure.observing.fingerprints import COUNT, sketch
 
 
 def estimate(one: torch.Tensor, other: torch.Tensor) -> float:

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Record
+from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, RunRecord
 from tests.measure.observing.scripts import EPOCH, SETUP, Observe
 
 
-def same(one: Record, other: Record) -> bool:
+def same(one: RunRecord, other: RunRecord) -> bool:
     """Whether two runs are equal in everything but time and memory."""
-    measured = {"seconds": 0.0, "first_step": None, "host_memory": 0}
+    measured = {"seconds": 0.0}
     return dataclasses.replace(one, **measured) == dataclasses.replace(other, **measured)  # type: ignore[arg-type]
 
 
@@ -32,8 +32,8 @@ def test_a_run_to_the_end(observe: Observe) -> None:
     assert [len(each.batches) for each in record.passes] == [6, 6]
     assert record.device == "cpu"
     assert record.optimizers == 1
-    assert record.first_step is not None
-    assert record.first_step > 0
+    assert record.seconds > 0
+    assert record.torch[0].isdigit()
 
 
 def test_nothing_depends_on_being_observed(observe: Observe, tmp_path: Path) -> None:
@@ -194,7 +194,6 @@ def test_no_optimizer(observe: Observe) -> None:
     part = observe(text, steps=3)
     assert (part.ending, part.backwards, part.printed) == (STOPPED, 3, ("0", "1", "2"))
     assert part.losses == whole.losses[:3]
-    assert part.first_step is not None
 
 
 def test_scaled_losses_are_unscaled_and_steps_left_out_are_counted(observe: Observe) -> None:
@@ -331,7 +330,7 @@ for x, y in loader:
 
 
 def test_jitter_moves_what_is_trained_a_little(observe: Observe) -> None:
-    plain, pushed, again = (observe(SETUP + EPOCH, jitter=strength) for strength in (0.0, 1e-4, 1e-4))
+    plain, pushed, again = (observe(SETUP + EPOCH, perturbation=strength) for strength in (0.0, 1e-4, 1e-4))
     assert pushed.losses[0] == plain.losses[0]
     assert pushed.losses[1] != plain.losses[1]
     assert pushed.losses[-1].value == pytest.approx(plain.losses[-1].value, rel=0.01)

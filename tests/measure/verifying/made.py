@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from autoaccel.measure.observing.record import FINISHED, Entry, Loss, Pass, Record
+from autoaccel.measure.observing.record import FINISHED, Entry, Loss, Pass, RunRecord
 
 
 def losses(values: Sequence[float], per_step: int = 1) -> tuple[Loss, ...]:
@@ -30,7 +30,7 @@ def one_pass(names: str, loader: int = 0, *, complete: bool = True, length: int 
     return Pass(loader, length, batches(names), complete, **other)
 
 
-RECORD = Record(
+RECORD = RunRecord(
     ending=FINISHED,
     losses=losses([0.9, 0.8, 0.7, 0.6]),
     steps=4,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoaccel.measure.observing.record import FAILED, Failure, Record
+from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
 from autoaccel.measure.verifying import comparing
 from autoaccel.measure.verifying.comparing import differences, reference, structure, told
 from autoaccel.measure.verifying.rounding import is_rounding
@@ -19,7 +19,7 @@ MOMENTUM = RECORD.state[2]
 ROUNDED = losses([0.9, 0.8, 0.7000001, 0.61])
 
 
-def texts(original: Record, other: Record) -> list[str]:
+def texts(original: RunRecord, other: RunRecord) -> list[str]:
     return [each.text for each in differences(reference([original, original]), other)]
 
 

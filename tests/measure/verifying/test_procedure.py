@@ -17,11 +17,11 @@ from autoaccel.analysis import Script
 from autoaccel.config import plan
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.measure import changes
-from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Decision, Failure, Record
+from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Decision, Failure, RunRecord
 from autoaccel.measure.observing.request import COMPILE, WORKERS, Request
 from autoaccel.measure.verifying import procedure
 from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits
-from autoaccel.measure.verifying.report import Outcome, Report, Verdict
+from autoaccel.measure.verifying.report import Outcome, Verdict, Verification
 from autoaccel.rewriting import registry
 from autoaccel.rewriting.rule import Rule
 from tests.measure.verifying.made import RECORD, losses, one_pass
@@ -92,24 +92,24 @@ class World:
     """Whether a scheduler remembers the best loss."""
     frozen_in_low_precision: bool = False
     decisions: tuple[Decision, ...] = ()
-    original: Callable[[Record], Record] = lambda record: record
+    original: Callable[[RunRecord], RunRecord] = lambda record: record
     asked: list[tuple[Request, Mapping[str, str]]] = field(default_factory=list)
 
-    def run(self, request: Request, environment: Mapping[str, str]) -> Record:
+    def run(self, request: Request, environment: Mapping[str, str]) -> RunRecord:
         self.asked.append((request, environment))
         text = "".join(request.texts.values())
         calls = frozenset(re.findall(r"\b(?:fast|lower|work)\d", text))
         if calls and self.unobserved:
             self.unobserved -= 1
-            return Record(FAILED, Failure("died", "ended with exit status 1: TypeError: ours"))
+            return RunRecord(FAILED, Failure("died", "ended with exit status 1: TypeError: ours"))
         if calls & self.fails:
-            return Record(FAILED, Failure("RuntimeError", "no", "train.py:2"))
+            return RunRecord(FAILED, Failure("RuntimeError", "no", "train.py:2"))
         if environment.get("AUTOACCEL_AMP_DTYPE") == "float16":
             if calls & self.overflows:
                 message = "value cannot be converted to type c10::Half without overflow"
-                return Record(FAILED, Failure("RuntimeError", message, "train.py:4"))
+                return RunRecord(FAILED, Failure("RuntimeError", message, "train.py:4"))
             if self.no_float16:
-                return Record(FAILED, Failure("RuntimeError", "not implemented for 'Half'", "train.py:4"))
+                return RunRecord(FAILED, Failure("RuntimeError", "not implemented for 'Half'", "train.py:4"))
         low = bool(calls & {"lower1", "lower2"}) and environment.get("AUTOACCEL_AMP_DTYPE") == "bfloat16"
         record = self._trained(request, calls, low=low)
         record = replace(record, passes=self._passes(request, calls), files=(str(self.script),))
@@ -122,13 +122,15 @@ class World:
             record = replace(record, marks={"gradients were clipped while they were scaled": 1})
         return record if calls else self.original(record)
 
-    def _trained(self, request: Request, calls: frozenset[str], *, low: bool) -> Record:
+    def _trained(self, request: Request, calls: frozenset[str], *, low: bool) -> RunRecord:
         wanted = request.steps or self.steps
         steps = min(wanted, self.steps, self.patience if request.patience else self.steps)
         numbers = random.Random(request.seed)
         again = random.Random(len(self.asked))
         unsteady = self.unsteady if len(self.asked) > self.steady_runs else 0.0
-        level = 1 + numbers.gauss(0, self.noise) + again.gauss(0, unsteady) + 0.01 * request.jitter * numbers.random()
+        level = (
+            1 + numbers.gauss(0, self.noise) + again.gauss(0, unsteady) + 0.01 * request.perturbation * numbers.random()
+        )
         if calls & self.wrong or (self.together and self.together <= calls):
             level += 0.5
         if calls & self.as_graph and COMPILE in request.rehearse:
@@ -189,7 +191,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def verify(world: World, limits: Limits | None = None) -> Report:
+def verify(world: World, limits: Limits | None = None) -> Verification:
     settled = plan(world.script.parent, isolated=True)
     report, every = procedure.verify(
         Request(str(world.script)), partial(changes.find, plan=settled), world.run, limits=limits
@@ -198,11 +200,11 @@ def verify(world: World, limits: Limits | None = None) -> Report:
     return report
 
 
-def by_line(report: Report) -> dict[int, Outcome]:
+def by_line(report: Verification) -> dict[int, Outcome]:
     return {each.line: each for each in report.outcomes}
 
 
-def failed(report: Report) -> list[int]:
+def failed(report: Verification) -> list[int]:
     return sorted(each.line for each in report.of(Verdict.FAILED))
 
 
@@ -359,8 +361,8 @@ def test_without_a_spread_the_original_is_disturbed(script: Path) -> None:
     world = World(script, noise=0.0)
     report = verify(world)
     assert report.same
-    assert any(request.jitter for request, _ in world.asked)
-    assert not any(request.jitter for request, _ in world.asked if request.texts)
+    assert any(request.perturbation for request, _ in world.asked)
+    assert not any(request.perturbation for request, _ in world.asked if request.texts)
 
 
 def test_settings_that_follow_from_numbers_are_no_difference(script: Path) -> None:
@@ -382,7 +384,7 @@ def test_what_could_not_be_rehearsed_is_told(script: Path) -> None:
 
 
 def test_a_rehearsal_that_disturbs_the_original_itself_says_nothing(script: Path) -> None:
-    def disturbed(record: Record) -> Record:
+    def disturbed(record: RunRecord) -> RunRecord:
         return _fails(record) if world.asked[-1][0].rehearse else record
 
     world = World(script, original=disturbed, wrong=frozenset({"fast1"}))
@@ -450,7 +452,7 @@ def test_a_number_of_steps_that_was_asked_for_is_made(script: Path) -> None:
 
 
 def test_an_original_that_diverges_is_compared_before_it_does(script: Path) -> None:
-    def diverging(record: Record) -> Record:
+    def diverging(record: RunRecord) -> RunRecord:
         values = [each.value or 0 for each in record.losses]
         return replace(record, losses=losses([*values[:20], *([math.nan] * len(values[20:]))]))
 
@@ -483,19 +485,19 @@ def test_a_difference_is_found_even_then(script: Path) -> None:
     assert "times the spread between runs of the original" in by_line(report)[2].reason
 
 
-def _fails(record: Record) -> Record:
+def _fails(record: RunRecord) -> RunRecord:
     return replace(record, ending=FAILED, failure=Failure("ValueError", "no data", "train.py:3", "Traceback"))
 
 
-def _dies(record: Record) -> Record:
+def _dies(record: RunRecord) -> RunRecord:
     return replace(record, ending=FAILED, failure=Failure("died", "ended with exit status 1: TypeError: ours"))
 
 
-def _trains_nothing(record: Record) -> Record:
+def _trains_nothing(record: RunRecord) -> RunRecord:
     return replace(record, steps=0, backwards=0, losses=())
 
 
-def _nan(record: Record) -> Record:
+def _nan(record: RunRecord) -> RunRecord:
     return replace(record, losses=losses([math.nan] * len(record.losses)))
 
 
@@ -508,7 +510,7 @@ def _nan(record: Record) -> Record:
         (_nan, "its loss is no number from the start on, so there is nothing to compare with"),
     ],
 )
-def test_nothing_can_be_said(script: Path, original: Callable[[Record], Record], message: str) -> None:
+def test_nothing_can_be_said(script: Path, original: Callable[[RunRecord], RunRecord], message: str) -> None:
     with pytest.raises(CannotVerifyError) as caught:
         verify(World(script, original=original))
     assert str(caught.value) == message

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoaccel.measure.observing.record import Loss, Record
+from autoaccel.measure.observing.record import Loss, RunRecord
 from autoaccel.measure.verifying import spread
 from autoaccel.measure.verifying.spread import judge, quantile, series
 from tests.measure.verifying.made import RECORD, entry, losses
@@ -17,7 +17,9 @@ from tests.measure.verifying.made import RECORD, entry, losses
 STEPS = 40
 
 
-def training(seed: int, *, shift: float = 0.0, rounding: float = 0.0, noise: float = 0.1, start: float = 2.3) -> Record:
+def training(
+    seed: int, *, shift: float = 0.0, rounding: float = 0.0, noise: float = 0.1, start: float = 2.3
+) -> RunRecord:
     """A loss that falls from `start` to half of it, with the noise of its batches; `rounding` is another stream."""
     batches = random.Random(seed)
     other = random.Random(seed + 1000)
@@ -32,11 +34,11 @@ def training(seed: int, *, shift: float = 0.0, rounding: float = 0.0, noise: flo
 
 
 def verdict(
-    original: Callable[[int], Record], rewritten: Callable[[int], Record], most: int = 8
+    original: Callable[[int], RunRecord], rewritten: Callable[[int], RunRecord], most: int = 8
 ) -> tuple[bool | None, int]:
     """As `verify` goes about it: seed after seed, until there is a verdict."""
-    before: list[Record] = []
-    after: list[Record] = []
+    before: list[RunRecord] = []
+    after: list[RunRecord] = []
     for seed in range(most):
         before.append(original(seed))
         after.append(rewritten(seed))
@@ -77,7 +79,7 @@ def test_what_is_outside_is_said() -> None:
 
 
 def test_a_norm_that_is_off_is_found_although_the_loss_is_not() -> None:
-    def other(seed: int) -> Record:
+    def other(seed: int) -> RunRecord:
         record = training(seed)
         return replace(record, state=(entry("model.weight", value=record.state[0].norm * 0.577),))
 
@@ -122,14 +124,14 @@ def test_where_losses_are_no_single_numbers_the_state_tells() -> None:
 
 
 def test_an_original_that_explodes_differs_from_itself_more_than_that() -> None:
-    def exploding(seed: int) -> Record:
+    def exploding(seed: int) -> RunRecord:
         growth = 1.4 + 0.05 * random.Random(seed).random()
         return replace(RECORD, losses=losses([growth**step for step in range(STEPS)]), state=())
 
     assert verdict(exploding, lambda seed: exploding(seed + 50))[0] is True
 
 
-def constant(value: float) -> Callable[[int], Record]:
+def constant(value: float) -> Callable[[int], RunRecord]:
     return lambda _: replace(RECORD, losses=losses([value] * STEPS), state=())
 
 
@@ -145,8 +147,8 @@ def test_without_any_spread_the_resolution_decides(value: float) -> None:
 
 
 def test_a_loss_that_reaches_zero_is_measured_by_where_it_came_from() -> None:
-    def falling(floor: float) -> Callable[[int], Record]:
-        def run(seed: int) -> Record:
+    def falling(floor: float) -> Callable[[int], RunRecord]:
+        def run(seed: int) -> RunRecord:
             noise = 1 + 0.01 * random.Random(seed).random()
             return replace(RECORD, losses=losses([noise * math.exp(-step) + floor for step in range(STEPS)]), state=())
 
@@ -158,7 +160,7 @@ def test_a_loss_that_reaches_zero_is_measured_by_where_it_came_from() -> None:
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_few_steps(steps: int) -> None:
-    def short(seed: int) -> Record:
+    def short(seed: int) -> RunRecord:
         record = training(seed)
         return replace(record, losses=record.losses[:steps])
 

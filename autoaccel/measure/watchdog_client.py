@@ -1,4 +1,4 @@
-"""The tool's side of the keeper, which ends and removes what is left when this process is gone."""
+"""The tool's side of the watchdog, which ends and removes what is left when this process is gone."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-from autoaccel.measure import keeper
+from autoaccel.measure import watchdog
 
 NAME = f"{os.getpid()}-{secrets.token_hex(4)}."
 """With which the names of all runs of this process begin."""
 
 
-class Keeper:
-    """Writes to the keeper, which acts when this process is no more."""
+class Watchdog:
+    """Writes to the watchdog, which acts when this process is no more."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-I", "-S", keeper.__file__, NAME]
+        command = [sys.executable, "-I", "-S", watchdog.__file__, NAME]
         # A session of its own: what a terminal sends to this process does not reach it.
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
@@ -32,20 +32,20 @@ class Keeper:
             self._process.stdin.flush()
 
 
-_keepers: list[Keeper] = []
+_watchdogs: list[Watchdog] = []
 
 
-def keeper_of_this_process() -> Keeper:
-    if not _keepers:
-        _keepers.append(Keeper())
-    return _keepers[0]
+def watchdog_of_this_process() -> Watchdog:
+    if not _watchdogs:
+        _watchdogs.append(Watchdog())
+    return _watchdogs[0]
 
 
 def remember(folder: Path) -> None:
     """A temporary folder that is removed even if this process is killed."""
-    keeper_of_this_process().tell("folder", folder)
+    watchdog_of_this_process().tell("folder", folder)
 
 
 def forget(folder: Path) -> None:
     """It is gone."""
-    keeper_of_this_process().tell("gone", folder)
+    watchdog_of_this_process().tell("gone", folder)

@@ -1,4 +1,4 @@
-"""What the runtime decides while the script runs, taken from its log."""
+"""What the script prints, and what the runtime says that it decides."""
 
 from __future__ import annotations
 
@@ -7,14 +7,44 @@ import os
 import re
 from typing import Any
 
-from autoaccel.measure.observing.observation import Observation
+from autoaccel.measure.observing.observation import Observation, Part, flush
 from autoaccel.measure.observing.record import Decision
+
+_MOST = 8 * 2**20  # bytes that are kept, from the start
+
+
+class Printing(Part):
+    """Standard output of the process and of what it starts, in order, whoever writes it and however."""
+
+    def install(self, observation: Observation) -> None:
+        self._path = observation.exchange.stdout
+        flush()
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(file, 1)
+        os.close(file)
+
+    def contribute(self) -> dict[str, Any]:
+        flush()
+        with self._path.open("rb") as file:
+            return {"printed": lines(file.read(_MOST).decode("utf-8", "replace"))}
+
+
+def lines(text: str) -> tuple[str, ...]:
+    """As a terminal shows them: what a line was overwritten with after a carriage return is what it says."""
+    found = text.split("\n")
+    if not found[-1]:
+        found.pop()
+    return tuple(line.rstrip("\r").rpartition("\r")[2] for line in found)
+
+
+# -- decisions, taken from the runtime's log
+
 
 _VARIABLE = "AUTOACCEL_LOG"
 _LINE = re.compile(r"(?P<topic>.*?): (?P<value>.*?) \((?P<reason>.*)\)", re.DOTALL)
 
 
-class Decisions:
+class Decisions(Part):
     """Listens to the runtime's log, which goes on to the user only where the user asked for it.
 
     Of several decisions on one topic the last one stands: what the runtime tries it may take back."""

@@ -1,19 +1,43 @@
-"""Which lines of the project's files are run; each is only waited for until it is seen."""
+"""Which files of the project took part, and which of their lines were run."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from autoaccel.measure.observing.observation import Observation
-from autoaccel.measure.observing.running import Concerns
+import torch
+
+from autoaccel.measure.observing.hooks import around
+from autoaccel.measure.observing.observation import Concerns, Observation, Part
 
 
-class Lines:
+class Files(Part):
+    """The script and the project's modules, in the order of their import: those that other texts can stand for.
+
+    `loaded` grows. What gets into `sys.modules` another way would run as it is, and look as if rewriting it changed
+    nothing.
+    """
+
+    def __init__(self, script: Path, loaded: Collection[str], concerns: Concerns) -> None:
+        self._script = script
+        self._loaded = loaded
+        self._concerns = concerns
+
+    def contribute(self) -> dict[str, Any]:
+        script = [os.path.realpath(self._script)] if self._concerns(str(self._script)) else []
+        return {"files": tuple(dict.fromkeys([*script, *self._loaded]))}
+
+
+# -- lines; each is only waited for until it is seen
+
+
+class Lines(Part):
     """Notes lines by `sys.monitoring` or, before Python 3.12, by a trace function that leaves what it has seen."""
 
     def __init__(self, concerns: Concerns) -> None:
@@ -75,3 +99,31 @@ def lines_of(code: CodeType) -> set[int]:
     """The lines that the instructions of a code object come from, but for the one where its function is defined."""
     found = {line for *_, line in code.co_lines() if line}
     return found if code.co_name == "<module>" or len(found) == 1 else found - {code.co_firstlineno}
+
+
+# -- TorchScript compiles functions from their files on disk, whatever text they were run from: that is told
+
+
+class Scripting(Part):
+    """Watches what is scripted in files that other texts stand for."""
+
+    def install(self, observation: Observation) -> None:
+        texts = observation.request.texts
+        if not texts:
+            return
+        from autoaccel.runtime.environment import Decision, note  # not a cost of a script that does without the runtime
+
+        @around(torch.jit, "script")
+        def script(plain: Callable[..., Any], scripted: Any, *args: Any, **kwargs: Any) -> Any:
+            if os.path.realpath(_file_of(scripted)) in texts:
+                note("torch.jit.script", Decision("in vain", "it compiles what is on disk, not what was rewritten"))
+            return plain(scripted, *args, **kwargs)
+
+
+def _file_of(scripted: Any) -> str:
+    """Where a function, a class or the class of a module is written; empty where that is not known."""
+    written = scripted if inspect.isroutine(scripted) or inspect.isclass(scripted) else type(scripted)
+    try:
+        return inspect.getsourcefile(written) or ""
+    except (TypeError, OSError):
+        return ""

@@ -89,10 +89,10 @@ class Stand:
 # By the memory of what stands in.
 _stands: dict[int, Stand] = {}
 _batches: deque[list[Handed]] = deque()
-_passes: list[Pass] = []
+_passes: list[WatchedPass] = []
 
 
-class Pass:
+class WatchedPass:
     """What one pass over a loader does with the parts of its batches that were moved for it."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class WatchedEpoch(prefetching.Epoch):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._pass = Pass()
+        self._pass = WatchedPass()
         _passes.append(self._pass)
 
     def __next__(self) -> Any:

@@ -34,7 +34,7 @@ def signal_all(number: int, groups: Iterable[int], processes: Iterable[int]) -> 
 
 def _environments() -> Iterator[tuple[int, list[bytes]]]:
     try:
-        names = os.listdir("/proc")  # noqa: PTH208 - pathlib would be most of the start of the keeper
+        names = os.listdir("/proc")  # noqa: PTH208 - pathlib would be most of the start of the watchdog
     except OSError:
         return
     own = os.getpid()
@@ -72,20 +72,21 @@ def main(run: str) -> None:
         # A process that was just being started when the list was made.
         signal_all(signal.SIGKILL, (), processes_of(run))
     for folder in folders:
-        _remove_created(folder)
+        _settle(folder)
+    for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_created(folder: str) -> None:
-    """What a run created, if that is what the folder is about."""
-    # Only now: what follows takes longer to import than the keeper takes to start.
+def _settle(folder: str) -> None:
+    """See to what a run created, if that is what the folder is about."""
+    # Only now: what follows takes longer to import than the watchdog takes to start.
     sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))
     from pathlib import Path
 
-    from autoaccel.measure import cleaning
+    from autoaccel.measure import scratch
     from autoaccel.measure.observing.exchange import Exchange
 
-    cleaning.remove_created(Exchange(Path(folder)))
+    scratch.settle(Exchange(Path(folder)))
 
 
 if __name__ == "__main__":
