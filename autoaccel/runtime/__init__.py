@@ -10,11 +10,9 @@ script.
 
 What every part leans on:
 
+    trial           A/B trials over the script's own steps: which of two ways is faster
     environment     what the user asked for by AUTOACCEL_*, and the log of what was decided
     devices         which device something speaks of, and what it can do
-    clocks          moments of the host and of a device, without ever waiting for it
-    trials          of two ways to do a lap, the faster one, with next to nothing lost by asking
-    remembering     decisions of earlier runs, on disk
     heap            memory that a step frees is kept for the next one, where the CPU trains
     deciding        what would be decided here, for `autoaccel env`
 

@@ -1,10 +1,10 @@
 """The course of one module or function from eager to compiled, and back where that does not pay.
 
 Laps go from one optimizer step to the next (of a function: from call to call). They are watched, eagerly, until
-`paying` says that compiling is worth it; then a few laps are spent on compiling, a `Trial` holds compiled laps against
-eager ones, and the faster way is kept. All calls of a lap go the same way, so that no backward pass mixes the two in
-an order that batch normalisation does not bear. Calls with other arguments than those that were compiled for, such as
-the last batch of an epoch, run eagerly: no graph is made that was not paid for.
+`paying` says that compiling is worth it; then a few laps are spent on compiling, an `ABTrial` holds compiled laps
+against eager ones, and the faster way is kept. All calls of a lap go the same way, so that no backward pass mixes the
+two in an order that batch normalisation does not bear. Calls with other arguments than those that were compiled for,
+such as the last batch of an epoch, run eagerly: no graph is made that was not paid for.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import Any, Final
 import torch
 
 from . import amp, paying
-from .clocks import Clock, clock_of
 from .environment import Decision, note
 from .laps import WINDOW, Steps, Watch, in_backward
 from .outcomes import Record
 from .signatures import signature
 from .subjects import Account, Subject, Way
-from .trials import State, Terms, Trial
+from .trial.ab_trial import ABTrial, State, TrialPolicy
+from .trial.clocks import Clock, clock_of
 
 _FEWEST: Final = 16  # laps, and
 _SOONEST: Final = 1.0  # seconds, before anything is concluded from them
@@ -38,7 +38,7 @@ _COMPILING: Final = 6  # laps in which new graphs may come up, at most
 _RECOMPILES: Final = 3  # calls after those that needed new graphs once more: then it never ends
 _IDLE: Final = 60.0  # seconds without a call: others wait no longer
 _MANY: Final = 5.0  # seconds of steps, from which on a run tells how long such runs are
-TERMS: Final = Terms(gain=1.03, seconds=0.0, laps=8, fewest=8, counted=(10, 40), burst=6)
+POLICY: Final = TrialPolicy(gain=1.03, seconds=0.0, iterations=8, fewest=8, counted=(10, 40), burst=6)
 
 
 class _Stage(enum.Enum):
@@ -97,7 +97,7 @@ class Course:
         self._called = self._born = now()
         self._compiled = False  # the lap in progress
         self._attempt = _Attempt()
-        self._trial: Trial | None = None
+        self._trial: ABTrial | None = None
         self._watch = Watch(self._clock, now)
         self._consider_at = _FEWEST
         self._known = Record.recall(subject.facts)
@@ -137,7 +137,7 @@ class Course:
         """A call was made eagerly without asking: so is the rest of the lap."""
         self._compiled = False
         if self._trial is not None:
-            self._trial.drop()
+            self._trial.discard_iteration()
 
     def rests(self) -> bool:
         """Whether a call just runs eagerly: where nothing can be decided for a while, watching would only cost."""
@@ -151,7 +151,7 @@ class Course:
     def besides(self, what: Hashable) -> None:
         """Something happens in the lap in progress that does not happen in every one."""
         if self._trial is not None:
-            self._trial.contains(what)
+            self._trial.note_event(what)
 
     def abandon(self) -> None:
         """It is not to be followed any further."""
@@ -195,7 +195,7 @@ class Course:
     def _compiled_again(self) -> None:
         self._attempt.again += 1
         if self._trial is not None:
-            self._trial.drop()
+            self._trial.discard_iteration()
         if self._attempt.again > _RECOMPILES:
             self._revert("reverted: it is compiled again and again")
 
@@ -249,9 +249,9 @@ class Course:
     def _comparing(self, kind: Hashable) -> bool:
         trial = self._trial
         assert trial is not None
-        compiled = trial.lap()
+        compiled = trial.next_iteration()
         if kind not in self._attempt.kinds:
-            trial.drop()
+            trial.discard_iteration()
             compiled = False
         if not trial.decided:
             return compiled
@@ -346,8 +346,8 @@ class Course:
             self._adopt(f"compiled in {self._took()}, {faster} in an earlier run", self._known.ratio)
             return True
         self._stage = _Stage.COMPARING
-        self._trial = Trial(self._clock, TERMS)
-        return self._trial.lap()
+        self._trial = ABTrial(self._clock, POLICY)
+        return self._trial.next_iteration()
 
     def _adopt(self, reason: str, ratio: float | None) -> None:
         warm = self._attempt.cost if self._known.verdict == "adopted" else self._known.warm

@@ -6,11 +6,12 @@ import os
 
 import torch
 
-from . import devices, graphs, heap, remembering
+from . import devices, graphs, heap
 from .amp import precision, scaling
 from .compiling import verdict
 from .environment import Decision, disabled, setting, whole_number
 from .loading import pin_decision, worker_decision
+from .trial import decision_cache
 
 
 def decisions() -> dict[str, tuple[bool | int | str, str]]:
@@ -92,9 +93,9 @@ def _cuda_graphs(place: torch.device) -> Decision:
 
 
 def _remember() -> Decision:
-    if not remembering.on():
+    if not decision_cache.on():
         return Decision(False, "AUTOACCEL_REMEMBER")
     try:
-        return Decision(str(remembering.folder()), "what was measured holds for later runs of the same command")
+        return Decision(str(decision_cache.folder()), "what was measured holds for later runs of the same command")
     except (OSError, RuntimeError):
         return Decision(False, "there is no home")

@@ -27,11 +27,12 @@ from typing import Any, Final
 
 import torch
 
-from . import remembering
 from .compilers import together
 from .environment import Decision, note, setting
 from .laps import in_backward
-from .trials import State, Terms, Trial, clock_of
+from .trial import decision_cache
+from .trial.ab_trial import ABTrial, State, TrialPolicy
+from .trial.clocks import clock_of
 
 _PATIENCE: Final = 60.0  # seconds without a lap, or four of the longest laps: nobody has to wait for a trial any more
 _LONGEST: Final = 600.0  # seconds that anybody has to wait at all
@@ -45,7 +46,7 @@ _Site = tuple[int, int]
 class _Phase:
     """A stretch of the script whose laps begin at one region, and what is known of low precision in it."""
 
-    def __init__(self, site: _Site, where: str, training: bool, trial: Trial) -> None:
+    def __init__(self, site: _Site, where: str, training: bool, trial: ABTrial) -> None:
         self.site = site
         self.where = where
         self.training = training
@@ -64,7 +65,7 @@ class Gate:
     """The precision of the regions on one kind of device: `dtype(frame)` at every region, `stepped()` at every step."""
 
     def __init__(
-        self, place: torch.device, candidate: Decision, make_trial: Callable[[torch.device], Trial] | None = None
+        self, place: torch.device, candidate: Decision, make_trial: Callable[[torch.device], ABTrial] | None = None
     ) -> None:
         self._place = place
         self._candidate = candidate
@@ -162,7 +163,7 @@ class Gate:
     def _contains(self, phase: _Phase, frame: types.FrameType) -> None:
         if phase.verdict is None and (what := (id(frame.f_code), frame.f_lasti)) not in phase.contained:
             phase.contained.add(what)
-            phase.trial.contains(what)
+            phase.trial.note_event(what)
 
     # ------------------------------------------------------------ laps
 
@@ -179,7 +180,7 @@ class Gate:
         if phase.expired:
             self._decide(phase, False, "not tried to the end, steps take too long")
             return
-        low = phase.trial.lap()
+        low = phase.trial.next_iteration()
         asked = low and self._dtype is not self._candidate.value
         reason = _no_choice() if asked or not phase.asked else ""
         if (reason or asked) and self._has_recurrent():
@@ -195,7 +196,7 @@ class Gate:
         self._go(low=low)
         phase.contained.clear()
         if (caller := frame.f_back) is not None:  # a helper that several steps share
-            phase.trial.contains((id(caller.f_code), caller.f_lasti))
+            phase.trial.note_event((id(caller.f_code), caller.f_lasti))
         if phase.trial.decided:
             self._conclude(phase)
 
@@ -214,7 +215,7 @@ class Gate:
         self._decide(phase, worth, _spelled(worth, trial.ratio, trial.measured) or trial.why)
         if trial.ratio is not None:
             decision = {"low": worth, "ratio": round(trial.ratio, 3), "steps": trial.measured}
-            remembering.keep("amp", decision, *self._facts(phase))
+            decision_cache.keep("amp", decision, *self._facts(phase))
 
     def _decide(self, phase: _Phase, worth: bool, reason: str) -> None:
         phase.verdict = worth
@@ -223,7 +224,7 @@ class Gate:
         self._note(phase, self._candidate.value if worth else None, f"{self._low} {reason}")
 
     def _remember(self, phase: _Phase) -> None:
-        match remembering.recall("amp", *self._facts(phase)) if not _no_choice() else None:
+        match decision_cache.recall("amp", *self._facts(phase)) if not _no_choice() else None:
             case {"low": bool() as low, "ratio": int() | float() as ratio, "steps": int() as steps}:
                 phase.verdict = low
                 value = self._candidate.value if low else None
@@ -258,9 +259,9 @@ class Gate:
                 self._dtype = None
 
 
-def new_trial(place: torch.device) -> Trial:
+def new_trial(place: torch.device) -> ABTrial:
     """A trial of low precision on a device."""
-    return Trial(clock_of(place), Terms())
+    return ABTrial(clock_of(place), TrialPolicy())
 
 
 def _spelled(worth: bool, ratio: float | None, steps: int) -> str:

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from . import remembering
+from .trial import decision_cache
 
 VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
 _TORCHS_OWN: Final = "torchinductor_"  # and the user's name, in the folder for temporary files
@@ -35,7 +35,7 @@ def _is_torchs_own(chosen: Path) -> bool:
 def _folder() -> Path | None:
     """A folder of the user's that can be written to, beside what is remembered; None where there is none."""
     try:
-        folder = remembering.folder().parent.absolute() / "inductor"
+        folder = decision_cache.folder().parent.absolute() / "inductor"
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # a home that cannot be written to, or no home at all
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from . import remembering
+from .trial import decision_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Record:
     @classmethod
     def recall(cls, facts: tuple[object, ...]) -> Record:
         """Of what is known by these facts; empty if nothing is, or if it is damaged."""
-        found = remembering.recall("compile", *facts) or {}
+        found = decision_cache.recall("compile", *facts) or {}
         number = {name: _number(found.get(name)) for name in ("ratio", "step", "warm", "steps")}
         words = {name: str(found[name]) for name in ("why", "flavour") if isinstance(found.get(name), str)}
         verdict = found.get("verdict")
@@ -44,7 +44,7 @@ class Record:
 
     def keep(self, facts: tuple[object, ...]) -> None:
         """For later runs."""
-        remembering.keep("compile", dataclasses.asdict(self), *facts)
+        decision_cache.keep("compile", dataclasses.asdict(self), *facts)
 
 
 def _number(value: object) -> float | None:

@@ -38,7 +38,7 @@ from .iterators import (
     single_process,
 )
 from .records import Record, Steps, middle
-from .trials import State
+from .trial.ab_trial import State
 
 _JUDGED: Final = 8  # batches from workers after which they stay or go
 
@@ -110,7 +110,7 @@ class Pass:
         self._machine: workers.Machine | None = None
         self._begun = False
         self._active = True
-        self._record.trial.drop()  # the lap in progress began in another pass
+        self._record.trial.discard_iteration()  # the lap in progress began in another pass
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -167,7 +167,7 @@ class Pass:
     def _end(self) -> None:
         self._active = False
         self._fetcher.close()
-        self._record.trial.drop()
+        self._record.trial.discard_iteration()
         serving = self._record.serving
         if serving is not None and serving() is self:
             self._record.serving = None
@@ -176,7 +176,7 @@ class Pass:
         record = self._record
         if record.trial.state is State.REJECTED or not (self._fetcher.possible and self._may_look_ahead()):
             return
-        if record.trial.lap() and ahead.ordinary():
+        if record.trial.next_iteration() and ahead.ordinary():
             self._fetcher.begin(self._order)
             record.tell("trying", "laps with a thread that fetches ahead are timed")
         if record.trial.state is not State.UNDECIDED:

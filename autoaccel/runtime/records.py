@@ -13,9 +13,9 @@ from torch.utils import data
 
 from . import ahead, devices, workers
 from .batches import rebuild
-from .clocks import Clock, HostClock, clock_of
 from .environment import Decision, note
-from .trials import State, Terms, Trial
+from .trial.ab_trial import ABTrial, State, TrialPolicy
+from .trial.clocks import Clock, HostClock, clock_of
 
 FIRST: Final = 3  # batches that the training process fetches before anything is decided
 _MEASURED: Final = 64  # batches that are measured in any case
@@ -48,7 +48,7 @@ class Record:
         self.workers = 0
         self.draws = ahead.Draws()
         self.serving: weakref.ref[Any] | None = None  # the pass that the kept workers serve
-        self.trial = Trial(HostClock(), Terms(gain=1.03))  # of the thread
+        self.trial = ABTrial(HostClock(), TrialPolicy(gain=1.03))  # of the thread
         self._fetches: deque[float] = deque(maxlen=_RECENT)
         self._steps: deque[float] = deque(maxlen=_RECENT)
         self._hosts: deque[float] = deque(maxlen=_RECENT)

@@ -23,7 +23,7 @@ from torch import nn
 from autoaccel import runtime as accel
 from autoaccel.runtime import compiling, courses, devices, paying, subjects
 from autoaccel.runtime.environment import Decision
-from autoaccel.runtime.trials import State
+from autoaccel.runtime.trial.ab_trial import State
 
 
 @pytest.fixture(autouse=True)
@@ -357,7 +357,7 @@ def test_a_gan_trains_the_same_through_every_stage(soon: None, monkeypatch: pyte
     """Traced for real, with statistics that compiled code writes; joint backward passes, short batches, evaluations."""
     told: list[str] = []
     monkeypatch.setattr(courses, "note", lambda topic, decision: told.append(f"{topic}: {decision.value}"))
-    monkeypatch.setattr(courses, "Trial", lambda clock, terms: Turns(outcome))
+    monkeypatch.setattr(courses, "ABTrial", lambda clock, terms: Turns(outcome))
     monkeypatch.setattr(courses, "_FEWEST", 6)
     monkeypatch.setattr(courses, "_account", subjects.Account())
     monkeypatch.setattr(compiling, "verdict", lambda place: Decision(True, "as soon as it pays"))
@@ -412,7 +412,7 @@ def test_a_check_before_training_does_not_count_for_it(on_this_cpu: list[str], s
 def test_a_reverted_module_has_nothing_left_of_it(
     on_this_cpu: list[str], soon: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(courses, "TERMS", dataclasses.replace(courses.TERMS, gain=1e6))
+    monkeypatch.setattr(courses, "POLICY", dataclasses.replace(courses.POLICY, gain=1e6))
     module = Net()
     before = set(vars(module))
     accel.compile(module)

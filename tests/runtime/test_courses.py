@@ -14,9 +14,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoaccel.runtime import amp, courses, paying, remembering
+from autoaccel.runtime import amp, courses, paying
 from autoaccel.runtime.courses import Course
 from autoaccel.runtime.subjects import Account, Subject
+from autoaccel.runtime.trial import decision_cache
 
 CPU = torch.device("cpu")
 FULL, LAST = torch.empty(8, 3), torch.empty(5, 3)
@@ -25,7 +26,7 @@ FULL, LAST = torch.empty(8, 3), torch.empty(5, 3)
 @pytest.fixture(autouse=True, scope="module")
 def nothing_else_decides() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(remembering, "on", lambda: False)
+        patch.setattr(decision_cache, "on", lambda: False)
         patch.setattr(amp, "settled", lambda: True)
         yield
 
@@ -428,8 +429,8 @@ def test_settled_counts_living_courses_only() -> None:
 @pytest.fixture
 def memory(monkeypatch: pytest.MonkeyPatch) -> dict[Any, dict[str, Any]]:
     kept: dict[Any, dict[str, Any]] = {}
-    monkeypatch.setattr(remembering, "recall", lambda topic, *facts: kept.get((topic, facts)))
-    monkeypatch.setattr(remembering, "keep", lambda topic, value, *facts: kept.update({(topic, facts): value}))
+    monkeypatch.setattr(decision_cache, "recall", lambda topic, *facts: kept.get((topic, facts)))
+    monkeypatch.setattr(decision_cache, "keep", lambda topic, value, *facts: kept.update({(topic, facts): value}))
     return kept
 
 

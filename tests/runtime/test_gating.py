@@ -18,8 +18,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import amp, gating, remembering
-from autoaccel.runtime.trials import State, Terms, Trial
+from autoaccel.runtime import amp, gating
+from autoaccel.runtime.trial import decision_cache
+from autoaccel.runtime.trial.ab_trial import ABTrial, State, TrialPolicy
 
 
 class Scripted:
@@ -39,7 +40,7 @@ class Scripted:
     def decided(self) -> bool:
         return self.state is not State.UNDECIDED
 
-    def lap(self) -> bool:
+    def next_iteration(self) -> bool:
         self.begun += 1
         self.contained.append([])
         if self.begun > len(self.ways):
@@ -47,7 +48,7 @@ class Scripted:
             return self.end is State.ADOPTED
         return self.ways[self.begun - 1]
 
-    def contains(self, what: Hashable) -> None:
+    def note_event(self, what: Hashable) -> None:
         self.contained[-1].append(what)
 
 
@@ -484,7 +485,7 @@ def memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("AUTOACCEL_REMEMBER", "on")
     monkeypatch.setenv("AUTOACCEL_CACHE_DIR", str(tmp_path / "cache"))
     yield
-    remembering._digest.cache_clear()
+    decision_cache._digest.cache_clear()
 
 
 @pytest.mark.parametrize("end", [State.ADOPTED, State.REJECTED])
@@ -605,8 +606,8 @@ def test_losses_stay_close_while_precision_changes(
     monkeypatch.delenv("AUTOACCEL_DISABLE")
     clock, made = Worked(low), []
 
-    def new(place: torch.device) -> Trial:
-        made.append(Trial(clock, Terms()))
+    def new(place: torch.device) -> ABTrial:
+        made.append(ABTrial(clock, TrialPolicy()))
         return made[-1]
 
     monkeypatch.setattr(gating, "new_trial", new)

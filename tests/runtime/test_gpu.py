@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from autoaccel import runtime as accel
 from autoaccel.runtime import amp, passes, prefetching, records, workers
 from autoaccel.runtime.loading import WorkerCount
-from autoaccel.runtime.trials import Trial
+from autoaccel.runtime.trial.ab_trial import ABTrial
 
 pytestmark = pytest.mark.gpu
 
@@ -233,7 +233,7 @@ class Decoded(Images):
 def test_whoever_fetches_the_loop_sees_the_same(monkeypatch: pytest.MonkeyPatch, count: int, pinned: bool) -> None:
     """Workers begin in the middle of the first pass; without them a thread fetches whenever it may."""
     monkeypatch.setattr(workers, "plan", lambda measured, machine: workers.Plan(count, "chosen by the test", yet=True))
-    monkeypatch.setattr(Trial, "lap", lambda self: True)
+    monkeypatch.setattr(ABTrial, "next_iteration", lambda self: True)
 
     def story(chosen: Any) -> list[Any]:
         torch.manual_seed(0)

@@ -12,8 +12,8 @@ from torch import nn
 
 from autoaccel import runtime as accel
 from autoaccel.runtime import amp
-from autoaccel.runtime.clocks import DeviceClock, clock_of
-from autoaccel.runtime.trials import State, Terms, Trial
+from autoaccel.runtime.trial.ab_trial import ABTrial, State, TrialPolicy
+from autoaccel.runtime.trial.clocks import DeviceClock, clock_of
 
 pytestmark = pytest.mark.gpu
 
@@ -140,14 +140,14 @@ def test_the_clock_of_a_device_tells_its_times_later() -> None:
 def test_no_moment_is_taken_while_a_graph_is_captured() -> None:
     clock = clock_of(torch.device("cuda"))
     x = torch.ones(8, device="cuda")
-    trial = Trial(clock, Terms(seconds=0.0, laps=2, fewest=2))
+    trial = ABTrial(clock, TrialPolicy(seconds=0.0, iterations=2, fewest=2))
     for _ in range(3):
-        trial.lap()
+        trial.next_iteration()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         assert clock.mark() is None
-        assert not trial.lap()
+        assert not trial.next_iteration()
         y = x + 1
     graph.replay()
     torch.cuda.synchronize()

@@ -13,8 +13,8 @@ from torch import nn
 
 from autoaccel import runtime as accel
 from autoaccel.runtime import compiling, courses, graphs, paying, subjects
-from autoaccel.runtime.clocks import clock_of
 from autoaccel.runtime.laps import Watch
+from autoaccel.runtime.trial.clocks import clock_of
 
 pytestmark = pytest.mark.gpu
 
@@ -133,7 +133,7 @@ def test_by_policy_it_trains_the_same_whatever_is_decided(
 
 
 def test_a_reverted_module_is_plain_again(soon: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courses, "TERMS", dataclasses.replace(courses.TERMS, gain=1e6))
+    monkeypatch.setattr(courses, "POLICY", dataclasses.replace(courses.POLICY, gain=1e6))
     module = accel.compile(critic())
     train(module, 200)
     assert module._compiled_call_impl is None

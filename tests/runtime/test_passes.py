@@ -32,11 +32,11 @@ from torch.utils.data import (
 
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices, environment, iterators, loading, passes, records, workers
-from autoaccel.runtime.clocks import HostClock
 from autoaccel.runtime.loading import WorkerCount
 from autoaccel.runtime.passes import Pass
 from autoaccel.runtime.prefetching import Prefetched
-from autoaccel.runtime.trials import State
+from autoaccel.runtime.trial.ab_trial import State
+from autoaccel.runtime.trial.clocks import HostClock
 from autoaccel.runtime.workers import Machine, Measured, Plan
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine of two CPUs
@@ -509,10 +509,10 @@ class Laps:
     def __init__(self, turns: list[bool]) -> None:
         self.turns = itertools.cycle(turns)
 
-    def lap(self) -> bool:
+    def next_iteration(self) -> bool:
         return next(self.turns)
 
-    def drop(self) -> None:
+    def discard_iteration(self) -> None:
         pass
 
 

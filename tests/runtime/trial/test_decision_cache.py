@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from autoaccel.runtime import remembering
+from autoaccel.runtime.trial import decision_cache
 
 
 @pytest.fixture
@@ -22,52 +22,52 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AUTOACCEL_REMEMBER", "")
     monkeypatch.setenv("AUTOACCEL_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "argv", [str(path), "--epochs", "3"])
-    remembering._digest.cache_clear()
+    decision_cache._digest.cache_clear()
     return path
 
 
 def files() -> list[Path]:
-    return sorted(remembering.folder().glob("*"))
+    return sorted(decision_cache.folder().glob("*"))
 
 
 def test_the_same_command_finds_it_again(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert remembering.recall("amp", "train.py:3", "cpu") is None
-    remembering.keep("amp", {"low": True, "ratio": 1.8}, "train.py:3", "cpu")
-    assert remembering.recall("amp", "train.py:3", "cpu") == {"low": True, "ratio": 1.8}
+    assert decision_cache.recall("amp", "train.py:3", "cpu") is None
+    decision_cache.keep("amp", {"low": True, "ratio": 1.8}, "train.py:3", "cpu")
+    assert decision_cache.recall("amp", "train.py:3", "cpu") == {"low": True, "ratio": 1.8}
     monkeypatch.chdir(program.parent)
     monkeypatch.setattr(sys, "argv", ["train.py", "--epochs", "3"])
-    assert remembering.recall("amp", "train.py:3", "cpu") == {"low": True, "ratio": 1.8}
-    remembering.keep("amp", {"low": False}, "train.py:3", "cpu")
-    assert remembering.recall("amp", "train.py:3", "cpu") == {"low": False}
+    assert decision_cache.recall("amp", "train.py:3", "cpu") == {"low": True, "ratio": 1.8}
+    decision_cache.keep("amp", {"low": False}, "train.py:3", "cpu")
+    assert decision_cache.recall("amp", "train.py:3", "cpu") == {"low": False}
     assert len(files()) == 1
 
 
 def test_anything_else_is_another_decision(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    remembering.keep("amp", {"low": True}, "train.py:3")
-    assert remembering.recall("compile", "train.py:3") is None
-    assert remembering.recall("amp", "train.py:4") is None
-    assert remembering.recall("amp") is None
+    decision_cache.keep("amp", {"low": True}, "train.py:3")
+    assert decision_cache.recall("compile", "train.py:3") is None
+    assert decision_cache.recall("amp", "train.py:4") is None
+    assert decision_cache.recall("amp") is None
     with monkeypatch.context() as change:
         change.setattr(sys, "argv", [str(program), "--epochs", "4"])
-        assert remembering.recall("amp", "train.py:3") is None
+        assert decision_cache.recall("amp", "train.py:3") is None
     with monkeypatch.context() as change:
         change.setattr(torch, "__version__", "2.99")
-        assert remembering.recall("amp", "train.py:3") is None
+        assert decision_cache.recall("amp", "train.py:3") is None
     with monkeypatch.context() as change:
         change.setattr(torch, "get_num_threads", lambda: 77)
-        assert remembering.recall("amp", "train.py:3") is None
-    assert remembering.recall("amp", "train.py:3") == {"low": True}
+        assert decision_cache.recall("amp", "train.py:3") is None
+    assert decision_cache.recall("amp", "train.py:3") == {"low": True}
     program.write_text("print(2)\n")
-    remembering._digest.cache_clear()
-    assert remembering.recall("amp", "train.py:3") is None
+    decision_cache._digest.cache_clear()
+    assert decision_cache.recall("amp", "train.py:3") is None
 
 
 @pytest.mark.parametrize("word", ["off", "OFF", " 0 ", "no"])
 def test_off_neither_reads_nor_writes(program: Path, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
-    remembering.keep("amp", {"low": True})
+    decision_cache.keep("amp", {"low": True})
     monkeypatch.setenv("AUTOACCEL_REMEMBER", word)
-    assert remembering.recall("amp") is None
-    remembering.keep("compile", {"pays": True})
+    assert decision_cache.recall("amp") is None
+    decision_cache.keep("compile", {"pays": True})
     assert len(files()) == 1
 
 
@@ -76,8 +76,8 @@ def test_a_program_without_a_file_remembers_nothing(
     program: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", argv)
-    remembering.keep("amp", {"low": True})
-    assert remembering.recall("amp") is None
+    decision_cache.keep("amp", {"low": True})
+    assert decision_cache.recall("amp") is None
     assert files() == []
 
 
@@ -85,20 +85,20 @@ def test_a_program_without_a_file_remembers_nothing(
     "damage", ["", "{", "[]", "3", '{"topic": "amp"}', '{"topic": "compile", "decision": {}}', "\x00"]
 )
 def test_a_damaged_file_is_as_good_as_none(program: Path, damage: str) -> None:
-    remembering.keep("amp", {"low": True})
+    decision_cache.keep("amp", {"low": True})
     (path,) = files()
     path.write_text(damage)
-    assert remembering.recall("amp") is None
+    assert decision_cache.recall("amp") is None
     path.write_bytes(b"\xff\xfe\xff")
-    assert remembering.recall("amp") is None
-    remembering.keep("amp", {"low": True})
-    assert remembering.recall("amp") == {"low": True}
+    assert decision_cache.recall("amp") is None
+    decision_cache.keep("amp", {"low": True})
+    assert decision_cache.recall("amp") == {"low": True}
 
 
 def test_a_place_that_cannot_be_written_is_no_error(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOACCEL_CACHE_DIR", str(program))  # a file
-    remembering.keep("amp", {"low": True})
-    assert remembering.recall("amp") is None
+    decision_cache.keep("amp", {"low": True})
+    assert decision_cache.recall("amp") is None
 
 
 def test_no_home_is_no_error(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,12 +108,12 @@ def test_no_home_is_no_error(program: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("AUTOACCEL_CACHE_DIR")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "expanduser", homeless)
-    remembering.keep("amp", {"low": True})
-    assert remembering.recall("amp") is None
+    decision_cache.keep("amp", {"low": True})
+    assert decision_cache.recall("amp") is None
 
 
 def test_what_json_cannot_hold_is_not_kept(program: Path) -> None:
-    remembering.keep("amp", {"low": object()})
+    decision_cache.keep("amp", {"low": object()})
     assert files() == []
 
 
@@ -123,46 +123,46 @@ def test_an_interrupted_write_leaves_nothing(program: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(Path, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        remembering.keep("amp", {"low": True})
+        decision_cache.keep("amp", {"low": True})
     assert files() == []
 
 
 def test_the_folder_stays_small(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembering, "_MOST", 10)
+    monkeypatch.setattr(decision_cache, "_MOST", 10)
     for number in range(25):
-        remembering.keep("amp", {"number": number}, number)
+        decision_cache.keep("amp", {"number": number}, number)
         assert len(files()) <= 11
-        assert remembering.recall("amp", number) == {"number": number}
+        assert decision_cache.recall("amp", number) == {"number": number}
 
 
 def test_where_decisions_are_kept(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert remembering.folder() == program.parent / "cache" / "decisions"
+    assert decision_cache.folder() == program.parent / "cache" / "decisions"
     monkeypatch.delenv("AUTOACCEL_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(program.parent / "xdg"))
-    assert remembering.folder() == program.parent / "xdg" / "autoaccel" / "decisions"
+    assert decision_cache.folder() == program.parent / "xdg" / "autoaccel" / "decisions"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(program.parent))
-    assert remembering.folder() == program.parent / ".cache" / "autoaccel" / "decisions"
+    assert decision_cache.folder() == program.parent / ".cache" / "autoaccel" / "decisions"
 
 
 def test_other_ranks_do_not_write(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
-    remembering.keep("amp", {"low": True})
+    decision_cache.keep("amp", {"low": True})
     assert files() == []
     monkeypatch.setenv("RANK", "0")
-    remembering.keep("amp", {"low": True})
+    decision_cache.keep("amp", {"low": True})
     assert len(files()) == 1
 
 
 def test_forked_and_spawned_children_read_but_do_not_write(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    remembering.keep("amp", {"low": True})
+    decision_cache.keep("amp", {"low": True})
     with monkeypatch.context() as change:
-        change.setattr(os, "getpid", lambda: remembering._PID + 1)
-        remembering.keep("forked", {"low": True})
-        assert remembering.recall("amp") == {"low": True}
+        change.setattr(os, "getpid", lambda: decision_cache._PID + 1)
+        decision_cache.keep("forked", {"low": True})
+        assert decision_cache.recall("amp") == {"low": True}
     with monkeypatch.context() as change:
         change.setattr(multiprocessing, "parent_process", object)
-        remembering.keep("spawned", {"low": True})
-        assert remembering.recall("amp") == {"low": True}
+        decision_cache.keep("spawned", {"low": True})
+        assert decision_cache.recall("amp") == {"low": True}
     (path,) = files()
     assert json.loads(path.read_text())["topic"] == "amp"

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import torch
 
-from .environment import setting
+from ..environment import setting
 
 _MOST: Final = 300  # files; the oldest go
 _PID: Final = os.getpid()

@@ -15,8 +15,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoaccel.runtime.clocks import DeviceClock, HostClock, clock_of
-from autoaccel.runtime.trials import State, Terms, Trial
+from autoaccel.runtime.trial.ab_trial import ABTrial, State, TrialPolicy
+from autoaccel.runtime.trial.clocks import DeviceClock, HostClock, clock_of
 
 
 @dataclass
@@ -37,15 +37,15 @@ class MadeUp:
 
 @dataclass
 class Laps:
-    """How long laps take: usually `lap` seconds, the other way `ratio` times faster, and what happens besides."""
+    """How long laps take: usually `lap` seconds, the candidate `ratio` times faster, and what happens besides."""
 
     ratio: float
     lap: float = 0.05
     noise: float = 0.03
     drift: float = 0.0  # how much slower the last lap is than the first
     first: float = 10.0  # laps that the very first takes longer
-    warm: float = 0.0  # laps that the first one the other way takes longer
-    switching: float = 0.0  # laps that each change to the other way costs
+    warm: float = 0.0  # laps that the first one the candidate takes longer
+    switching: float = 0.0  # laps that each change to the candidate costs
     outliers: float = 0.0  # how often a lap takes five times as long
     rhythm: int = 0  # every so many laps,
     longer: float = 0.0  # so many laps are added: an evaluation, which takes as long either way
@@ -57,20 +57,20 @@ class Laps:
 class Run:
     """What came of it."""
 
-    trial: Trial
+    trial: ABTrial
     decided: int | None = None
     lost: list[float] = field(default_factory=list)  # after each lap, seconds
     spent: list[float] = field(default_factory=list)
-    dearest: float = 0.0  # lap the other way
+    dearest: float = 0.0  # lap the candidate
     went: list[bool] = field(default_factory=list)
 
 
-def run(laps: Laps, count: int = 1500, seed: int = 0, terms: Terms | None = None) -> Run:
+def run(laps: Laps, count: int = 1500, seed: int = 0, policy: TrialPolicy | None = None) -> Run:
     chance, clock = random.Random(seed), MadeUp(late=laps.late)
-    found = Run(Trial(clock, terms))
+    found = Run(ABTrial(clock, policy))
     tried, before, lost = False, False, 0.0
     for number in range(count):
-        other = found.trial.lap()
+        other = found.trial.next_iteration()
         if found.trial.decided:
             found.decided = number
             break
@@ -80,7 +80,7 @@ def run(laps: Laps, count: int = 1500, seed: int = 0, terms: Terms | None = None
         if laps.rhythm and number % laps.rhythm == laps.rhythm - 1:
             besides = laps.longer * laps.lap
             if laps.told:
-                found.trial.contains("evaluation")
+                found.trial.note_event("evaluation")
         if number == 0:
             besides += laps.first * laps.lap
         took = usual
@@ -119,7 +119,7 @@ def test_a_clear_gain_is_taken_soon(scene: str, ratio: float) -> None:
     laps = SCENES[scene](ratio)
     started = 32 if laps.lap < 0.1 else 8
     for seed in range(3):
-        found = run(laps, seed=seed, terms=Terms(seconds=min(1.0, 32 * laps.lap)))
+        found = run(laps, seed=seed, policy=TrialPolicy(seconds=min(1.0, 32 * laps.lap)))
         assert found.trial.state is State.ADOPTED
         assert found.decided is not None
         assert found.decided <= started + 60
@@ -134,8 +134,8 @@ def test_a_loss_is_never_taken_and_soon_not_tried_any_more(scene: str, ratio: fl
         found = run(SCENES[scene](ratio), seed=seed, count=3000)
         assert found.trial.state is State.REJECTED
         assert sum(found.went) <= 45
-        assert not found.trial.lap()
-        assert not found.trial.lap()
+        assert not found.trial.next_iteration()
+        assert not found.trial.next_iteration()
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -149,9 +149,9 @@ def test_what_makes_no_difference_is_not_taken(scene: str) -> None:
 def test_laps_that_are_long_and_short_by_turns_do_not_pass_for_a_gain(ratio: float, phase: int) -> None:
     """What trying may cost is there again after long laps: the short ones that follow would be counted more often."""
     clock, before = MadeUp(), False
-    trial = Trial(clock)
+    trial = ABTrial(clock)
     for number in range(1500):
-        other = trial.lap()
+        other = trial.next_iteration()
         takes = 1 if not other else 1 / ratio if before else 1.5 / ratio
         clock.now += (0.09, 0.03)[(number + phase) % 2] * takes
         before = other
@@ -178,11 +178,11 @@ scenes = st.builds(
 @settings(max_examples=150, deadline=None)
 @given(laps=scenes, seed=st.integers(0, 1000))
 def test_little_is_lost_at_any_time(laps: Laps, seed: int) -> None:
-    """However laps behave: two per cent of the time spent, and one burst of laps the other way."""
+    """However laps behave: two per cent of the time spent, and one burst of laps the candidate."""
     found = run(laps, seed=seed, count=1200)
-    burst = Terms().burst * found.dearest
+    burst = TrialPolicy().burst * found.dearest
     for lost, spent in zip(found.lost, found.spent, strict=True):
-        assert lost <= Terms().share * spent + burst
+        assert lost <= TrialPolicy().share * spent + burst
 
 
 @settings(max_examples=60, deadline=None)
@@ -212,19 +212,18 @@ def test_the_first_laps_of_either_way_count_for_nothing() -> None:
     assert found.trial.ratio == pytest.approx(2.0, rel=0.05)
 
 
-def test_what_was_agreed_to_is_not_held_against_the_other_way() -> None:
+def test_what_the_first_iterations_cost_is_held_against_the_candidate() -> None:
     compiling = Laps(0.9, lap=0.05, warm=200.0)
     assert run(compiling, count=400).trial.measured < 3
-    assert run(compiling, count=400, terms=Terms(sunk=1)).trial.state is State.REJECTED
 
 
 def test_a_lap_may_be_left_out() -> None:
     clock = MadeUp()
-    trial = Trial(clock, Terms(seconds=0.0, fewest=2, laps=2))
+    trial = ABTrial(clock, TrialPolicy(seconds=0.0, fewest=2, iterations=2))
     for number in range(200):
-        other = trial.lap()
+        other = trial.next_iteration()
         if number % 2:
-            trial.drop()
+            trial.discard_iteration()
             clock.now += 50.0
         clock.now += 0.5 if other else 1.0
     assert trial.state is State.ADOPTED
@@ -242,10 +241,10 @@ def test_nobody_tries_for_ever() -> None:
 def test_short_laps_are_taken_together() -> None:
     """A look at the clock, and at what it tells, costs as much as a small step."""
     clock = MadeUp()
-    trial = Trial(clock)
+    trial = ABTrial(clock)
     went = []
     while not trial.decided:
-        went.append(trial.lap())
+        went.append(trial.next_iteration())
         clock.now += 0.00005 if went[-1] else 0.0001
     assert trial.state is State.ADOPTED
     assert trial.ratio == pytest.approx(2.0, rel=0.01)
@@ -259,8 +258,8 @@ class Silent(MadeUp):
 
 
 def test_a_clock_that_never_tells_ends_the_trial() -> None:
-    trial = Trial(Silent())
-    assert not any(trial.lap() for _ in range(3000))
+    trial = ABTrial(Silent())
+    assert not any(trial.next_iteration() for _ in range(3000))
     assert trial.state is State.REJECTED
 
 
@@ -274,9 +273,9 @@ class Capturing(MadeUp):
 
 def test_laps_without_a_moment_are_left_out() -> None:
     clock = Capturing()
-    trial = Trial(clock, Terms(seconds=0.1))
+    trial = ABTrial(clock, TrialPolicy(seconds=0.1))
     for _ in range(400):
-        clock.now += 0.05 if trial.lap() else 0.1
+        clock.now += 0.05 if trial.next_iteration() else 0.1
     assert trial.state is State.ADOPTED
     assert trial.ratio == pytest.approx(2.0, rel=0.01)
 
@@ -345,9 +344,9 @@ def test_a_device_tells_times_when_it_has_come_so_far() -> None:
 @pytest.mark.parametrize("behind", [0.0, 0.15, 0.5])
 def test_a_trial_on_a_device_that_is_behind(behind: float) -> None:
     device = FakeDevice()
-    trial = Trial(DeviceClock(device, torch.device("cuda")), Terms(seconds=0.5))
+    trial = ABTrial(DeviceClock(device, torch.device("cuda")), TrialPolicy(seconds=0.5))
     for _ in range(300):
-        device.queued += 0.025 if trial.lap() else 0.05
+        device.queued += 0.025 if trial.next_iteration() else 0.05
         device.done = device.queued - behind
     assert trial.state is State.ADOPTED
     assert trial.ratio == pytest.approx(2.0, rel=0.01)
