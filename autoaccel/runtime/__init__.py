@@ -10,17 +10,12 @@ script.
 
 What every part leans on:
 
+    amp             `autocast` and `grad_scaler`: low precision where it pays
     trial           A/B trials over the script's own steps: which of two ways is faster
     environment     what the user asked for by AUTOACCEL_*, and the log of what was decided
     devices         which device something speaks of, and what it can do
     heap            memory that a step frees is kept for the next one, where the CPU trains
     deciding        what would be decided here, for `autoaccel env`
-
-`autocast` and `grad_scaler`:
-
-    amp             the low precision that suits a device, the region, the scaler
-    lstm            LSTM layers on CPUs that have none in low precision
-    gating          whether it is worth it: a trial over the script's own steps
 
 `compile`:
 
@@ -51,7 +46,7 @@ What every part leans on:
     iterators       torch's own iterators, made in another way
 """
 
-from .amp import autocast, grad_scaler
+from .amp.autocast import autocast, grad_scaler
 from .compiling import compile  # noqa: A004 - scripts say accel.compile
 from .deciding import decisions
 from .loading import num_workers, pin_memory

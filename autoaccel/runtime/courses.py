@@ -22,7 +22,8 @@ from typing import Any, Final
 
 import torch
 
-from . import amp, paying
+from . import paying
+from .amp import autocast
 from .environment import Decision, note
 from .laps import WINDOW, Steps, Watch, in_backward
 from .outcomes import Record
@@ -267,7 +268,7 @@ class Course:
 
     def _consider(self) -> bool:
         """Whether to begin compiling with this lap."""
-        if not amp.settled() or not self._account.free(self):
+        if not autocast.settled() or not self._account.free(self):
             return False
         kinds, usual = self._watch.usual_kinds()
         if usual < 0.5 or len(kinds) > _KINDS:
@@ -306,7 +307,7 @@ class Course:
         cost = known.warm or prior.cost(self._subject.leaves, warm=True)
         offer = paying.Offer(cost, known.ratio or prior.speedup, prior.stake, prior.smallest)
         answer = paying.worth(self._run(1.0), offer)
-        if not answer.pays or not amp.settled() or not self._account.free(self):
+        if not answer.pays or not autocast.settled() or not self._account.free(self):
             return False
         if known.flavour in self._flavours:
             self._flavours = [known.flavour]

@@ -7,7 +7,7 @@ import os
 import torch
 
 from . import devices, graphs, heap
-from .amp import precision, scaling
+from .amp.autocast import precision, scaling
 from .compiling import verdict
 from .environment import Decision, disabled, setting, whole_number
 from .loading import pin_decision, worker_decision

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from autoaccel.runtime import amp, devices, environment, gating, heap, prefetching
+from autoaccel.runtime import devices, environment, heap, prefetching
+from autoaccel.runtime.amp import autocast, autocast_controller
 from autoaccel.runtime.streams import Event
 
 
@@ -34,9 +35,9 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
-    monkeypatch.setattr(amp, "_gates", {})
-    monkeypatch.setattr(gating, "_compiles", lambda: False)  # other tests did, in this process
-    for cache in (amp._candidate, environment._switched_off, environment.warn_once, environment._log, heap.keep):
+    monkeypatch.setattr(autocast, "_gates", {})
+    monkeypatch.setattr(autocast_controller, "_compiles", lambda: False)  # other tests did, in this process
+    for cache in (autocast._candidate, environment._switched_off, environment.warn_once, environment._log, heap.keep):
         cache.cache_clear()
 
 

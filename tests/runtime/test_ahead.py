@@ -223,8 +223,8 @@ class Slow(Dataset):
 
 class Always:
     state, ratio, why = None, None, ""
-    def lap(self): return True
-    def drop(self): pass
+    def next_iteration(self): return True
+    def discard_iteration(self): pass
 
 loader = DataLoader(Slow(), num_workers=WorkerCount(0))
 passes._records[loader] = records.Record(loader)

@@ -14,7 +14,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoaccel.runtime import amp, courses, paying
+from autoaccel.runtime import courses, paying
+from autoaccel.runtime.amp import autocast
 from autoaccel.runtime.courses import Course
 from autoaccel.runtime.subjects import Account, Subject
 from autoaccel.runtime.trial import decision_cache
@@ -27,7 +28,7 @@ FULL, LAST = torch.empty(8, 3), torch.empty(5, 3)
 def nothing_else_decides() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decision_cache, "on", lambda: False)
-        patch.setattr(amp, "settled", lambda: True)
+        patch.setattr(autocast, "settled", lambda: True)
         yield
 
 
@@ -279,7 +280,7 @@ def test_a_step_that_waits_for_its_data_is_not_compiled() -> None:
 def test_nothing_is_compiled_while_the_precision_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     open_until = 300
     script = Script(planned=20_000)
-    monkeypatch.setattr(amp, "settled", lambda: script.course.laps >= open_until)
+    monkeypatch.setattr(autocast, "settled", lambda: script.course.laps >= open_until)
     assert set(script.run(open_until)) == {"eager"}
     assert script.run(300)[-1] == "compiled"
 

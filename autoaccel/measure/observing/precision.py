@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from autoaccel import runtime
-from autoaccel.runtime.amp import Scaler, _has_gradients
+from autoaccel.runtime.amp.autocast import Scaler, _has_gradients
 
 CLIPPED_SCALED = "gradients were clipped while they were scaled"
 NEVER_SCALED = "a scaler stepped an optimizer before any loss was scaled"

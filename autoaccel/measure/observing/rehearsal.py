@@ -23,7 +23,7 @@ from autoaccel.measure.observing.marks import BACKWARD_IN_AUTOCAST, STEP_IN_AUTO
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS
 from autoaccel.runtime import compiling, keeping, prefetching
-from autoaccel.runtime.amp import Scaler
+from autoaccel.runtime.amp.autocast import Scaler
 from autoaccel.runtime.environment import Decision, note
 
 _TOO_OFTEN = "Dynamo recompile limit exceeded"

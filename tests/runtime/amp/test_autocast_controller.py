@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import amp, gating
+from autoaccel.runtime.amp import autocast, autocast_controller
 from autoaccel.runtime.trial import decision_cache
 from autoaccel.runtime.trial.ab_trial import ABTrial, State, TrialPolicy
 
@@ -52,14 +52,14 @@ class Scripted:
         self.contained[-1].append(what)
 
 
-compiles = gating._compiles  # before it is made to forget what other tests compiled
+compiles = autocast_controller._compiles  # before it is made to forget what other tests compiled
 Script = Callable[..., list[Scripted]]
 
 
 @pytest.fixture(autouse=True)
 def bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU that may be faster in bfloat16."""
-    monkeypatch.setattr(amp, "_cpu_computes_bfloat16", lambda: True)
+    monkeypatch.setattr(autocast, "_cpu_computes_bfloat16", lambda: True)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
             made.append(Scripted(list(ways), end))
             return made[-1]
 
-        monkeypatch.setattr(gating, "new_trial", new)
+        monkeypatch.setattr(autocast_controller, "new_trial", new)
         return made
 
     return told
@@ -81,8 +81,8 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in another process."""
-    monkeypatch.setattr(amp, "_gates", {})
-    amp._candidate.cache_clear()
+    monkeypatch.setattr(autocast, "_gates", {})
+    autocast._candidate.cache_clear()
 
 
 LOW, USUAL = True, False
@@ -213,11 +213,11 @@ def test_training_after_an_evaluation_is_tried_by_itself(script: Script) -> None
         assert [region() for _ in range(3)][-1] is torch.bfloat16
     assert region() is torch.float32
     assert len(trials) == 2
-    assert not amp.settled()
+    assert not autocast.settled()
     region()
     with torch.no_grad():
         assert region() is torch.bfloat16
-    assert amp.settled()
+    assert autocast.settled()
 
 
 def test_another_stretch_of_the_script_is_another_trial(script: Script) -> None:
@@ -228,7 +228,7 @@ def test_another_stretch_of_the_script_is_another_trial(script: Script) -> None:
         with accel.autocast("cpu"):
             pass
         stepper.step()
-    assert amp.settled()
+    assert autocast.settled()
     for _ in range(20):
         with accel.autocast("cpu"):
             seen.append(state())
@@ -298,7 +298,7 @@ def test_lifting_changes_no_float32() -> None:
     want = model(x).softmax(1)
     for parameter in model.parameters():
         parameter.grad = None
-    with amp._Lifted("cpu"):
+    with autocast._Lifted("cpu"):
         got = model(x).softmax(1)
         low = torch.ones(2, 2, dtype=torch.bfloat16) @ torch.ones(2, 2)
     assert torch.equal(got, want)
@@ -311,10 +311,10 @@ def test_lifting_changes_no_float32() -> None:
 def test_a_recomputation_of_a_lifted_region_is_silent(reentrant: bool) -> None:
     layer = nn.Linear(8, 8)
     grads: list[torch.Tensor] = []
-    amp._expect_checkpoints.cache_clear()
+    autocast._expect_checkpoints.cache_clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for lifted in (contextlib.nullcontext(), amp._Lifted("cpu")):
+        for lifted in (contextlib.nullcontext(), autocast._Lifted("cpu")):
             x = torch.ones(2, 8, requires_grad=True)
             with lifted:
                 y = checkpoint(layer, x, use_reentrant=reentrant)
@@ -322,21 +322,21 @@ def test_a_recomputation_of_a_lifted_region_is_silent(reentrant: bool) -> None:
             assert x.grad is not None
             grads.append(x.grad)
     assert torch.equal(grads[0], grads[1])
-    amp._expect_checkpoints.cache_clear()
+    autocast._expect_checkpoints.cache_clear()
 
 
 def test_lifting_leaves_an_open_region_alone() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        with amp._Lifted("cpu"):
+        with autocast._Lifted("cpu"):
             assert state() is torch.bfloat16
         assert state() is torch.bfloat16
-    with amp._Lifted("cpu"), amp._Lifted("cpu"):
+    with autocast._Lifted("cpu"), autocast._Lifted("cpu"):
         assert state() is torch.float32
     assert state() is None
 
 
 def test_lifting_ends_with_an_exception() -> None:
-    with pytest.raises(ValueError, match="own"), amp._Lifted("cpu"):
+    with pytest.raises(ValueError, match="own"), autocast._Lifted("cpu"):
         raise ValueError("own")
     assert state() is None
 
@@ -347,7 +347,7 @@ def test_regions_are_plain_again_when_nothing_low_is_left(script: Script, monkey
     now = itertools.count(0.0, 15.0)
     monkeypatch.setattr(time, "monotonic", lambda: next(now))
     alive = iter([True, False])
-    monkeypatch.setattr(gating, "_alive", lambda dtype: next(alive))
+    monkeypatch.setattr(autocast_controller, "_alive", lambda dtype: next(alive))
     seen = []
     for _ in range(12):
         with accel.autocast("cpu"):
@@ -358,9 +358,9 @@ def test_regions_are_plain_again_when_nothing_low_is_left(script: Script, monkey
 
 
 def test_living_tensors_are_found() -> None:
-    assert not gating._alive(torch.float8_e5m2)
+    assert not autocast_controller._alive(torch.float8_e5m2)
     kept = nn.Parameter(torch.zeros(1).to(torch.float8_e5m2), requires_grad=False)
-    assert gating._alive(torch.float8_e5m2)
+    assert autocast_controller._alive(torch.float8_e5m2)
     del kept
 
 
@@ -384,7 +384,7 @@ def test_other_threads_follow(script: Script) -> None:
 
 def test_replicas_on_a_device_are_not_tried() -> None:
     """Only threads, no loop of the script's own: as by the hardware."""
-    gate = gating.Gate(torch.device("cuda"), amp.by_capability(8, 0))
+    gate = autocast_controller.Gate(torch.device("cuda"), autocast.by_capability(8, 0))
     seen: list[torch.dtype | None] = []
     thread = threading.Thread(target=lambda: seen.append(gate.dtype(sys._getframe())))
     thread.start()
@@ -401,11 +401,11 @@ def test_at_once(script: Script, monkeypatch: pytest.MonkeyPatch, name: str) -> 
     script([USUAL] * 10)
     value = {"AUTOACCEL_COMPILE_MODE": "eager", "AUTOACCEL_AMP_DTYPE": "bfloat16"}[name]
     if name == "AUTOACCEL_COMPILE_MODE":
-        monkeypatch.setattr(gating, "_compiles", compiles)
+        monkeypatch.setattr(autocast_controller, "_compiles", compiles)
     monkeypatch.setenv(name, value)
     with accel.autocast("cpu"):
         assert state() is torch.bfloat16
-    assert amp.settled()
+    assert autocast.settled()
 
 
 def test_ranks_on_cpus_stay_in_float32_for_they_cannot_try(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -414,7 +414,7 @@ def test_ranks_on_cpus_stay_in_float32_for_they_cannot_try(script: Script, monke
     for _ in range(3):
         with accel.autocast("cpu"):
             assert state() is None
-    assert amp.settled()
+    assert autocast.settled()
 
 
 @pytest.mark.parametrize("ranks", ["1", "2"])
@@ -424,10 +424,10 @@ def test_recurrent_networks_of_cudnn_stay_in_float32(
 ) -> None:
     """There they are in float16 in any region, whatever its precision."""
     monkeypatch.setenv("WORLD_SIZE", ranks)
-    monkeypatch.setattr(gating, "_recurrent", lambda kind: recurrent and kind == "cuda")
-    monkeypatch.setattr(gating, "_name", lambda place: "some device")
+    monkeypatch.setattr(autocast_controller, "_recurrent", lambda kind: recurrent and kind == "cuda")
+    monkeypatch.setattr(autocast_controller, "_name", lambda place: "some device")
     trial: Any = Scripted([USUAL, LOW, USUAL, LOW], State.ADOPTED)
-    gate = gating.Gate(torch.device("cuda"), amp.by_capability(8, 0), lambda place: trial)
+    gate = autocast_controller.Gate(torch.device("cuda"), autocast.by_capability(8, 0), lambda place: trial)
     seen = [gate.dtype(sys._getframe()) for _ in range(6)]
     assert (torch.bfloat16 in seen) is not recurrent
     assert recurrent is (seen == [None] * 6)
@@ -436,8 +436,8 @@ def test_recurrent_networks_of_cudnn_stay_in_float32(
 
 def test_recurrent_networks_are_found() -> None:
     layer = nn.Sequential(nn.GRU(1, 1))
-    assert gating._recurrent("cpu")
-    assert not gating._recurrent("cuda")
+    assert autocast_controller._recurrent("cpu")
+    assert not autocast_controller._recurrent("cuda")
     del layer
 
 
@@ -453,13 +453,13 @@ def test_what_was_compiled_meanwhile_stays_as_it_was_tried(script: Script, monke
         with accel.autocast("cpu"):
             pass
         stepper.step()
-    monkeypatch.setattr(gating, "_compiles", lambda: True)
+    monkeypatch.setattr(autocast_controller, "_compiles", lambda: True)
     for _ in range(20):
         with accel.autocast("cpu"):
             assert state() is None
         stepper.step()
-    assert len(amp._gates["cpu"]._phases) == 2
-    assert amp.settled()
+    assert len(autocast._gates["cpu"]._phases) == 2
+    assert autocast.settled()
 
 
 def test_a_region_in_compiled_code_is_not_tried(script: Script) -> None:
@@ -534,18 +534,18 @@ def test_nobody_waits_for_steps_that_do_not_come(script: Script, monkeypatch: py
     script([USUAL] * 100)
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    assert amp.settled()  # no region was opened
+    assert autocast.settled()  # no region was opened
     for _ in range(2):
         with accel.autocast("cpu"):
             pass
-        assert not amp.settled()
+        assert not autocast.settled()
         now += 30.0
-    assert not amp.settled()
+    assert not autocast.settled()
     now += 100.0
-    assert amp.settled()
+    assert autocast.settled()
     with accel.autocast("cpu"):
         assert state() is None
-    assert amp.settled()
+    assert autocast.settled()
 
 
 # ---------------------------------------------------------------- whole loops
@@ -610,10 +610,10 @@ def test_losses_stay_close_while_precision_changes(
         made.append(ABTrial(clock, TrialPolicy()))
         return made[-1]
 
-    monkeypatch.setattr(gating, "new_trial", new)
+    monkeypatch.setattr(autocast_controller, "new_trial", new)
     got = gan(clock, accumulate, 90 * accumulate)
     assert made[-1].state is end
-    assert amp.settled()
+    assert autocast.settled()
     assert got != want
     assert got[: 25 * accumulate] == want[: 25 * accumulate]
     assert got == pytest.approx(want, abs=0.02)

@@ -24,9 +24,10 @@ from typing import Any, Final
 import torch
 from torch.amp.grad_scaler import OptState
 
-from . import devices, heap, lstm
-from .environment import Decision, disabled, note, setting, warn_once
-from .gating import Gate
+from .. import devices, heap
+from ..environment import Decision, disabled, note, setting, warn_once
+from . import lstm_fallback
+from .autocast_controller import Gate
 
 _DTYPES: Final[Mapping[str, torch.dtype | None]] = {
     "bf16": torch.bfloat16,
@@ -89,7 +90,7 @@ def _prepared(device: torch.device) -> Decision:
     """The precision for a device, once it is made sure that regions can be in it."""
     decision = precision(device)
     if device.type == "cpu" and decision.value is not None:
-        lstm.prepare(decision.value)
+        lstm_fallback.prepare(decision.value)
     return decision
 
 

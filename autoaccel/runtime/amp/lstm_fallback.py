@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import torch
 
-from .environment import Decision, note, warn_once
+from ..environment import Decision, note, warn_once
 
 _lacking: Final[set[torch.dtype]] = set()
 

@@ -27,12 +27,12 @@ from typing import Any, Final
 
 import torch
 
-from .compilers import together
-from .environment import Decision, note, setting
-from .laps import in_backward
-from .trial import decision_cache
-from .trial.ab_trial import ABTrial, State, TrialPolicy
-from .trial.clocks import clock_of
+from ..compilers import together
+from ..environment import Decision, note, setting
+from ..laps import in_backward
+from ..trial import decision_cache
+from ..trial.ab_trial import ABTrial, State, TrialPolicy
+from ..trial.clocks import clock_of
 
 _PATIENCE: Final = 60.0  # seconds without a lap, or four of the longest laps: nobody has to wait for a trial any more
 _LONGEST: Final = 600.0  # seconds that anybody has to wait at all

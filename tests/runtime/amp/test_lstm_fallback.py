@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from autoaccel.runtime import lstm
+from autoaccel.runtime.amp import lstm_fallback
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
 import torch
@@ -63,7 +63,7 @@ def test_without_a_kernel_they_stay_in_float32(dtype: str) -> None:
 
 
 def test_with_a_kernel_nothing_is_changed() -> None:
-    if not lstm._has_lstm(torch.bfloat16):
+    if not lstm_fallback._has_lstm(torch.bfloat16):
         pytest.skip("this CPU has no LSTM in bfloat16")
     printed, warned = run("bfloat16", "DEFAULT")
     assert [line.split()[0] for line in printed] == ["torch.bfloat16"] * 3
