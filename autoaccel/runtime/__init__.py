@@ -10,26 +10,13 @@ script.
 
 What every part leans on:
 
+    compile         `compile`: in place, where it pays, eager where it fails
     amp             `autocast` and `grad_scaler`: low precision where it pays
     trial           A/B trials over the script's own steps: which of two ways is faster
     environment     what the user asked for by AUTOACCEL_*, and the log of what was decided
     devices         which device something speaks of, and what it can do
     heap            memory that a step frees is kept for the next one, where the CPU trains
     deciding        what would be decided here, for `autoaccel env`
-
-`compile`:
-
-    compiling       modules in place, functions by a wrapper; what stands in the way
-    compilers       whether anything can be compiled here
-    courses         one target on its way from eager to compiled, and back
-    paying          what compiling costs against what it saves: arithmetic
-    laps            where steps begin, how long they take, and with what arguments
-    signatures      which arguments need a graph of their own
-    attempts        a compiled call that becomes the eager one when it fails
-    graphs          CUDA graphs, where they are asked for
-    subjects        what is compiled, and the account that all share
-    outcomes        what compiling came to in an earlier run
-    inductor_cache  where compiled code is kept
 
 `prefetch`, `num_workers` and `pin_memory`:
 
@@ -47,7 +34,7 @@ What every part leans on:
 """
 
 from .amp.autocast import autocast, grad_scaler
-from .compiling import compile  # noqa: A004 - scripts say accel.compile
+from .compile.in_place_compile import compile  # noqa: A004 - scripts say accel.compile
 from .deciding import decisions
 from .loading import num_workers, pin_memory
 from .prefetching import prefetch

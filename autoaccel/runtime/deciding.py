@@ -6,9 +6,10 @@ import os
 
 import torch
 
-from . import devices, graphs, heap
+from . import devices, heap
 from .amp.autocast import precision, scaling
-from .compiling import verdict
+from .compile import cuda_graphs
+from .compile.in_place_compile import verdict
 from .environment import Decision, disabled, setting, whole_number
 from .loading import pin_decision, worker_decision
 from .trial import decision_cache
@@ -86,7 +87,7 @@ def _workers() -> Decision:
 def _cuda_graphs(place: torch.device) -> Decision:
     if disabled("compile"):
         return Decision(False, "AUTOACCEL_DISABLE")
-    asked = graphs.wanted()
+    asked = cuda_graphs.wanted()
     if place.type != "cuda":
         return Decision(False, f"there are none on {place.type}")
     return Decision(asked, "AUTOACCEL_CUDA_GRAPHS" if asked else "only with AUTOACCEL_CUDA_GRAPHS=on")

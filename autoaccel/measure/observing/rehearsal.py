@@ -22,8 +22,9 @@ from autoaccel.measure.observing import moving, precision, seeding
 from autoaccel.measure.observing.marks import BACKWARD_IN_AUTOCAST, STEP_IN_AUTOCAST
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS
-from autoaccel.runtime import compiling, keeping, prefetching
+from autoaccel.runtime import keeping, prefetching
 from autoaccel.runtime.amp.autocast import Scaler
+from autoaccel.runtime.compile import in_place_compile
 from autoaccel.runtime.environment import Decision, note
 
 _TOO_OFTEN = "Dynamo recompile limit exceeded"
@@ -97,8 +98,8 @@ def _keep_checkpoints() -> None:
             return importlib.import_module("torch._dynamo").lookup_backend("aot_eager")(graph, inputs)
         return graph.forward
 
-    backend = compiling._backend  # noqa: SLF001
-    vars(compiling)["_backend"] = lambda name: captured if name == "eager" else backend(name)
+    backend = in_place_compile._backend  # noqa: SLF001
+    vars(in_place_compile)["_backend"] = lambda name: captured if name == "eager" else backend(name)
 
 
 def _tell_graphs() -> None:

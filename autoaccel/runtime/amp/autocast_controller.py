@@ -27,9 +27,9 @@ from typing import Any, Final
 
 import torch
 
-from ..compilers import together
+from ..compile.compile_support import together
+from ..compile.step_timer import in_backward
 from ..environment import Decision, note, setting
-from ..laps import in_backward
 from ..trial import decision_cache
 from ..trial.ab_trial import ABTrial, State, TrialPolicy
 from ..trial.clocks import clock_of

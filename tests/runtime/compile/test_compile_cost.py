@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoaccel.runtime import paying
-from autoaccel.runtime.paying import Answer, Offer, Run, worth
+from autoaccel.runtime.compile import compile_cost
+from autoaccel.runtime.compile.compile_cost import Answer, Offer, Run, worth
 
 costs = st.floats(0.05, 120)
 steps = st.floats(1e-4, 5)
@@ -109,7 +109,7 @@ def test_steps_that_are_all_overhead() -> None:
 
 
 def test_larger_models_cost_more_and_a_cache_saves_it() -> None:
-    for prior in paying.PRIORS.values():
+    for prior in compile_cost.PRIORS.values():
         assert prior.cost(5, warm=True) < prior.cost(50, warm=True) < prior.cost(50, warm=False)
         assert prior.cost(5, graphs=2, warm=False) > prior.cost(5, warm=False)
 
@@ -119,4 +119,4 @@ def test_larger_models_cost_more_and_a_cache_saves_it() -> None:
     [(21.34, "21.3 s"), (42.0, "42 s"), (1234.5, "1234 s"), (0.035, "35 ms"), (0.9996, "1 s"), (0.00002, "20 µs")],
 )
 def test_durations(seconds: float, text: str) -> None:
-    assert paying.duration(seconds) == text
+    assert compile_cost.duration(seconds) == text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from .trial import decision_cache
+from ..trial import decision_cache
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from autoaccel.runtime import attempts, graphs
-from autoaccel.runtime.graphs import Graphed, UnfitError
+from autoaccel.runtime.compile import cuda_graphs, eager_fallback
+from autoaccel.runtime.compile.cuda_graphs import Graphed, UnfitError
 
 Pair = collections.namedtuple("Pair", ["one", "two"])
 
@@ -148,7 +148,7 @@ def test_unknown_outputs_are_refused_and_the_attempt_falls_back(monkeypatch: pyt
     with pytest.raises(UnfitError, match="Holder"):
         Graphed(Holder, nn.ReLU())(torch.ones(1))
     module = Scales()
-    attempt = attempts.Attempt("Scales", Holder, lambda flavour: Graphed(Holder, module))
+    attempt = eager_fallback.Attempt("Scales", Holder, lambda flavour: Graphed(Holder, module))
     assert attempt.prepare("cudagraphs")
     with pytest.warns(RuntimeWarning, match="runs eagerly.*Holder|Scales is not compiled"):
         assert isinstance(attempt.run((torch.ones(1),), {}), Holder)
@@ -166,7 +166,7 @@ def test_whatever_fails_later_falls_back(monkeypatch: pytest.MonkeyPatch) -> Non
         return x
 
     monkeypatch.setattr(torch, "compile", lambda call, backend: call)
-    attempt = attempts.Attempt("ReLU", nn.ReLU(), lambda flavour: Graphed(once, nn.ReLU()))
+    attempt = eager_fallback.Attempt("ReLU", nn.ReLU(), lambda flavour: Graphed(once, nn.ReLU()))
     attempt.prepare("cudagraphs")
     assert attempt.run((torch.ones(1),), {}).tolist() == [1.0]
     with pytest.warns(RuntimeWarning, match="capture failed"):
@@ -212,4 +212,4 @@ def test_it_trains_as_the_module_does_when_really_traced() -> None:
 @pytest.mark.parametrize(("value", "on"), [("on", True), ("1", True), ("", False), ("off", False)])
 def test_only_on_demand(monkeypatch: pytest.MonkeyPatch, value: str, on: bool) -> None:
     monkeypatch.setenv("AUTOACCEL_CUDA_GRAPHS", value)
-    assert graphs.wanted() is on
+    assert cuda_graphs.wanted() is on

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from .trial import decision_cache
+from ..trial import decision_cache
 
 VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
 _TORCHS_OWN: Final = "torchinductor_"  # and the user's name, in the folder for temporary files

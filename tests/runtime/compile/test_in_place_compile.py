@@ -21,7 +21,8 @@ import torch
 from torch import nn
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import compiling, courses, devices, paying, subjects
+from autoaccel.runtime import devices
+from autoaccel.runtime.compile import compile_controller, compile_cost, compile_target, in_place_compile
 from autoaccel.runtime.environment import Decision
 from autoaccel.runtime.trial.ab_trial import State
 
@@ -48,7 +49,7 @@ class Graphs:
 def graphs(monkeypatch: pytest.MonkeyPatch) -> Graphs:
     counting = Graphs()
     monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "eager")
-    monkeypatch.setattr(compiling, "_torch_compile", lambda function: torch.compile(function, backend=counting))
+    monkeypatch.setattr(in_place_compile, "_torch_compile", lambda function: torch.compile(function, backend=counting))
     return counting
 
 
@@ -247,18 +248,18 @@ def on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         compiled.append(function.__code__.co_name.partition("_")[0])
         return function
 
-    monkeypatch.setattr(compiling, "verdict", lambda place: Decision(True, "as soon as it pays"))
-    monkeypatch.setattr(compiling, "_torch_compile", fake)
-    monkeypatch.setattr(courses, "graphs_captured", lambda: None)
-    monkeypatch.setattr(courses, "_account", subjects.Account())  # whose turn it is, after other tests
+    monkeypatch.setattr(in_place_compile, "verdict", lambda place: Decision(True, "as soon as it pays"))
+    monkeypatch.setattr(in_place_compile, "_torch_compile", fake)
+    monkeypatch.setattr(compile_controller, "graphs_captured", lambda: None)
+    monkeypatch.setattr(compile_controller, "_account", compile_target.Account())  # whose turn it is, after other tests
     return compiled
 
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiling costs nothing and pays at once."""
-    monkeypatch.setattr(courses, "_SOONEST", 0.0)
-    monkeypatch.setattr(paying, "worth", lambda run, offer: paying.Answer(True, "it pays"))
+    monkeypatch.setattr(compile_controller, "_SOONEST", 0.0)
+    monkeypatch.setattr(compile_cost, "worth", lambda run, offer: compile_cost.Answer(True, "it pays"))
 
 
 def trained(module: nn.Module, steps: int) -> nn.Module:
@@ -274,7 +275,7 @@ def test_what_pays_is_compiled_in_the_midst_of_training(
     on_this_cpu: list[str], soon: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr(courses, "note", lambda topic, decision: told.append(decision.reason))
+    monkeypatch.setattr(compile_controller, "note", lambda topic, decision: told.append(decision.reason))
     torch.manual_seed(0)
     plain = Net()
     module = accel.compile(copy.deepcopy(plain))
@@ -293,7 +294,7 @@ def test_processes_that_train_together_do_the_same(
 ) -> None:
     """While one of them compiles the others wait: all at the first call, or none."""
     monkeypatch.setenv("WORLD_SIZE", "4")
-    monkeypatch.setattr(compiling, "_ready_home", lambda module: torch.device(place))
+    monkeypatch.setattr(in_place_compile, "_ready_home", lambda module: torch.device(place))
     module = accel.compile(Net())
     module(torch.ones(2, 4))
     assert on_this_cpu == compiled
@@ -356,12 +357,14 @@ class Turns:
 def test_a_gan_trains_the_same_through_every_stage(soon: None, monkeypatch: pytest.MonkeyPatch, outcome: State) -> None:
     """Traced for real, with statistics that compiled code writes; joint backward passes, short batches, evaluations."""
     told: list[str] = []
-    monkeypatch.setattr(courses, "note", lambda topic, decision: told.append(f"{topic}: {decision.value}"))
-    monkeypatch.setattr(courses, "ABTrial", lambda clock, terms: Turns(outcome))
-    monkeypatch.setattr(courses, "_FEWEST", 6)
-    monkeypatch.setattr(courses, "_account", subjects.Account())
-    monkeypatch.setattr(compiling, "verdict", lambda place: Decision(True, "as soon as it pays"))
-    monkeypatch.setattr(compiling, "_torch_compile", lambda function: torch.compile(function, backend="aot_eager"))
+    monkeypatch.setattr(compile_controller, "note", lambda topic, decision: told.append(f"{topic}: {decision.value}"))
+    monkeypatch.setattr(compile_controller, "ABTrial", lambda clock, terms: Turns(outcome))
+    monkeypatch.setattr(compile_controller, "_FEWEST", 6)
+    monkeypatch.setattr(compile_controller, "_account", compile_target.Account())
+    monkeypatch.setattr(in_place_compile, "verdict", lambda place: Decision(True, "as soon as it pays"))
+    monkeypatch.setattr(
+        in_place_compile, "_torch_compile", lambda function: torch.compile(function, backend="aot_eager")
+    )
 
     def train(prepare: Callable[[nn.Module], nn.Module]) -> list[float]:
         torch.manual_seed(0)
@@ -412,7 +415,7 @@ def test_a_check_before_training_does_not_count_for_it(on_this_cpu: list[str], s
 def test_a_reverted_module_has_nothing_left_of_it(
     on_this_cpu: list[str], soon: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(courses, "POLICY", dataclasses.replace(courses.POLICY, gain=1e6))
+    monkeypatch.setattr(compile_controller, "POLICY", dataclasses.replace(compile_controller.POLICY, gain=1e6))
     module = Net()
     before = set(vars(module))
     accel.compile(module)
@@ -448,21 +451,21 @@ def test_the_cpp_compiler_is_looked_for_and_not_run(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("CXX", str(compiler))
     headers = {"include": str(tmp_path)}
     monkeypatch.setattr(sysconfig, "get_paths", lambda: headers)
-    assert compiling.verdict(torch.device("cpu")) == Decision(False, "no C++ compiler")
+    assert in_place_compile.verdict(torch.device("cpu")) == Decision(False, "no C++ compiler")
     (tmp_path / "Python.h").write_text("")
-    assert compiling.verdict(torch.device("cpu")).value is True
+    assert in_place_compile.verdict(torch.device("cpu")).value is True
     compiler.unlink()
-    assert compiling.verdict(torch.device("cpu")).value is False
+    assert in_place_compile.verdict(torch.device("cpu")).value is False
 
 
 def test_beside_an_accelerator_the_cpu_is_not_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
-    assert compiling.verdict(torch.device("cpu")).value is None
+    assert in_place_compile.verdict(torch.device("cpu")).value is None
 
 
 def test_a_module_that_may_still_move_is_asked_again(graphs: Graphs, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [Decision(None, "on the CPU, beside an accelerator"), Decision(True, "moved")]
-    monkeypatch.setattr(compiling, "verdict", lambda place: answers.pop(0))
+    monkeypatch.setattr(in_place_compile, "verdict", lambda place: answers.pop(0))
     module = accel.compile(Net())
     module(torch.ones(1, 4))
     assert graphs.count == 0
@@ -477,7 +480,7 @@ def test_a_module_that_does_not_move_is_asked_now_and_then(monkeypatch: pytest.M
         asked.append(place)
         return Decision(None, "on the CPU, beside an accelerator")
 
-    monkeypatch.setattr(compiling, "verdict", verdict)
+    monkeypatch.setattr(in_place_compile, "verdict", verdict)
     module = accel.compile(Net())
     for _ in range(64 * 10):
         module(torch.ones(1, 4))
@@ -495,14 +498,14 @@ def test_what_cuda_needs(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):
-            assert compiling.verdict(torch.device("cuda")).value is expected
+            assert in_place_compile.verdict(torch.device("cuda")).value is expected
     assert len(caught) == (0 if expected else 1)
 
 
 @pytest.mark.parametrize("mode", ["off", "none"])
 def test_the_mode_can_forbid_it(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", mode)
-    assert compiling.verdict(torch.device("cuda")).value is False
+    assert in_place_compile.verdict(torch.device("cuda")).value is False
 
 
 @pytest.mark.parametrize("value", ["compile", "all"])
@@ -541,7 +544,7 @@ def failing(graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "eager")
-    monkeypatch.setattr(compiling, "_torch_compile", lambda function: torch.compile(function, backend=failing))
+    monkeypatch.setattr(in_place_compile, "_torch_compile", lambda function: torch.compile(function, backend=failing))
 
 
 class Drops(nn.Module):
@@ -603,7 +606,7 @@ def test_a_later_failure_falls_back_as_well(monkeypatch: pytest.MonkeyPatch) -> 
         return graph.forward
 
     monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "eager")
-    monkeypatch.setattr(compiling, "_torch_compile", lambda function: torch.compile(function, backend=once))
+    monkeypatch.setattr(in_place_compile, "_torch_compile", lambda function: torch.compile(function, backend=once))
     module = accel.compile(Net())
     module(torch.ones(2, 4))
     with pytest.warns(RuntimeWarning, match="not compiled"):

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from .environment import Decision, note, warn_once
-from .graphs import Graphed
+from ..environment import Decision, note, warn_once
+from .cuda_graphs import Graphed
 
 
 class Attempt:

@@ -22,15 +22,15 @@ from typing import Any, Final
 
 import torch
 
-from . import paying
-from .amp import autocast
-from .environment import Decision, note
-from .laps import WINDOW, Steps, Watch, in_backward
-from .outcomes import Record
-from .signatures import signature
-from .subjects import Account, Subject, Way
-from .trial.ab_trial import ABTrial, State, TrialPolicy
-from .trial.clocks import Clock, clock_of
+from ..amp import autocast
+from ..environment import Decision, note
+from ..trial.ab_trial import ABTrial, State, TrialPolicy
+from ..trial.clocks import Clock, clock_of
+from . import compile_cost
+from .call_signature import signature
+from .compile_outcome import Record
+from .compile_target import Account, Subject, Way
+from .step_timer import WINDOW, Steps, Watch, in_backward
 
 _FEWEST: Final = 16  # laps, and
 _SOONEST: Final = 1.0  # seconds, before anything is concluded from them
@@ -258,7 +258,7 @@ class Course:
             return compiled
         measured = f"{trial.ratio:.2f}x" if trial.ratio else trial.why
         if trial.state is State.ADOPTED:
-            took = paying.duration(self._attempt.cost)
+            took = compile_cost.duration(self._attempt.cost)
             self._adopt(f"compiled in {took}, {measured} as fast over {trial.measured} steps", trial.ratio)
             return compiled
         self._revert(f"reverted: {measured} over {trial.measured} steps, compiled in {self._took()}")
@@ -279,10 +279,10 @@ class Course:
         share = usual * self._watch.share(2.0 if self._subject.gradients else 0.0)
         if self._flavours[0] == "cudagraphs" and not self._watch.launch_bound():
             self._flavours.pop(0)
-        answer = paying.worth(self._run(share), self._offer(len(kinds)))
+        answer = compile_cost.worth(self._run(share), self._offer(len(kinds)))
         if answer.pays:
             return self._begin(_Attempt(kinds), answer.reason)
-        if answer.final and (self._subject.planned or 0) > self.laps >= paying.EARLY:
+        if answer.final and (self._subject.planned or 0) > self.laps >= compile_cost.EARLY:
             self._stop(answer.reason)
         else:
             self._take_rest()
@@ -305,28 +305,28 @@ class Course:
         known = self._known
         prior = self._prior()
         cost = known.warm or prior.cost(self._subject.leaves, warm=True)
-        offer = paying.Offer(cost, known.ratio or prior.speedup, prior.stake, prior.smallest)
-        answer = paying.worth(self._run(1.0), offer)
+        offer = compile_cost.Offer(cost, known.ratio or prior.speedup, prior.stake, prior.smallest)
+        answer = compile_cost.worth(self._run(1.0), offer)
         if not answer.pays or not autocast.settled() or not self._account.free(self):
             return False
         if known.flavour in self._flavours:
             self._flavours = [known.flavour]
         return self._begin(_Attempt(open=True), f"{answer.reason}, as in an earlier run")
 
-    def _run(self, share: float) -> paying.Run:
+    def _run(self, share: float) -> compile_cost.Run:
         candidates = (self._subject.planned, self._known.steps)
         left = next((planned - self.laps for planned in candidates if planned and planned > self.laps), None)
-        return paying.Run(self.laps, self._step, left, share, self._account.spent)
+        return compile_cost.Run(self.laps, self._step, left, share, self._account.spent)
 
-    def _offer(self, graphs: int) -> paying.Offer:
+    def _offer(self, graphs: int) -> compile_cost.Offer:
         prior = self._prior()
         cost = prior.cost(self._subject.leaves, graphs, warm=False) * self._account.dearer
-        return paying.Offer(cost, prior.speedup, prior.stake, prior.smallest)
+        return compile_cost.Offer(cost, prior.speedup, prior.stake, prior.smallest)
 
-    def _prior(self) -> paying.Prior:
+    def _prior(self) -> compile_cost.Prior:
         if self._flavours[0] == "cudagraphs":
-            return paying.GRAPHS
-        return paying.PRIORS.get(self._subject.place.type, paying.PRIORS["cpu"])
+            return compile_cost.GRAPHS
+        return compile_cost.PRIORS.get(self._subject.place.type, compile_cost.PRIORS["cpu"])
 
     def _begin(self, attempt: _Attempt, reason: str) -> bool:
         if not self._way.prepare(self._flavours[0]):
@@ -386,7 +386,7 @@ class Course:
         self.over = True
 
     def _took(self) -> str:
-        return paying.duration(self._attempt.cost)
+        return compile_cost.duration(self._attempt.cost)
 
     def _tell(self, value: Any, reason: str) -> None:
         note(f"compile {self._subject.name}", Decision(value, reason))

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import compiling, courses, graphs, paying, subjects
-from autoaccel.runtime.laps import Watch
+from autoaccel.runtime.compile import compile_controller, compile_cost, compile_target, cuda_graphs, in_place_compile
+from autoaccel.runtime.compile.step_timer import Watch
 from autoaccel.runtime.trial.clocks import clock_of
 
 pytestmark = pytest.mark.gpu
@@ -31,15 +31,17 @@ def exact_and_fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiling pays at once, and it is nobody else's turn."""
-    monkeypatch.setattr(courses, "_account", subjects.Account())
-    monkeypatch.setattr(courses, "_SOONEST", 0.0)
-    monkeypatch.setattr(paying, "worth", lambda run, offer: paying.Answer(True, "it pays"))
+    monkeypatch.setattr(compile_controller, "_account", compile_target.Account())
+    monkeypatch.setattr(compile_controller, "_SOONEST", 0.0)
+    monkeypatch.setattr(compile_cost, "worth", lambda run, offer: compile_cost.Answer(True, "it pays"))
 
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     lines: list[str] = []
-    monkeypatch.setattr(courses, "note", lambda topic, decision: lines.append(f"{decision.value}: {decision.reason}"))
+    monkeypatch.setattr(
+        compile_controller, "note", lambda topic, decision: lines.append(f"{decision.value}: {decision.reason}")
+    )
     return lines
 
 
@@ -49,8 +51,8 @@ def critic() -> nn.Module:
     return nn.Sequential(*layers).cuda()
 
 
-def graphed(module: nn.Module) -> graphs.Graphed:
-    return graphs.Graphed(compiling._own_call(module), module)
+def graphed(module: nn.Module) -> cuda_graphs.Graphed:
+    return cuda_graphs.Graphed(in_place_compile._own_call(module), module)
 
 
 def batch(number: int) -> torch.Tensor:
@@ -133,7 +135,7 @@ def test_by_policy_it_trains_the_same_whatever_is_decided(
 
 
 def test_a_reverted_module_is_plain_again(soon: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courses, "POLICY", dataclasses.replace(courses.POLICY, gain=1e6))
+    monkeypatch.setattr(compile_controller, "POLICY", dataclasses.replace(compile_controller.POLICY, gain=1e6))
     module = accel.compile(critic())
     train(module, 200)
     assert module._compiled_call_impl is None

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import torch
 
-from .trial.clocks import Clock
+from ..trial.clocks import Clock
 
 WINDOW: Final = 64  # laps that tell what is usual
 _ENDLESS: Final = 200  # calls without an update of the parameters: steps cannot be told apart

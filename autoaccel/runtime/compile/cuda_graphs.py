@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .environment import setting
+from ..environment import setting
 
 
 def wanted() -> bool:

@@ -11,8 +11,8 @@ from typing import Final
 
 import torch
 
-from . import devices
-from .environment import Decision, setting, warn_once
+from .. import devices
+from ..environment import Decision, setting, warn_once
 
 _OFF: Final = ("off", "none")
 

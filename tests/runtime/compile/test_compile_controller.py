@@ -14,10 +14,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoaccel.runtime import courses, paying
 from autoaccel.runtime.amp import autocast
-from autoaccel.runtime.courses import Course
-from autoaccel.runtime.subjects import Account, Subject
+from autoaccel.runtime.compile import compile_controller, compile_cost
+from autoaccel.runtime.compile.compile_controller import Course
+from autoaccel.runtime.compile.compile_target import Account, Subject
 from autoaccel.runtime.trial import decision_cache
 
 CPU = torch.device("cpu")
@@ -345,7 +345,7 @@ def test_whatever_compiling_brings_little_is_lost(
     """A hundred steps take at most a tenth longer, whatever the script says of its length; and so does the whole run,
     but for what comparing may lose."""
     steps, jitter = 400, random.Random(seed)
-    prior = paying.PRIORS["cuda"].cost(leaves, warm=False)
+    prior = compile_cost.PRIORS["cuda"].cost(leaves, warm=False)
     script = Script(Machine(cost=prior), planned=told and told * steps, leaves=leaves)
     script.way.jitter = lambda: 1 + noise * jitter.random()
     script.machine.forward, script.machine.rest, script.machine.faster = forward, rest * forward, faster
@@ -407,21 +407,21 @@ def test_a_model_that_is_no_longer_used_does_not_hold_up_others() -> None:
     first = Script(machine, account, planned=20_000)
     while not first.course.under_way:
         first.run(1)
-    assert not courses.settled()
+    assert not compile_controller.settled()
     second = Script(machine, account, planned=20_000, name="Other")
     assert second.run(1200)[-1] == "compiled"
 
 
 def test_settled_counts_living_courses_only() -> None:
     gc.collect()
-    assert courses.settled()
+    assert compile_controller.settled()
     script = Script(planned=20_000)
     while not script.course.under_way:
         script.run(1)
-    assert not courses.settled()
+    assert not compile_controller.settled()
     del script
     gc.collect()
-    assert courses.settled()
+    assert compile_controller.settled()
 
 
 # ---------------------------------------------------------------- memory

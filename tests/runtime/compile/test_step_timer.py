@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from autoaccel.runtime.laps import Steps, Watch, sample
-from autoaccel.runtime.signatures import signature
+from autoaccel.runtime.compile.call_signature import signature
+from autoaccel.runtime.compile.step_timer import Steps, Watch, sample
 
 
 def beginnings(train: Callable[[nn.Module, Callable[[], None]], None], steps: int = 6) -> list[list[bool]]:

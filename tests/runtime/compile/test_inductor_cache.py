@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.runtime.inductor_cache import VARIABLE, settle
+from autoaccel.runtime.compile.inductor_cache import VARIABLE, settle
 
 
 @pytest.fixture(autouse=True)

@@ -27,13 +27,14 @@ from typing import Any, Final, TypeVar
 import torch
 from torch import nn
 
-from . import devices, graphs, inductor_cache
-from .attempts import Attempt
-from .compilers import together, verdict
-from .courses import Course, settled
-from .environment import Decision, disabled, note, setting
-from .laps import sample
-from .subjects import Subject
+from .. import devices
+from ..environment import Decision, disabled, note, setting
+from . import cuda_graphs, inductor_cache
+from .compile_controller import Course, settled
+from .compile_support import together, verdict
+from .compile_target import Subject
+from .eager_fallback import Attempt
+from .step_timer import sample
 
 __all__ = ["compile", "hooked", "settled", "verdict"]
 
@@ -235,7 +236,7 @@ class _InPlace:
 
         def make(flavour: str) -> Callable[..., Any]:
             if flavour == "cudagraphs":
-                return graphs.Graphed(_own_call(module), module)
+                return cuda_graphs.Graphed(_own_call(module), module)
             return _torch_compile(_own_call(module))
 
         return Attempt(type(module).__name__, self._eager, make)
@@ -243,7 +244,7 @@ class _InPlace:
     def _subject(self, place: torch.device, rank: int) -> Subject:
         module = self._module
         trained = rank > 0
-        graphed = graphs.wanted() and place.type == "cuda"
+        graphed = cuda_graphs.wanted() and place.type == "cuda"
         return Subject(
             name=type(module).__name__,
             place=place,
