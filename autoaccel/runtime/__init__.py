@@ -10,33 +10,21 @@ script.
 
 What every part leans on:
 
+    loading         `prefetch`, `num_workers` and `pin_memory`: batches before the loop asks
     compile         `compile`: in place, where it pays, eager where it fails
     amp             `autocast` and `grad_scaler`: low precision where it pays
     trial           A/B trials over the script's own steps: which of two ways is faster
     environment     what the user asked for by AUTOACCEL_*, and the log of what was decided
     devices         which device something speaks of, and what it can do
-    heap            memory that a step frees is kept for the next one, where the CPU trains
     deciding        what would be decided here, for `autoaccel env`
 
-`prefetch`, `num_workers` and `pin_memory`:
-
-    prefetching     batches under way to the device before the loop asks
-    streams         the side stream for copies, and the events that order it
-    batches         a batch with some of its tensors replaced
     resident        batches looked up whole in data that are in memory
-    loading         how many workers the machine has room for; pinning
-    keeping         how a pass over a loader begins
-    passes          by whom the batches of a pass are fetched, decided meanwhile
-    records         what is known of a loader: fetches, steps, decisions
-    workers         how many workers pay: arithmetic
-    ahead           a thread that fetches one batch ahead
-    iterators       torch's own iterators, made in another way
 """
 
 from .amp.autocast import autocast, grad_scaler
 from .compile.in_place_compile import compile  # noqa: A004 - scripts say accel.compile
 from .deciding import decisions
-from .loading import num_workers, pin_memory
-from .prefetching import prefetch
+from .loading.loader_settings import num_workers, pin_memory
+from .loading.prefetcher import prefetch
 
 __all__ = ["autocast", "compile", "decisions", "grad_scaler", "num_workers", "pin_memory", "prefetch"]

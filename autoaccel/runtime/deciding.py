@@ -6,12 +6,13 @@ import os
 
 import torch
 
-from . import devices, heap
+from . import devices
 from .amp.autocast import precision, scaling
 from .compile import cuda_graphs
 from .compile.in_place_compile import verdict
 from .environment import Decision, disabled, setting, whole_number
-from .loading import pin_decision, worker_decision
+from .loading import glibc_malloc
+from .loading.loader_settings import pin_decision, worker_decision
 from .trial import decision_cache
 
 
@@ -63,7 +64,7 @@ def _prefetch(place: torch.device) -> Decision:
 
 
 def _heap(place: torch.device) -> Decision:
-    return heap.verdict(os.environ) if place.type == "cpu" else Decision(False, "the CPU does not train")
+    return glibc_malloc.verdict(os.environ) if place.type == "cpu" else Decision(False, "the CPU does not train")
 
 
 def _resident(place: torch.device) -> Decision:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from autoaccel.runtime import devices, environment, heap, prefetching
+from autoaccel.runtime import devices, environment
 from autoaccel.runtime.amp import autocast, autocast_controller
-from autoaccel.runtime.streams import Event
+from autoaccel.runtime.loading import glibc_malloc, prefetcher
+from autoaccel.runtime.loading.copy_stream import Event
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,7 +38,13 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
     monkeypatch.setattr(autocast, "_gates", {})
     monkeypatch.setattr(autocast_controller, "_compiles", lambda: False)  # other tests did, in this process
-    for cache in (autocast._candidate, environment._switched_off, environment.warn_once, environment._log, heap.keep):
+    for cache in (
+        autocast._candidate,
+        environment._switched_off,
+        environment.warn_once,
+        environment._log,
+        glibc_malloc.keep,
+    ):
         cache.cache_clear()
 
 
@@ -187,7 +194,7 @@ class FakeLane:
 @pytest.fixture
 def lane_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], FakeLane]:
     """Makes fake lanes by seed; no batch is too small for them."""
-    monkeypatch.setattr(prefetching, "SMALLEST_BATCH", 0)
+    monkeypatch.setattr(prefetcher, "SMALLEST_BATCH", 0)
     return FakeLane
 
 
@@ -202,6 +209,6 @@ def cuda_lane(lane_of: Callable[[int], FakeLane], monkeypatch: pytest.MonkeyPatc
     def available(device: torch.device) -> bool:
         return True
 
-    monkeypatch.setattr(prefetching, "lane", lane)
+    monkeypatch.setattr(prefetcher, "lane", lane)
     monkeypatch.setattr(devices, "available", available)
     return fake

@@ -22,10 +22,10 @@ from autoaccel.measure.observing import moving, precision, seeding
 from autoaccel.measure.observing.marks import BACKWARD_IN_AUTOCAST, STEP_IN_AUTOCAST
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS
-from autoaccel.runtime import keeping, prefetching
 from autoaccel.runtime.amp.autocast import Scaler
 from autoaccel.runtime.compile import in_place_compile
 from autoaccel.runtime.environment import Decision, note
+from autoaccel.runtime.loading import persistent_workers, prefetcher
 
 _TOO_OFTEN = "Dynamo recompile limit exceeded"
 
@@ -68,7 +68,7 @@ def _draw_missing_seeds() -> None:
     `accel.prefetch` does this by itself. Elsewhere the passes after the first are shuffled in another order, which is
     as good; with the draw made up for, anything else that kept workers change is not hidden behind it.
     """
-    iterate, begin = data.DataLoader.__iter__, prefetching.begin_epoch
+    iterate, begin = data.DataLoader.__iter__, prefetcher.begin_epoch
     prefetched: list[Any] = []
 
     @functools.wraps(begin)
@@ -81,12 +81,12 @@ def _draw_missing_seeds() -> None:
 
     @functools.wraps(iterate)
     def iterated(loader: Any) -> Any:
-        is_again = keeping.keeps_chosen(loader) and loader._iterator is not None  # noqa: SLF001
+        is_again = persistent_workers.keeps_chosen(loader) and loader._iterator is not None  # noqa: SLF001
         if is_again and not any(each is loader for each in prefetched):
             torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
         return iterate(loader)
 
-    vars(prefetching)["begin_epoch"] = begun
+    vars(prefetcher)["begin_epoch"] = begun
     setattr(data.DataLoader, "__iter__", iterated)  # noqa: B010 - mypy does not let methods be assigned
 
 

@@ -18,7 +18,7 @@ import torch
 from torch.utils.data import dataloader
 
 from autoaccel.measure.observing.observation import Observation
-from autoaccel.runtime import loading
+from autoaccel.runtime.loading import loader_settings
 
 ALIKE = "workers of a loader draw the same random numbers"
 
@@ -32,7 +32,7 @@ def install(observation: Observation) -> None:
     @functools.wraps(create)
     def created(self: Any, loader: Any) -> None:
         own = loader.worker_init_fn
-        if isinstance(loader.num_workers, loading.WorkerCount) and loading.start_method() == "fork":
+        if isinstance(loader.num_workers, loader_settings.WorkerCount) and loader_settings.start_method() == "fork":
             loader.worker_init_fn = functools.partial(_begin, own, noted, next(numbers))
         try:
             create(self, loader)

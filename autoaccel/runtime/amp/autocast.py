@@ -24,8 +24,9 @@ from typing import Any, Final
 import torch
 from torch.amp.grad_scaler import OptState
 
-from .. import devices, heap
+from .. import devices
 from ..environment import Decision, disabled, note, setting, warn_once
+from ..loading import glibc_malloc
 from . import lstm_fallback
 from .autocast_controller import Gate
 
@@ -65,7 +66,7 @@ def autocast(device: devices.Device = None, *, fp16: bool = True) -> contextlib.
 @functools.lru_cache(maxsize=64)
 def _candidate(place: torch.device, disable: str, wish: str) -> tuple[Decision, Gate | None]:  # noqa: ARG001 - a key
     """The precision for a device under these settings, and who tries it if it is to be tried."""
-    heap.keep(place.type)
+    glibc_malloc.keep(place.type)
     decision = _prepared(place)
     tried = decision.value is torch.bfloat16 and wish.lower() not in (*_DTYPES, "hardware")
     return decision, _gate(place, decision) if tried else None

@@ -35,7 +35,7 @@ from typing import Any
 
 import torch
 
-from ..batches import Move
+from ..loading.rebuild_batch import Move
 from .loaders import residence
 
 __all__ = ["begin", "fits"]

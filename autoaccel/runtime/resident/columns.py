@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import torch
 
-from ..streams import plain
+from ..loading.copy_stream import plain
 from .rows import Rows, Unfit, picked, whole_numbers
 
 View: TypeAlias = Callable[[torch.Tensor], torch.Tensor]

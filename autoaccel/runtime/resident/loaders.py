@@ -11,11 +11,11 @@ from torch.utils.data import dataloader as torchs
 from torch.utils.data._utils import collate
 
 from .. import devices
-from ..batches import Move
 from ..environment import Decision, disabled, note
-from ..iterators import is_torchs, single_process
-from ..loading import WorkerCount
-from ..records import named
+from ..loading.loader_settings import WorkerCount
+from ..loading.loader_statistics import named
+from ..loading.rebuild_batch import Move
+from ..loading.torch_iterators import is_torchs, single_process
 from .datasets import understand
 from .fetching import Batches, Plan
 from .placing import Placing

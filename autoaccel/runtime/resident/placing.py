@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import torch
 
-from ..batches import Move
+from ..loading.rebuild_batch import Move
 from .columns import Tensors
 from .rows import Rows, Unfit
 from .samples import Part

@@ -22,15 +22,15 @@ from autoaccel.measure.observing import drawing, marks, moving, precision, rehea
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, REHEARSALS, SCALER, WORKERS, Request
-from autoaccel.runtime import prefetching, resident
+from autoaccel.runtime import resident
 from autoaccel.runtime.amp.autocast import Scaler
 from autoaccel.runtime.resident.fetching import Batches
 
 # What rehearsing puts hooks on.
 HOOKED: tuple[Any, ...] = (
     accel,
-    compiling,
-    prefetching,
+    in_place_compile,
+    prefetcher,
     DataLoader,
     Scaler,
     torch.Tensor,

@@ -37,7 +37,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was decided, in words."""
     lines: list[str] = []
     monkeypatch.setattr(
-        courses, "note", lambda topic, decision: lines.append(f"{topic}: {decision.value}: {decision.reason}")
+        compile_controller,
+        "note",
+        lambda topic, decision: lines.append(f"{topic}: {decision.value}: {decision.reason}"),
     )
     return lines
 

@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from autoaccel.runtime import resident
-from autoaccel.runtime.batches import Move
+from autoaccel.runtime.loading.rebuild_batch import Move
 from autoaccel.runtime.resident.loaders import Residence, residence
 from autoaccel.runtime.resident.placing import Placing
 

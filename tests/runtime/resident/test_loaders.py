@@ -16,8 +16,9 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset, random_split
 from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import environment, prefetching
-from autoaccel.runtime.loading import WorkerCount
+from autoaccel.runtime import environment
+from autoaccel.runtime.loading import prefetcher
+from autoaccel.runtime.loading.loader_settings import WorkerCount
 from autoaccel.runtime.resident import loaders
 from autoaccel.runtime.resident.fetching import Batches
 from tests.runtime.resident.comparing import content, found, same, seed, states, whole
@@ -73,7 +74,7 @@ def test_what_is_not_understood_is_handed_back(notes: list[str]) -> None:
 
 
 def test_chosen_workers_are_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefetching, "managed", lambda loader: True)
+    monkeypatch.setattr(prefetcher, "managed", lambda loader: True)
     monkeypatch.setattr(torch.utils.data.DataLoader, "_get_iterator", _refused(DataLoader._get_iterator))
 
     def make() -> DataLoader[Any]:

@@ -31,13 +31,14 @@ from torch.utils.data import (
 )
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import devices, environment, iterators, loading, passes, records, workers
-from autoaccel.runtime.loading import WorkerCount
-from autoaccel.runtime.passes import Pass
-from autoaccel.runtime.prefetching import Prefetched
+from autoaccel.runtime import devices, environment
+from autoaccel.runtime.loading import loader_settings, loader_statistics, managed_epoch, torch_iterators, worker_cost
+from autoaccel.runtime.loading.loader_settings import WorkerCount
+from autoaccel.runtime.loading.managed_epoch import Pass
+from autoaccel.runtime.loading.prefetcher import Prefetched
+from autoaccel.runtime.loading.worker_cost import Machine, Measured, Plan
 from autoaccel.runtime.trial.ab_trial import State
 from autoaccel.runtime.trial.clocks import HostClock
-from autoaccel.runtime.workers import Machine, Measured, Plan
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine of two CPUs
 
@@ -71,8 +72,8 @@ class Choice:
         self.workers = 0
         self.asked: list[Measured] = []
         self.better = True
-        monkeypatch.setattr(workers, "plan", self._plan)
-        monkeypatch.setattr(workers, "helps", lambda fetch, wait: self.better)
+        monkeypatch.setattr(worker_cost, "plan", self._plan)
+        monkeypatch.setattr(worker_cost, "helps", lambda fetch, wait: self.better)
 
     def _plan(self, measured: Measured, machine: Machine) -> Plan:
         self.asked.append(measured)
@@ -83,7 +84,7 @@ class Choice:
 def choice(monkeypatch: pytest.MonkeyPatch) -> Choice:
     """A machine with an accelerator, on which the test decides."""
     monkeypatch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
-    monkeypatch.setattr(loading, "machine", lambda: Machine(16.0, math.inf, math.inf))
+    monkeypatch.setattr(loader_settings, "machine", lambda: Machine(16.0, math.inf, math.inf))
     return Choice(monkeypatch)
 
 
@@ -283,7 +284,7 @@ def test_what_workers_fail_to_do_is_done_without(
     loader = DataLoader(kind(), 3, shuffle=True, num_workers=WorkerCount(2), persistent_workers=True)
     want = story(DataLoader(Numbers(), 3, shuffle=True), lambda loader: loader)
     assert story(loader, accel.prefetch) == want
-    assert "workers failed" in passes._records[loader].refused
+    assert "workers failed" in managed_epoch._records[loader].refused
     assert loader._iterator is None
 
 
@@ -304,17 +305,17 @@ def test_workers_that_died_between_two_passes(choice: Choice, monkeypatch: pytes
             kept: Any = loader._iterator
             os.kill(kept._workers[1].pid, signal.SIGKILL)
     assert found == want
-    assert "workers failed" in passes._records[loader].refused
+    assert "workers failed" in managed_epoch._records[loader].refused
 
 
 def test_workers_that_do_not_help_are_not_there_in_the_next_pass(
     choice: Choice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choice.workers, choice.better = 1, False
-    monkeypatch.setattr(passes, "_JUDGED", 1)
+    monkeypatch.setattr(managed_epoch, "_JUDGED", 1)
     loader = DataLoader(Numbers(), 1, num_workers=WorkerCount(2), persistent_workers=True)
     for _ in accel.prefetch(loader):
-        if passes._records[loader].refused:
+        if managed_epoch._records[loader].refused:
             break
     assert makers(list(accel.prefetch(loader))) == {os.getpid()}
 
@@ -328,17 +329,17 @@ def test_workers_that_do_not_start_are_done_without(choice: Choice, monkeypatch:
     loader = DataLoader(Numbers(), 3, shuffle=True, num_workers=WorkerCount(2), persistent_workers=True)
     want = story(DataLoader(Numbers(), 3, shuffle=True), lambda loader: loader)
     assert story(loader, accel.prefetch) == want
-    assert "Cannot allocate memory" in passes._records[loader].refused
+    assert "Cannot allocate memory" in managed_epoch._records[loader].refused
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_workers_that_do_not_help_go_again(choice: Choice, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     choice.workers, choice.better = 1, False
-    monkeypatch.setattr(passes, "_JUDGED", 2)
+    monkeypatch.setattr(managed_epoch, "_JUDGED", 2)
     loader = DataLoader(Numbers(), 1, shuffle=True, num_workers=WorkerCount(2), persistent_workers=kept)
     want = story(DataLoader(Numbers(), 1, shuffle=True), lambda loader: loader)
     assert story(loader, accel.prefetch) == want
-    assert "with workers the loop waited" in passes._records[loader].refused
+    assert "with workers the loop waited" in managed_epoch._records[loader].refused
     assert loader._iterator is None
     batches = list(accel.prefetch(loader))
     assert makers(batches) == {os.getpid()}
@@ -348,7 +349,7 @@ def test_on_linux_workers_are_forked_where_python_would_do_otherwise(
     choice: Choice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python 3.14: a loop over the loader itself must not start any, since the script may have no main guard."""
-    monkeypatch.setattr(loading, "start_method", lambda: "forkserver")
+    monkeypatch.setattr(loader_settings, "start_method", lambda: "forkserver")
     monkeypatch.setattr(multiprocessing, "get_start_method", lambda allow_none=False: None)
     choice.workers = 1
     loader = DataLoader(
@@ -361,7 +362,7 @@ def test_on_linux_workers_are_forked_where_python_would_do_otherwise(
     assert len(makers(list(accel.prefetch(loader)))) == 1
     assert loader.multiprocessing_context is None
     for how, chosen in (("forkserver", "forkserver"), ("spawn", None)):  # the program's choice; Windows
-        monkeypatch.setattr(loading, "start_method", lambda how=how: how)
+        monkeypatch.setattr(loader_settings, "start_method", lambda how=how: how)
         monkeypatch.setattr(multiprocessing, "get_start_method", lambda allow_none=False, chosen=chosen: chosen)
         assert not accel.num_workers().forked
 
@@ -401,29 +402,29 @@ def test_a_number_from_the_environment_is_taken_at_once(
 ) -> None:
     monkeypatch.setenv("AUTOACCEL_NUM_WORKERS", str(count))
     loader = DataLoader(Numbers(), 2, num_workers=accel.num_workers(), persistent_workers=count > 0)
-    assert not passes.managed(loader)
+    assert not managed_epoch.managed(loader)
     assert (os.getpid() in makers(list(accel.prefetch(loader)))) is (count == 0)
     assert choice.asked == []
 
 
 def test_who_is_not_managed(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
     here = WorkerCount(1)
-    assert passes.managed(DataLoader(Numbers(), num_workers=here))
-    assert passes.managed(DataLoader(Numbers(), num_workers=WorkerCount(0)))
-    assert not passes.managed(DataLoader(Numbers(), num_workers=1)), "the script's own number"
-    assert not passes.managed(DataLoader(Streams(), num_workers=here)), "workers would begin it again"
-    assert not passes.managed(DataLoader(Numbers(), num_workers=here, in_order=False))
-    assert not passes.managed([1, 2])
+    assert managed_epoch.managed(DataLoader(Numbers(), num_workers=here))
+    assert managed_epoch.managed(DataLoader(Numbers(), num_workers=WorkerCount(0)))
+    assert not managed_epoch.managed(DataLoader(Numbers(), num_workers=1)), "the script's own number"
+    assert not managed_epoch.managed(DataLoader(Streams(), num_workers=here)), "workers would begin it again"
+    assert not managed_epoch.managed(DataLoader(Numbers(), num_workers=here, in_order=False))
+    assert not managed_epoch.managed([1, 2])
 
     class Own(DataLoader[Any]):
         def _get_iterator(self) -> Any:
             return super()._get_iterator()
 
-    assert not passes.managed(Own(Numbers(), num_workers=here))
+    assert not managed_epoch.managed(Own(Numbers(), num_workers=here))
     with torch.device("meta"):
-        assert not passes.managed(DataLoader(Numbers(), num_workers=here))
+        assert not managed_epoch.managed(DataLoader(Numbers(), num_workers=here))
     monkeypatch.setenv("AUTOACCEL_DISABLE", "workers")
-    assert not passes.managed(DataLoader(Numbers(), num_workers=here))
+    assert not managed_epoch.managed(DataLoader(Numbers(), num_workers=here))
     monkeypatch.delenv("AUTOACCEL_DISABLE")
     monkeypatch.setattr(devices, "accelerator", lambda: None)
     loader = DataLoader(Numbers(), num_workers=WorkerCount(0))
@@ -432,27 +433,27 @@ def test_who_is_not_managed(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_torch_that_is_made_otherwise_is_left_alone(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
     loader: Any = DataLoader(Numbers(), num_workers=WorkerCount(1))
-    assert passes.managed(loader)
+    assert managed_epoch.managed(loader)
     for name, method, uses in (
         ("_MultiProcessingDataLoaderIter", "_put_somehow", set[str]()),
         ("_BaseDataLoaderIter", "_next_index", {"_order"}),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(iterators, "_INSIDES", ((name, method, uses),))
-            iterators._iterators_are_known.cache_clear()
-            assert not passes.managed(loader)
-    iterators._iterators_are_known.cache_clear()
+            patch.setattr(torch_iterators, "_INSIDES", ((name, method, uses),))
+            torch_iterators._iterators_are_known.cache_clear()
+            assert not managed_epoch.managed(loader)
+    torch_iterators._iterators_are_known.cache_clear()
     monkeypatch.delattr(loader, "prefetch_factor")
-    assert not passes.managed(loader)
+    assert not managed_epoch.managed(loader)
 
 
 def test_decisions_are_told_with_their_numbers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
-    monkeypatch.setattr(loading, "machine", lambda: Machine(1.0, math.inf, math.inf))
-    monkeypatch.setattr(workers, "CHEAP", 0.0)
-    monkeypatch.setattr(workers, "FAR_BELOW", 0.0)
+    monkeypatch.setattr(loader_settings, "machine", lambda: Machine(1.0, math.inf, math.inf))
+    monkeypatch.setattr(worker_cost, "CHEAP", 0.0)
+    monkeypatch.setattr(worker_cost, "FAR_BELOW", 0.0)
     monkeypatch.setenv("AUTOACCEL_LOG", "info")
     list(accel.prefetch(DataLoader(Numbers(), 2, num_workers=WorkerCount(3))))
     said = [line for line in capsys.readouterr().err.splitlines() if "num_workers" in line]
@@ -475,7 +476,7 @@ def test_steps_count_as_long_as_the_device_takes(choice: Choice, monkeypatch: py
         def seconds(self, start: float, end: float) -> float | None:
             return end - start if end < self.now else None  # late
 
-    monkeypatch.setattr(records, "_clock", Clock)
+    monkeypatch.setattr(loader_statistics, "_clock", Clock)
     list(accel.prefetch(DataLoader(Numbers(), 2, num_workers=WorkerCount(1))))
     assert choice.asked[-1].step == 0.5
     assert choice.asked[-1].host < 0.5
@@ -488,12 +489,12 @@ def test_a_device_that_is_not_in_use_yet_is_not_woken(choice: Choice, monkeypatc
         made.append(device)
         return HostClock()
 
-    monkeypatch.setattr(records, "clock_of", clock_of)
+    monkeypatch.setattr(loader_statistics, "clock_of", clock_of)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
-    assert isinstance(records._clock(), HostClock)
+    assert isinstance(loader_statistics._clock(), HostClock)
     assert made == []
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    records._clock()
+    loader_statistics._clock()
     assert made == [torch.device("cuda")]
 
 
@@ -519,11 +520,11 @@ class Laps:
 @pytest.fixture
 def threads(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> Callable[[DataLoader[Any], list[bool]], None]:
     """Lets a thread fetch for a loader, whatever that costs, in the laps that the test names."""
-    monkeypatch.setattr(workers, "CHEAP", 0.0)
-    monkeypatch.setattr(workers, "FAR_BELOW", 0.0)
+    monkeypatch.setattr(worker_cost, "CHEAP", 0.0)
+    monkeypatch.setattr(worker_cost, "FAR_BELOW", 0.0)
 
     def let(loader: DataLoader[Any], turns: list[bool]) -> None:
-        passes._records[loader] = record = records.Record(loader)
+        managed_epoch._records[loader] = record = loader_statistics.Record(loader)
         record.trial = Laps(turns)  # type: ignore[assignment]
 
     return let
@@ -566,11 +567,11 @@ def test_with_and_without_the_thread_a_program_notices_nothing(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
-        patch.setattr(workers, "CHEAP", 0.0)
-        patch.setattr(workers, "FAR_BELOW", 0.0)
+        patch.setattr(worker_cost, "CHEAP", 0.0)
+        patch.setattr(worker_cost, "FAR_BELOW", 0.0)
         options: dict[str, Any] = {"batch_size": size, "shuffle": shuffled and count > 0}
         loader = DataLoader(Numbers(count, bad), num_workers=WorkerCount(0), **options)
-        passes._records[loader] = record = records.Record(loader)
+        managed_epoch._records[loader] = record = loader_statistics.Record(loader)
         record.trial = Laps(turns)  # type: ignore[assignment]
         assert run(loader, accel.prefetch) == run(DataLoader(Numbers(count, bad), **options), lambda loader: loader)
 
@@ -607,15 +608,15 @@ class Simulated(Numbers):
 def test_the_thread_stays_only_if_laps_are_shorter(
     choice: Choice, hidden: float, adopted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "CHEAP", 0.0)
-    monkeypatch.setattr(workers, "FAR_BELOW", 0.0)
+    monkeypatch.setattr(worker_cost, "CHEAP", 0.0)
+    monkeypatch.setattr(worker_cost, "FAR_BELOW", 0.0)
     dataset = Simulated(hidden)
-    monkeypatch.setattr(records, "HostClock", lambda: dataset)
+    monkeypatch.setattr(loader_statistics, "HostClock", lambda: dataset)
     loader = DataLoader(dataset, 1, num_workers=WorkerCount(0))
     for _ in range(2):
         for _ in accel.prefetch(loader):
             dataset.now += dataset.step
-    record = passes._records[loader]
+    record = managed_epoch._records[loader]
     assert record.trial.state is (State.ADOPTED if adopted else State.REJECTED)
     assert dataset.by_thread > 600 if adopted else dataset.by_thread < 40
 
@@ -704,7 +705,7 @@ def test_no_thread(threads: Any, how: str, monkeypatch: pytest.MonkeyPatch) -> N
         case "own sampler":
             options["sampler"] = type("Own", (SequentialSampler,), {})(dataset)
         case "cheap":
-            monkeypatch.setattr(workers, "CHEAP", 1.0)
+            monkeypatch.setattr(worker_cost, "CHEAP", 1.0)
         case _:
             monkeypatch.setenv("AUTOACCEL_DISABLE", how)
     loader = DataLoader(dataset, 2, num_workers=WorkerCount(0), **options)
@@ -756,12 +757,14 @@ def test_looking_ahead_never_makes_the_training_process_fetch(choice: Choice) ->
 
 def test_the_bytes_of_a_batch() -> None:
     x = torch.zeros(4, 2)
-    assert records.size({"x": x, "again": x, "text": "t", "y": [torch.zeros(3, dtype=torch.int64)]}) == 32 + 24
-    assert records.size("nothing") == 0
+    assert (
+        loader_statistics.size({"x": x, "again": x, "text": "t", "y": [torch.zeros(3, dtype=torch.int64)]}) == 32 + 24
+    )
+    assert loader_statistics.size("nothing") == 0
 
 
 def test_indices_that_never_arrived_come_again() -> None:
-    order = iterators.Order(iter(range(6)))
+    order = torch_iterators.Order(iter(range(6)))
     assert [next(order), next(order), next(order)] == [0, 1, 2]
     order.arrived()
     order.put_back()

@@ -16,9 +16,9 @@ from typing import Final
 
 from torch.utils.data import get_worker_info
 
-from . import devices
-from .environment import Decision, disabled, note, whole_number
-from .workers import Machine
+from .. import devices
+from ..environment import Decision, disabled, note, whole_number
+from .worker_cost import Machine
 
 MOST_WORKERS: Final = 4
 # Workers hand batches over through shared memory; containers often have 64 MB of it, and a full one kills workers

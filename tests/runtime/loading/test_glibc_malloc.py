@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.runtime import heap
+from autoaccel.runtime.loading import glibc_malloc
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 # Steps that allocate some 60 MB, and their page faults. By itself glibc takes blocks that are larger than all that were
 # freed before from the system one by one; where others come to lie is chance.
 FAULTS = """
@@ -45,29 +45,29 @@ class Library:
 
 def test_both_thresholds_are_told() -> None:
     library = Library(takes=True)
-    assert heap.settle(library)
+    assert glibc_malloc.settle(library)
     assert library.told == [(-3, 32 * 2**20), (-1, 512 * 2**20)]
-    assert not heap.settle(Library(takes=False))
+    assert not glibc_malloc.settle(Library(takes=False))
 
 
 @pytest.mark.parametrize("name", ["MALLOC_ARENA_MAX", "GLIBC_TUNABLES", "LD_PRELOAD"])
 def test_what_somebody_else_has_set_up_is_left_alone(name: str) -> None:
-    assert heap.verdict({"PATH": "/bin"}).value is (sys.platform == "linux")
-    found = heap.verdict({name: "1"})
+    assert glibc_malloc.verdict({"PATH": "/bin"}).value is (sys.platform == "linux")
+    found = glibc_malloc.verdict({name: "1"})
     assert (found.value, found.reason) == (False, f"{name} is set")
 
 
 def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOACCEL_DISABLE", "heap")
-    assert heap.verdict({}).reason == "AUTOACCEL_DISABLE"
+    assert glibc_malloc.verdict({}).reason == "AUTOACCEL_DISABLE"
 
 
 def test_other_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heap, "_library", lambda: None)
-    assert heap.verdict({}).value is False
+    monkeypatch.setattr(glibc_malloc, "_library", lambda: None)
+    assert glibc_malloc.verdict({}).value is False
 
 
-@pytest.mark.skipif(not heap.verdict({}).value, reason="needs glibc")
+@pytest.mark.skipif(not glibc_malloc.verdict({}).value, reason="needs glibc")
 def test_steps_find_their_memory_again() -> None:
     faults = {}
     for disable in ("heap", ""):

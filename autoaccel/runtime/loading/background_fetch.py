@@ -22,8 +22,8 @@ from typing import Any, Final, TypeAlias
 import torch
 from torch.utils.data import _utils
 
-from . import devices
-from .iterators import Order
+from .. import devices
+from .torch_iterators import Order
 
 Fetch: TypeAlias = "Callable[[], Any]"
 _Request: TypeAlias = "tuple[int, Fetch]"

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 import torch
 
-from autoaccel.runtime import ahead
-from autoaccel.runtime.ahead import Draws, Fetcher, HostThread
-from autoaccel.runtime.iterators import Order
+from autoaccel.runtime.loading import background_fetch
+from autoaccel.runtime.loading.background_fetch import Draws, Fetcher, HostThread
+from autoaccel.runtime.loading.torch_iterators import Order
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_it_hands_on_what_was_fetched_and_what_was_raised() -> None:
@@ -48,7 +48,7 @@ def test_even_an_exit_is_raised_where_it_is_taken() -> None:
 
 
 def test_a_thread_that_died_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "_PATIENCE", 0.05)
+    monkeypatch.setattr(background_fetch, "_PATIENCE", 0.05)
     thread = HostThread()
     thread.close()
     with pytest.raises(RuntimeError, match="has died"):
@@ -125,7 +125,7 @@ def test_a_fork_waits_for_the_fetch_in_progress() -> None:
     assert os.waitpid(child, 0)[1] == 0
     assert thread.here
     assert thread.take() == 1
-    assert not ahead._held
+    assert not background_fetch._held
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -209,11 +209,12 @@ PROGRAM = """
 import sys, time, torch
 from torch.utils.data import DataLoader, Dataset
 from autoaccel import runtime as accel
-from autoaccel.runtime import devices, passes, records, workers
-from autoaccel.runtime.loading import WorkerCount
+from autoaccel.runtime import devices
+from autoaccel.runtime.loading import loader_statistics, managed_epoch, worker_cost
+from autoaccel.runtime.loading.loader_settings import WorkerCount
 
 devices.accelerator = lambda: torch.device("cuda")
-workers.CHEAP = workers.FAR_BELOW = 0.0
+worker_cost.CHEAP = worker_cost.FAR_BELOW = 0.0
 
 class Slow(Dataset):
     def __len__(self): return 100
@@ -227,8 +228,8 @@ class Always:
     def discard_iteration(self): pass
 
 loader = DataLoader(Slow(), num_workers=WorkerCount(0))
-passes._records[loader] = records.Record(loader)
-passes._records[loader].trial = Always()
+managed_epoch._records[loader] = loader_statistics.Record(loader)
+managed_epoch._records[loader].trial = Always()
 batches = iter(accel.prefetch(loader))
 for _ in range(5): next(batches)
 assert batches._fetcher.pending

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_sequence
 
-from autoaccel.runtime.batches import rebuild
+from autoaccel.runtime.loading.rebuild_batch import rebuild
 
 X, Y = torch.zeros(2), torch.zeros(3)
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import torch
 
-from .iterators import at_hand
-from .passes import Pass, chosen, managed
+from .managed_epoch import Pass, chosen, managed
+from .torch_iterators import at_hand
 
 # The pass under way over each loader with kept workers.
 _under_way: Final[weakref.WeakKeyDictionary[Any, weakref.ref[Any]]] = weakref.WeakKeyDictionary()

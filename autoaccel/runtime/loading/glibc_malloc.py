@@ -17,8 +17,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from . import devices
-from .environment import Decision, disabled, note
+from .. import devices
+from ..environment import Decision, disabled, note
 
 KEPT: Final = 512 * 2**20  # bytes that are free at the end of the heap, and not given back
 BLOCK: Final = 32 * 2**20  # bytes of a block from which on it is the system's business; glibc takes no more

@@ -15,23 +15,24 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import devices, loading
-from autoaccel.runtime.workers import Machine
+from autoaccel.runtime import devices
+from autoaccel.runtime.loading import loader_settings
+from autoaccel.runtime.loading.worker_cost import Machine
 
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A machine with a GPU, 16 CPUs, fork and enough shared memory, to be spoiled by the test."""
     monkeypatch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
-    monkeypatch.setattr(loading, "usable_cpus", lambda: 16.0)
-    monkeypatch.setattr(loading, "start_method", lambda: "fork")
-    monkeypatch.setattr(loading, "_shared_memory", lambda: math.inf)
+    monkeypatch.setattr(loader_settings, "usable_cpus", lambda: 16.0)
+    monkeypatch.setattr(loader_settings, "start_method", lambda: "fork")
+    monkeypatch.setattr(loader_settings, "_shared_memory", lambda: math.inf)
     return monkeypatch
 
 
 @pytest.mark.parametrize(("cpus", "expected"), [(16.0, 4), (4.0, 3), (2.0, 1), (1.0, 0), (0.5, 0), (2.5, 1)])
 def test_workers_by_usable_cpus(machine: pytest.MonkeyPatch, cpus: float, expected: int) -> None:
-    machine.setattr(loading, "usable_cpus", lambda: cpus)
+    machine.setattr(loader_settings, "usable_cpus", lambda: cpus)
     assert accel.num_workers() == expected
 
 
@@ -51,7 +52,7 @@ def test_processes_share_the_cpus(machine: pytest.MonkeyPatch, processes: str, e
     ],
 )
 def test_no_workers_where_they_would_hurt(machine: pytest.MonkeyPatch, name: str, value: Any) -> None:
-    machine.setattr(loading, name, value)
+    machine.setattr(loader_settings, name, value)
     assert accel.num_workers() == 0
 
 
@@ -115,18 +116,18 @@ def test_asking_does_not_fix_the_start_method() -> None:
     program = (
         "import multiprocessing as m; from autoaccel import runtime as a; a.num_workers(); m.set_start_method('spawn')"
     )
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": str(root)})
 
 
 def test_usable_cpus_is_the_least(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
-    monkeypatch.setattr(loading, "cgroup_quotas", lambda root, membership: iter([6.0, 2.5]))
-    assert loading.usable_cpus() == 2.5
+    monkeypatch.setattr(loader_settings, "cgroup_quotas", lambda root, membership: iter([6.0, 2.5]))
+    assert loader_settings.usable_cpus() == 2.5
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "2")
-    assert loading.usable_cpus() == 2.0
+    assert loader_settings.usable_cpus() == 2.0
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "many")
-    assert loading.usable_cpus() == 2.5
+    assert loader_settings.usable_cpus() == 2.5
 
 
 def write(path: Path, text: str) -> None:
@@ -139,7 +140,7 @@ def test_quotas_of_control_groups_version_2(tmp_path: Path) -> None:
     write(tmp_path / "fs/cpu.max", "max 100000\n")
     write(tmp_path / "fs/jobs/cpu.max", "350000 100000\n")
     write(tmp_path / "fs/jobs/mine/cpu.max", "200000 100000\n")
-    assert sorted(loading.cgroup_quotas(tmp_path / "fs", tmp_path / "self")) == [2.0, 3.5]
+    assert sorted(loader_settings.cgroup_quotas(tmp_path / "fs", tmp_path / "self")) == [2.0, 3.5]
 
 
 def test_quotas_of_control_groups_version_1(tmp_path: Path) -> None:
@@ -148,16 +149,16 @@ def test_quotas_of_control_groups_version_1(tmp_path: Path) -> None:
         tmp_path / "fs/cpu/cpu.cfs_quota_us", "150000\n"
     )  # in a container the listed group is not visible, its root is
     write(tmp_path / "fs/cpu/cpu.cfs_period_us", "100000\n")
-    assert list(loading.cgroup_quotas(tmp_path / "fs", tmp_path / "self")) == [1.5]
+    assert list(loader_settings.cgroup_quotas(tmp_path / "fs", tmp_path / "self")) == [1.5]
     write(tmp_path / "fs/cpu/cpu.cfs_quota_us", "-1\n")
-    assert list(loading.cgroup_quotas(tmp_path / "fs", tmp_path / "self")) == []
+    assert list(loader_settings.cgroup_quotas(tmp_path / "fs", tmp_path / "self")) == []
 
 
 @pytest.mark.parametrize("content", [None, "", "0::/x\n"])
 def test_no_control_groups_no_quota(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         write(tmp_path / "self", content)
-    assert list(loading.cgroup_quotas(tmp_path / "fs", tmp_path / "self")) == []
+    assert list(loader_settings.cgroup_quotas(tmp_path / "fs", tmp_path / "self")) == []
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def test_processes_that_share_the_machine(
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert loading._processes_here() == expected
+    assert loader_settings._processes_here() == expected
 
 
 def test_memory_that_control_groups_leave(tmp_path: Path) -> None:
@@ -189,25 +190,25 @@ def test_memory_that_control_groups_leave(tmp_path: Path) -> None:
     write(tmp_path / "fs/jobs/memory.stat", "anon 300\ninactive_file 400\n")
     write(tmp_path / "fs/jobs/mine/memory.max", "500\n")
     write(tmp_path / "fs/jobs/mine/memory.current", "450\n")
-    assert sorted(loading.memory_left(tmp_path / "fs", tmp_path / "self")) == [50.0, 700.0]
+    assert sorted(loader_settings.memory_left(tmp_path / "fs", tmp_path / "self")) == [50.0, 700.0]
     write(tmp_path / "self", "7:memory:/docker/abc\n")
     write(tmp_path / "fs/memory/memory.limit_in_bytes", "1000\n")
     write(tmp_path / "fs/memory/memory.usage_in_bytes", "1200\n")
     write(tmp_path / "fs/memory/memory.stat", "total_inactive_file 100\n")
-    assert list(loading.memory_left(tmp_path / "fs", tmp_path / "self")) == [0.0]
+    assert list(loader_settings.memory_left(tmp_path / "fs", tmp_path / "self")) == [0.0]
 
 
 def test_a_training_process_has_its_share_of_the_machine(machine: pytest.MonkeyPatch) -> None:
-    machine.setattr(loading, "_free_memory", lambda: 8e9)
-    machine.setattr(loading, "_free_shared_memory", lambda: 4e9)
-    machine.setattr(loading, "_held_memory", lambda: 1e9)
-    assert loading.machine() == Machine(16.0, 8e9, 4e9, 1e9)
+    machine.setattr(loader_settings, "_free_memory", lambda: 8e9)
+    machine.setattr(loader_settings, "_free_shared_memory", lambda: 4e9)
+    machine.setattr(loader_settings, "_held_memory", lambda: 1e9)
+    assert loader_settings.machine() == Machine(16.0, 8e9, 4e9, 1e9)
     machine.setenv("LOCAL_WORLD_SIZE", "4")
-    assert loading.machine() == Machine(4.0, 2e9, 1e9, 1e9)
+    assert loader_settings.machine() == Machine(4.0, 2e9, 1e9, 1e9)
 
 
 def test_this_machine_has_memory() -> None:
-    found = loading.machine()
+    found = loader_settings.machine()
     assert found.cpus > 0
     assert found.memory > 2**20
     assert found.shared > 0

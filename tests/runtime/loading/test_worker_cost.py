@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from autoaccel.runtime.workers import CHEAP, MOST, START, Machine, Measured, helps, plan
+from autoaccel.runtime.loading.worker_cost import CHEAP, MOST, START, Machine, Measured, helps, plan
 
 BIG = Machine(cpus=16.0, memory=math.inf, shared=math.inf)
 IMAGES = Measured(fetch=0.19, step=0.06, host=0.06, batch=40 * 2**20, ahead=2, left=1000, waited=0.6, kept=True)

@@ -11,11 +11,12 @@ from typing import Any, Final
 import torch
 from torch.utils import data
 
-from . import ahead, devices, workers
-from .batches import rebuild
-from .environment import Decision, note
-from .trial.ab_trial import ABTrial, State, TrialPolicy
-from .trial.clocks import Clock, HostClock, clock_of
+from .. import devices
+from ..environment import Decision, note
+from ..trial.ab_trial import ABTrial, State, TrialPolicy
+from ..trial.clocks import Clock, HostClock, clock_of
+from . import background_fetch, worker_cost
+from .rebuild_batch import rebuild
 
 FIRST: Final = 3  # batches that the training process fetches before anything is decided
 _MEASURED: Final = 64  # batches that are measured in any case
@@ -46,7 +47,7 @@ class Record:
         self.refused = ""  # why there are no workers, whatever is measured
         self.waits: list[float] | None = []  # for batches of workers, in seconds; None when these are judged
         self.workers = 0
-        self.draws = ahead.Draws()
+        self.draws = background_fetch.Draws()
         self.serving: weakref.ref[Any] | None = None  # the pass that the kept workers serve
         self.trial = ABTrial(HostClock(), TrialPolicy(gain=1.03))  # of the thread
         self._fetches: deque[float] = deque(maxlen=_RECENT)
@@ -63,7 +64,7 @@ class Record:
     @property
     def worth(self) -> bool:
         """Whether fetching takes so long that it is worth hiding."""
-        return self.known and self.fetch >= max(workers.CHEAP, workers.FAR_BELOW * self.step)
+        return self.known and self.fetch >= max(worker_cost.CHEAP, worker_cost.FAR_BELOW * self.step)
 
     def begin(self) -> bool:
         """Another batch is to be fetched by the training process: whether it is measured.

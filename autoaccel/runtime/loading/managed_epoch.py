@@ -23,9 +23,12 @@ from typing import Any, Final
 import torch
 from torch.utils import data
 
-from . import ahead, devices, loading, workers
-from .environment import disabled, whole_number
-from .iterators import (
+from .. import devices
+from ..environment import disabled, whole_number
+from ..trial.ab_trial import State
+from . import background_fetch, loader_settings, worker_cost
+from .loader_statistics import Record, Steps, middle
+from .torch_iterators import (
     Order,
     at_hand,
     drain,
@@ -37,8 +40,6 @@ from .iterators import (
     shut_down,
     single_process,
 )
-from .records import Record, Steps, middle
-from .trial.ab_trial import State
 
 _JUDGED: Final = 8  # batches from workers after which they stay or go
 
@@ -54,7 +55,7 @@ _FORESEEABLE_SAMPLERS: Final = (
 
 def chosen(loader: Any) -> bool:
     """Whether the runtime chose the workers of a loader, which is to say: the rewriter found them safe there."""
-    return is_torchs(loader) and isinstance(loader.num_workers, loading.WorkerCount)
+    return is_torchs(loader) and isinstance(loader.num_workers, loader_settings.WorkerCount)
 
 
 def managed(loader: Any) -> bool:
@@ -104,10 +105,10 @@ class Pass:
         self._single: Final = single_process(loader)
         self._order: Final = Order(self._single._sampler_iter, generators_of(loader))  # noqa: SLF001
         self._single._sampler_iter = self._order  # noqa: SLF001
-        self._fetcher: Final = ahead.Fetcher.of(self._single, self._record.draws)
+        self._fetcher: Final = background_fetch.Fetcher.of(self._single, self._record.draws)
         self._steps: Final = Steps()
         self._workers: Any = None
-        self._machine: workers.Machine | None = None
+        self._machine: worker_cost.Machine | None = None
         self._begun = False
         self._active = True
         self._record.trial.discard_iteration()  # the lap in progress began in another pass
@@ -176,7 +177,7 @@ class Pass:
         record = self._record
         if record.trial.state is State.REJECTED or not (self._fetcher.possible and self._may_look_ahead()):
             return
-        if record.trial.next_iteration() and ahead.ordinary():
+        if record.trial.next_iteration() and background_fetch.ordinary():
             self._fetcher.begin(self._order)
             record.tell("trying", "laps with a thread that fetches ahead are timed")
         if record.trial.state is not State.UNDECIDED:
@@ -216,11 +217,11 @@ class Pass:
         record.next = record.count + max(1, record.count // 4)
         if record.refused or not record.known or not (loader.num_workers or loader.num_workers.forked):
             return
-        self._machine = self._machine or loading.machine()
+        self._machine = self._machine or loader_settings.machine()
         keep = loader.persistent_workers and loader._iterator is None  # noqa: SLF001
         factor = loader.prefetch_factor or 2
-        found = workers.plan(
-            workers.Measured(
+        found = worker_cost.plan(
+            worker_cost.Measured(
                 record.fetch,
                 record.step,
                 record.host,
@@ -245,9 +246,9 @@ class Pass:
         except (TypeError, NotImplementedError):
             return None
 
-    def _start(self, found: workers.Plan, keep: bool) -> None:
+    def _start(self, found: worker_cost.Plan, keep: bool) -> None:
         self._fetcher.close()
-        count = loading.WorkerCount(found.workers)
+        count = loader_settings.WorkerCount(found.workers)
         context = None if self._loader.num_workers else multiprocessing.get_context("fork")
         try:
             started = several_processes(self._loader, count, self._order, self._seeds, keep, context)
@@ -308,7 +309,7 @@ class Pass:
         if len(record.waits) < first + _JUDGED:
             return
         wait, record.waits = middle(record.waits[first:]), None
-        if not workers.helps(record.fetch, wait):
+        if not worker_cost.helps(record.fetch, wait):
             drain(self._workers)
             if self._loader._iterator is self._workers:  # noqa: SLF001
                 vars(self._loader)["_iterator"] = None  # no later pass finds them

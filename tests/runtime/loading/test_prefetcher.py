@@ -25,9 +25,10 @@ from torch.utils.data import (
 )
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import devices, loading, prefetching
-from autoaccel.runtime.prefetching import Epoch, Prefetched
-from autoaccel.runtime.workers import Plan
+from autoaccel.runtime import devices
+from autoaccel.runtime.loading import loader_settings, prefetcher
+from autoaccel.runtime.loading.prefetcher import Epoch, Prefetched
+from autoaccel.runtime.loading.worker_cost import Plan
 
 LaneOf = Callable[[int], Any]
 
@@ -154,7 +155,7 @@ def test_without_memory_for_one_more_batch_the_loop_moves_them_itself(lane_of: L
 
 def test_small_batches_are_left_to_the_loop(lane_of: LaneOf, monkeypatch: pytest.MonkeyPatch) -> None:
     lane = lane_of(0)
-    monkeypatch.setattr(prefetching, "SMALLEST_BATCH", 8 * 8 + 2 * 8 + 1)
+    monkeypatch.setattr(prefetcher, "SMALLEST_BATCH", 8 * 8 + 2 * 8 + 1)
     given = batches(3)
     assert all(got is want for got, want in zip(Epoch(iter(given), lane, "all", 1), given, strict=True))
     assert lane.log == []
@@ -163,8 +164,8 @@ def test_small_batches_are_left_to_the_loop(lane_of: LaneOf, monkeypatch: pytest
 def test_small_batches_and_those_on_a_device_are_not_looked_into(
     lane_of: LaneOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prefetching, "SMALLEST_BATCH", 100)
-    monkeypatch.setattr(prefetching, "rebuild", None)
+    monkeypatch.setattr(prefetcher, "SMALLEST_BATCH", 100)
+    monkeypatch.setattr(prefetcher, "rebuild", None)
     there = torch.empty(100, device="meta")
     given = [[there, torch.zeros(2)], (there, there)]
     assert all(got is want for got, want in zip(Epoch(iter(given), lane_of(0), "all", 1), given, strict=True))
@@ -434,7 +435,7 @@ def test_looking_ahead_on_workers_that_come_in_the_middle(
     """
     monkeypatch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(
-        "autoaccel.runtime.workers.plan", lambda measured, machine: Plan(1, "chosen by the test", yet=True)
+        "autoaccel.runtime.loading.worker_cost.plan", lambda measured, machine: Plan(1, "chosen by the test", yet=True)
     )
 
     def run(loader: Any, synchronize: Callable[[], None]) -> list[Any]:
@@ -452,7 +453,7 @@ def test_looking_ahead_on_workers_that_come_in_the_middle(
     def shuffled(**options: Any) -> DataLoader[torch.Tensor]:
         return plain(shuffle=True, generator=torch.Generator().manual_seed(1) if own else None, **options)
 
-    chosen = shuffled(num_workers=loading.WorkerCount(1), persistent_workers=True, pin_memory=True)
+    chosen = shuffled(num_workers=loader_settings.WorkerCount(1), persistent_workers=True, pin_memory=True)
     assert type(accel.prefetch(chosen, "cuda")._device) is torch.device
     assert run(chosen, cuda_lane.synchronize) == run(shuffled(), lambda: None)
     assert cuda_lane.log.count("copy") >= 8
@@ -465,7 +466,7 @@ def test_a_generator_of_the_script_is_left_as_without_looking_ahead(
     cuda_lane: Any, monkeypatch: pytest.MonkeyPatch, leave: int, replacement: bool
 ) -> None:
     """Workers of the script's own: the sampler draws in the middle of a pass, and once more when it is exhausted."""
-    monkeypatch.setattr(prefetching, "arrived", lambda batches: True)
+    monkeypatch.setattr(prefetcher, "arrived", lambda batches: True)
 
     def run(wrap: Callable[[Any], Any]) -> list[Any]:
         generator = torch.Generator().manual_seed(1)
@@ -544,7 +545,7 @@ def test_hands_back_what_it_cannot_look_ahead_on(cuda_lane: Any, case: str, monk
     make, reason = _loaders()[case]
     loader = make()
     assert accel.prefetch(loader, "cuda") is loader
-    assert reason in prefetching.unsafe(loader)
+    assert reason in prefetcher.unsafe(loader)
 
 
 @pytest.mark.parametrize(
@@ -553,8 +554,8 @@ def test_hands_back_what_it_cannot_look_ahead_on(cuda_lane: Any, case: str, monk
     ids=["in order", "shuffled", "unbatched", "subset"],
 )
 def test_looks_ahead_where_nothing_is_drawn(cuda_lane: Any, options: dict[str, Any]) -> None:
-    assert prefetching.unsafe(DataLoader(Numbers(), num_workers=1, pin_memory=True, **options)) == ""
-    assert prefetching.unsafe(DataLoader(Stream(), num_workers=1, pin_memory=True)) == ""
+    assert prefetcher.unsafe(DataLoader(Numbers(), num_workers=1, pin_memory=True, **options)) == ""
+    assert prefetcher.unsafe(DataLoader(Stream(), num_workers=1, pin_memory=True)) == ""
 
 
 @pytest.mark.parametrize("device", [None, "cpu", "mps", "meta", torch.device("cpu"), torch.zeros(1)])
@@ -660,14 +661,14 @@ def test_does_not_wait_for_a_worker_when_a_batch_is_at_hand() -> None:
         def __next__(self) -> Any:
             return None
 
-    assert not prefetching.arrived(Tasks([], {3: (0,)}))
-    assert not prefetching.arrived(Tasks([4], {3: (0,), 4: (0,)}))
-    assert prefetching.arrived(Tasks([3], {3: (0,)}))
-    assert prefetching.arrived(Tasks([], {3: (0, "batch")}))
+    assert not prefetcher.arrived(Tasks([], {3: (0,)}))
+    assert not prefetcher.arrived(Tasks([4], {3: (0,), 4: (0,)}))
+    assert prefetcher.arrived(Tasks([3], {3: (0,)}))
+    assert prefetcher.arrived(Tasks([], {3: (0, "batch")}))
     ended = Tasks([], {})
     ended._rcvd_idx = 5
-    assert prefetching.arrived(ended)
-    assert prefetching.arrived(iter([1]))
+    assert prefetcher.arrived(ended)
+    assert prefetcher.arrived(iter([1]))
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument")
@@ -688,7 +689,7 @@ def test_returns_before_a_late_batch(lane_of: LaneOf, monkeypatch: pytest.Monkey
     def late(batches: Iterator[Any]) -> bool:
         return False
 
-    monkeypatch.setattr(prefetching, "arrived", late)
+    monkeypatch.setattr(prefetcher, "arrived", late)
     epoch = Epoch(source(), lane_of(0), "all", 1)
     next(epoch)
     assert taken == [0]
@@ -780,6 +781,6 @@ def test_kept_workers_and_looking_ahead_together(workers: None, cuda_lane: Any) 
 def test_the_worker_count_is_a_number(workers: None) -> None:
     count = accel.num_workers()
     assert isinstance(count, int)
-    assert isinstance(count, loading.WorkerCount)
+    assert isinstance(count, loader_settings.WorkerCount)
     assert repr(count) == "1"
     assert default_collate([count, count]).tolist() == [1, 1]

@@ -13,9 +13,9 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import passes, prefetching, records, workers
 from autoaccel.runtime.amp import autocast
-from autoaccel.runtime.loading import WorkerCount
+from autoaccel.runtime.loading import loader_statistics, managed_epoch, prefetcher, worker_cost
+from autoaccel.runtime.loading.loader_settings import WorkerCount
 from autoaccel.runtime.trial.ab_trial import ABTrial
 
 pytestmark = pytest.mark.gpu
@@ -139,7 +139,7 @@ def test_at_most_one_batch_more_on_the_device(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_one_side_stream_for_the_whole_process() -> None:
-    from autoaccel.runtime.streams import lane
+    from autoaccel.runtime.loading.copy_stream import lane
 
     assert lane(torch.device("cuda")) is lane(torch.device("cuda", torch.cuda.current_device()))
 
@@ -218,7 +218,7 @@ def test_pinning_and_workers() -> None:
     assert accel.pin_memory() is True
     x, _ = next(iter(loader()))
     assert x.is_pinned()
-    assert prefetching.unsafe(loader()) == ""
+    assert prefetcher.unsafe(loader()) == ""
 
 
 class Decoded(Images):
@@ -233,7 +233,9 @@ class Decoded(Images):
 @pytest.mark.parametrize("pinned", [True, False])
 def test_whoever_fetches_the_loop_sees_the_same(monkeypatch: pytest.MonkeyPatch, count: int, pinned: bool) -> None:
     """Workers begin in the middle of the first pass; without them a thread fetches whenever it may."""
-    monkeypatch.setattr(workers, "plan", lambda measured, machine: workers.Plan(count, "chosen by the test", yet=True))
+    monkeypatch.setattr(
+        worker_cost, "plan", lambda measured, machine: worker_cost.Plan(count, "chosen by the test", yet=True)
+    )
     monkeypatch.setattr(ABTrial, "next_iteration", lambda self: True)
 
     def story(chosen: Any) -> list[Any]:
@@ -247,11 +249,11 @@ def test_whoever_fetches_the_loop_sees_the_same(monkeypatch: pytest.MonkeyPatch,
     plain = DataLoader(Decoded(), batch_size=8, shuffle=True)
     options: dict[str, Any] = {"persistent_workers": count > 0, "pin_memory": pinned}
     chosen = DataLoader(Decoded(), batch_size=8, shuffle=True, num_workers=WorkerCount(count), **options)
-    assert passes.managed(chosen)
+    assert managed_epoch.managed(chosen)
     assert story(chosen) == story(plain)
     if not count:
         again = DataLoader(Decoded(), batch_size=8, num_workers=WorkerCount(0), **options)
-        batches: Any = prefetching.begin_epoch(again)
+        batches: Any = prefetcher.begin_epoch(again)
         for _ in range(4):
             assert next(batches)[0].is_pinned() is pinned
         assert batches._fetcher.pending
@@ -260,7 +262,7 @@ def test_whoever_fetches_the_loop_sees_the_same(monkeypatch: pytest.MonkeyPatch,
 def test_steps_are_timed_on_the_device() -> None:
     """The host hands over the work of a step in no time."""
     torch.ones(1, device="cuda")  # it is in use
-    steps = records.Steps()
+    steps = loader_statistics.Steps()
     for _ in range(4):
         steps.begin()
         busy(20_000_000)  # some 10 ms

@@ -28,15 +28,16 @@ from typing import Any, Final
 import torch
 from torch.utils import data
 
-from . import devices, heap, resident
-from .batches import Move, rebuild
-from .environment import Decision, disabled, note, whole_number
-from .iterators import Drawn, at_hand, generators_of, is_torchs
-from .keeping import begin_epoch as begin_epoch  # verify puts its own in the place of this one
-from .keeping import keeps_chosen
-from .passes import foreseeable, managed
-from .records import named
-from .streams import Event, Lane, lane
+from .. import devices, resident
+from ..environment import Decision, disabled, note, whole_number
+from . import glibc_malloc
+from .copy_stream import Event, Lane, lane
+from .loader_statistics import named
+from .managed_epoch import foreseeable, managed
+from .persistent_workers import begin_epoch as begin_epoch  # verify puts its own in the place of this one
+from .persistent_workers import keeps_chosen
+from .rebuild_batch import Move, rebuild
+from .torch_iterators import Drawn, at_hand, generators_of, is_torchs
 
 SMALLEST_BATCH: Final = 2**20  # bytes; below, the events cost more time than the copy takes
 
@@ -52,7 +53,7 @@ def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> 
     The result has the loader's length and attributes. The loop keeps its own `.to(device)`, which finds the work done.
     """
     home = devices.resolve(device if move else "cpu")
-    heap.keep(home.type)
+    glibc_malloc.keep(home.type)
     decision = lookahead(loader, home)
     note(f"prefetch {named(loader)}", decision)
     ahead = decision.value

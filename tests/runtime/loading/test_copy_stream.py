@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from autoaccel.runtime import devices, prefetching, streams
-from autoaccel.runtime.streams import DeviceLane, plain
+from autoaccel.runtime import devices
+from autoaccel.runtime.loading import copy_stream, prefetcher
+from autoaccel.runtime.loading.copy_stream import DeviceLane, plain
 
 
 class Event:
@@ -58,17 +59,17 @@ class Module:
 def module(monkeypatch: pytest.MonkeyPatch) -> Module:
     made = Module()
     monkeypatch.setattr(torch, "get_device_module", lambda device: made)
-    monkeypatch.setattr(streams, "_lanes", {})
+    monkeypatch.setattr(copy_stream, "_lanes", {})
     return made
 
 
 @pytest.mark.parametrize("kind", ["cuda", "xpu"])
 def test_one_lane_for_each_device_of_any_kind(module: Module, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert streams.lane(torch.device(kind)) is streams.lane(torch.device(kind, 3)), "the current one"
-    assert streams.lane(torch.device(kind, 1)) is not streams.lane(torch.device(kind, 3))
+    assert copy_stream.lane(torch.device(kind)) is copy_stream.lane(torch.device(kind, 3)), "the current one"
+    assert copy_stream.lane(torch.device(kind, 1)) is not copy_stream.lane(torch.device(kind, 3))
     monkeypatch.setattr(devices, "available", lambda device: True)
-    assert prefetching.overlaps(torch.device(kind))
-    assert not prefetching.overlaps(torch.device("mps"))
+    assert prefetcher.overlaps(torch.device(kind))
+    assert not prefetcher.overlaps(torch.device("mps"))
 
 
 def test_copies_are_enqueued_on_the_side_stream(module: Module) -> None:
