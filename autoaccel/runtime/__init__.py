@@ -8,17 +8,14 @@ models, loaders and optimizers.
 Only torch is needed, and nothing of the rest of the tool: `autoaccel rewrite --vendor` copies this folder beside a
 script.
 
-What every part leans on:
-
-    loading         `prefetch`, `num_workers` and `pin_memory`: batches before the loop asks
-    compile         `compile`: in place, where it pays, eager where it fails
-    amp             `autocast` and `grad_scaler`: low precision where it pays
-    trial           A/B trials over the script's own steps: which of two ways is faster
-    environment     what the user asked for by AUTOACCEL_*, and the log of what was decided
-    devices         which device something speaks of, and what it can do
-    deciding        what would be decided here, for `autoaccel env`
-
-    resident        batches looked up whole in data that are in memory
+    amp          `autocast` and `grad_scaler`: low precision where it pays
+    compile      `compile`: in place, where it pays, eager where it fails
+    loading      `prefetch`, `num_workers` and `pin_memory`: batches before the loop asks for them
+    in_memory    `prefetch`, where the data are in memory: batches looked up whole
+    trial        A/B trials over the script's own steps, and what later runs are told of them
+    environment  what the user asked for by AUTOACCEL_*, and the log of what was decided
+    devices      which device something speaks of, and what it can do
+    deciding     what would be decided here, for `autoaccel env`
 """
 
 from .amp.autocast import autocast, grad_scaler

@@ -20,7 +20,9 @@ Fetch = Callable[[Any, Any], Any]
 
 def install() -> None:
     """Watch every fetch from now on."""
-    from autoaccel.runtime.resident.fetching import Batches  # not a cost of a script that does without the runtime
+    from autoaccel.runtime.in_memory.batch_fetcher import (
+        Batches,  # not a cost of a script that does without the runtime
+    )
 
     for kind in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         fetcher = getattr(_utils.fetch, kind)

@@ -28,7 +28,7 @@ from typing import Any, Final
 import torch
 from torch.utils import data
 
-from .. import devices, resident
+from .. import devices, in_memory
 from ..environment import Decision, disabled, note, whole_number
 from . import glibc_malloc
 from .copy_stream import Event, Lane, lane
@@ -58,7 +58,7 @@ def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> 
     note(f"prefetch {named(loader)}", decision)
     ahead = decision.value
     named_parts = move if isinstance(move, str) else tuple(move)
-    if ahead or managed(loader) or keeps_chosen(loader) or resident.fits(loader, home, named_parts):
+    if ahead or managed(loader) or keeps_chosen(loader) or in_memory.fits(loader, home, named_parts):
         return Prefetched(loader, home if ahead else None, named_parts, ahead, home)
     return loader
 
@@ -119,7 +119,7 @@ class Prefetched:
 
     def __iter__(self) -> Iterator[Any]:
         ahead = self._ahead
-        batches = resident.begin(self._loader, self._home, self._move)
+        batches = in_memory.begin(self._loader, self._home, self._move)
         if batches is None:
             batches = begin_epoch(self._loader)
             if ahead and not hasattr(batches, "left") and (generators := generators_of(self._loader)):

@@ -22,9 +22,11 @@ from autoaccel.measure.observing import drawing, marks, moving, precision, rehea
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, REHEARSALS, SCALER, WORKERS, Request
-from autoaccel.runtime import resident
+from autoaccel.runtime import in_memory
 from autoaccel.runtime.amp.autocast import Scaler
-from autoaccel.runtime.resident.fetching import Batches
+from autoaccel.runtime.compile import in_place_compile
+from autoaccel.runtime.in_memory.batch_fetcher import Batches
+from autoaccel.runtime.loading import prefetcher
 
 # What rehearsing puts hooks on.
 HOOKED: tuple[Any, ...] = (
@@ -792,7 +794,7 @@ def test_what_is_drawn_for_a_batch_that_is_looked_up_whole(monkeypatch: pytest.M
 
     monkeypatch.setattr(Batches, "fetch", drawing_too)
     drawing.install()
-    batches: Any = resident.begin(loader := DataLoader(TensorDataset(torch.arange(4)), batch_size=2), CPU)
+    batches: Any = in_memory.begin(loader := DataLoader(TensorDataset(torch.arange(4)), batch_size=2), CPU)
     assert (len(list(batches)), drawing.drawn(batches)) == (len(loader), ("torch",))
 
 
@@ -807,7 +809,7 @@ def test_batches_that_are_looked_up_whole_are_moved_too(rehearse: Callable[..., 
     observation = rehearse(PREFETCH)
     loader = DataLoader(TensorDataset(torch.arange(10.0), torch.arange(10)), batch_size=2)
     batches = accel.prefetch(loader, CPU, move=(0, 1))
-    assert resident.fits(loader, CPU, (0, 1))
+    assert in_memory.fits(loader, CPU, (0, 1))
     labels = []
     for x, y in batches:
         x.to(CPU)

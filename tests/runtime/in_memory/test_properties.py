@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
-from tests.runtime.resident.comparing import same
+from tests.runtime.in_memory.comparing import same
 
 DTYPES = (torch.float32, torch.float64, torch.int64, torch.uint8, torch.bool, torch.float16)
 

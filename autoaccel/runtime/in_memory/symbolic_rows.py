@@ -15,8 +15,8 @@ from typing import Any, Final
 import torch
 
 from .columns import Column, Constant, Indices, Numbers, Tensors, View, column
-from .samples import Part, Route, Step
-from .watching import NotUnderstood, Watched
+from .mutation_guard import NotUnderstood, Watched
+from .sample_structure import Part, Route, Step
 
 
 @dataclass(frozen=True)

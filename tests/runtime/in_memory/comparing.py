@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from autoaccel.runtime import resident
+from autoaccel.runtime import in_memory
+from autoaccel.runtime.in_memory.device_placement import Placing
+from autoaccel.runtime.in_memory.eligible_loaders import Residence, residence
 from autoaccel.runtime.loading.rebuild_batch import Move
-from autoaccel.runtime.resident.loaders import Residence, residence
-from autoaccel.runtime.resident.placing import Placing
 
 CPU = torch.device("cpu")
 
@@ -56,7 +56,7 @@ def found(loader: DataLoader[Any], move: Move = "all") -> Residence:
 
 def whole(loader: DataLoader[Any]) -> Iterator[Any]:
     """A pass that is looked up whole."""
-    batches = resident.begin(loader, CPU)
+    batches = in_memory.begin(loader, CPU)
     assert batches is not None, found(loader).given_up
     return batches
 
@@ -95,7 +95,7 @@ def same(make: Make, passes: int = 2, leave: int | None = None) -> None:
 def left_to_torch(make: Make, reason: str) -> None:
     """Fails unless a loader is torch's business, for a reason."""
     loader = make()
-    assert resident.begin(loader, CPU) is None
+    assert in_memory.begin(loader, CPU) is None
     assert reason in found(loader).given_up
 
 

@@ -11,9 +11,9 @@ import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset, random_split
 
 from autoaccel import runtime as accel
-from autoaccel.runtime.resident import placing
-from autoaccel.runtime.resident.loaders import residence
-from tests.runtime.resident.comparing import content, seed, states
+from autoaccel.runtime.in_memory import device_placement
+from autoaccel.runtime.in_memory.eligible_loaders import residence
+from tests.runtime.in_memory.comparing import content, seed, states
 
 pytestmark = pytest.mark.gpu
 
@@ -54,10 +54,10 @@ def test_tensors(on_device: tuple[bool, ...], pin: bool) -> None:
 
 def test_parts_share_one_copy() -> None:
     dataset = TensorDataset(torch.randn(1000, 33), torch.arange(1000))
-    before = len(placing._copies)
+    before = len(device_placement._copies)
     for part in random_split(dataset, [700, 300]):
         same(lambda: DataLoader(part, batch_size=64, shuffle=True), (True, True))  # noqa: B023 - it is called here
-    assert len(placing._copies) == before + 2
+    assert len(device_placement._copies) == before + 2
 
 
 class Rows(Dataset[Any]):
@@ -73,13 +73,13 @@ class Rows(Dataset[Any]):
 
 def test_tensors_that_are_there_already() -> None:
     dataset = TensorDataset(torch.randn(300, 5, device="cuda"), torch.arange(300, device="cuda"))
-    before = len(placing._copies)
+    before = len(device_placement._copies)
     same(lambda: DataLoader(dataset, batch_size=32, shuffle=True), (True, True))
     batches = iter(accel.prefetch(DataLoader(dataset, batch_size=2, sampler=[1, 2, 3, 999]), move=()))
     assert next(batches)[1].tolist() == [1, 2]
     with pytest.raises((IndexError, RuntimeError)):
         next(batches)
-    assert len(placing._copies) == before
+    assert len(device_placement._copies) == before
 
 
 def test_arrays_are_sent() -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import torch
 
 from .columns import Column
-from .rows import Rows
+from .row_indices import Rows
 
 # One function from a batch's values to other values, the same for each sample.
 Step: TypeAlias = Callable[[torch.Tensor], torch.Tensor]

@@ -16,10 +16,10 @@ from ..loading.loader_settings import WorkerCount
 from ..loading.loader_statistics import named
 from ..loading.rebuild_batch import Move
 from ..loading.torch_iterators import is_torchs, single_process
+from .batch_fetcher import Batches, Plan
 from .datasets import understand
-from .fetching import Batches, Plan
-from .placing import Placing
-from .watching import NotUnderstood, Watched
+from .device_placement import Placing
+from .mutation_guard import NotUnderstood, Watched
 
 _COLLATED: Final = dict(collate.default_collate_fn_map)
 # How often a dataset may be read anew in one pass before that costs more than it saves.

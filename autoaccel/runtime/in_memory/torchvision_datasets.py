@@ -14,10 +14,10 @@ from typing import Any, Final
 import torch
 
 from .columns import Numbers, Tensors, column
-from .pixels import Crop, Cut, Flip, Geometry, Normalized, Pad, Pipeline, Scaled, Value
-from .resizing import like_pillow
-from .samples import Part, Sample, Several
-from .watching import NotUnderstood, Watched, is_librarys
+from .image_transforms import Crop, Cut, Flip, Geometry, Normalized, Pad, Pipeline, Scaled, Value
+from .mutation_guard import NotUnderstood, Watched, is_librarys
+from .pillow_resize import like_pillow
+from .sample_structure import Part, Sample, Several
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
 
 from autoaccel import runtime as accel
 from autoaccel.runtime import environment
+from autoaccel.runtime.in_memory import eligible_loaders
+from autoaccel.runtime.in_memory.batch_fetcher import Batches
 from autoaccel.runtime.loading import prefetcher
 from autoaccel.runtime.loading.loader_settings import WorkerCount
-from autoaccel.runtime.resident import loaders
-from autoaccel.runtime.resident.fetching import Batches
-from tests.runtime.resident.comparing import content, found, same, seed, states, whole
+from tests.runtime.in_memory.comparing import content, found, same, seed, states, whole
 
 X = torch.arange(60.0).view(20, 3)
 PAIR = TensorDataset(X, torch.arange(20))
@@ -35,7 +35,7 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def note(topic: str, decision: environment.Decision) -> None:
         kept.append(f"{topic}: {decision.value} ({decision.reason})")
 
-    monkeypatch.setattr(loaders, "note", note)
+    monkeypatch.setattr(eligible_loaders, "note", note)
     return kept
 
 
@@ -176,7 +176,7 @@ def test_a_first_batch_that_differs_leaves_the_loader_to_torch(wrong: str, notes
     seen = [content(batch) for batch in batches]
     assert "the first batch, looked up whole, had" in notes[-1]
     assert found(loader).given_up
-    assert loaders.residence(loader, torch.device("cpu"), "all").begin() is None  # type: ignore[union-attr]
+    assert eligible_loaders.residence(loader, torch.device("cpu"), "all").begin() is None  # type: ignore[union-attr]
     seen += [content(batch) for batch in iter(loader)]
     assert seen == want
     assert states() == after
@@ -251,13 +251,13 @@ def test_another_collate_function_for_the_next_pass() -> None:
 def test_nothing_outlives_the_loader() -> None:
     dataset = TensorDataset(torch.zeros(4, 1))
     loader = DataLoader(dataset)
-    known = len(loaders._residences)
+    known = len(eligible_loaders._residences)
     list(whole(loader))
     watched = weakref.ref(dataset)
     del loader, dataset
     gc.collect()
     assert watched() is None
-    assert len(loaders._residences) <= known
+    assert len(eligible_loaders._residences) <= known
 
 
 def test_loaders_that_are_equal_or_cannot_be_hashed() -> None:

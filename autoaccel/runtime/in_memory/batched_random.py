@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 import torch
 
-from .rows import Unfit
+from .row_indices import Unfit
 
 # What one sample draws, in order: whole numbers below a bound, or (None) a float32 in [0, 1).
 Kinds: TypeAlias = "Sequence[int | None]"

@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from .watching import NotUnderstood
+from .mutation_guard import NotUnderstood
 
 
 def definition(function: Any) -> ast.FunctionDef:

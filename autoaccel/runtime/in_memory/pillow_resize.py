@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import torch
 
-from .draws import Kinds
+from .batched_random import Kinds
 
 BITS: Final = 22
 TRIED: Final = 192  # random images: a weight that is off by its last bit shows in about one of 10**4 pixels

@@ -24,7 +24,7 @@ from torch.utils.data import (
     random_split,
 )
 
-from tests.runtime.resident.comparing import left_to_torch, same, whole
+from tests.runtime.in_memory.comparing import left_to_torch, same, whole
 
 COUNT = 23
 X = torch.arange(COUNT * 6, dtype=torch.float32).view(COUNT, 2, 3).sin()

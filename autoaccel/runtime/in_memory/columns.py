@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import torch
 
 from ..loading.copy_stream import plain
-from .rows import Rows, Unfit, picked, whole_numbers
+from .row_indices import Rows, Unfit, picked, whole_numbers
 
 View: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 

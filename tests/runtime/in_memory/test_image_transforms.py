@@ -9,10 +9,10 @@ import pytest
 import torch
 from PIL import Image
 
-from autoaccel.runtime.resident import resizing
-from autoaccel.runtime.resident.draws import draw
-from autoaccel.runtime.resident.pixels import Normalized, Pipeline, Scaled
-from autoaccel.runtime.resident.resizing import like_pillow
+from autoaccel.runtime.in_memory import pillow_resize
+from autoaccel.runtime.in_memory.batched_random import draw
+from autoaccel.runtime.in_memory.image_transforms import Normalized, Pipeline, Scaled
+from autoaccel.runtime.in_memory.pillow_resize import like_pillow
 
 
 @pytest.mark.parametrize("kinds", [[None], [9, 9, None], [1], [2**20, None, 3, None, 5], [None, None]])
@@ -61,8 +61,8 @@ def test_resizing_is_pillows(before: tuple[int, int], after: tuple[int, int]) ->
 
 
 def test_another_pillow_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resizing, "BITS", 15)
-    caches = (resizing._weights, resizing.like_pillow)
+    monkeypatch.setattr(pillow_resize, "BITS", 15)
+    caches = (pillow_resize._weights, pillow_resize.like_pillow)
     for cache in caches:
         cache.cache_clear()
     try:

@@ -13,9 +13,9 @@ from typing import ClassVar, TypeAlias
 
 import torch
 
-from .draws import Kinds, draw
-from .resizing import Resized
-from .rows import Unfit, sent
+from .batched_random import Kinds, draw
+from .pillow_resize import Resized
+from .row_indices import Unfit, sent
 
 
 @dataclass(frozen=True)

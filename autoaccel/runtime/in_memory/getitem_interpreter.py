@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 
-from . import conversions, texts, values
-from .samples import Named, Sample, Several
-from .source import definition
-from .values import Affine, Row
-from .watching import NotUnderstood, Watched
+from . import dtype_conversions, symbolic_rows, text_windows
+from .function_source import definition
+from .mutation_guard import NotUnderstood, Watched
+from .sample_structure import Named, Sample, Several
+from .symbolic_rows import Affine, Row
 
 _MOST_STATEMENTS = 20
 
@@ -43,7 +43,7 @@ def understand(dataset: Any, watched: Watched) -> Sample:
 def _sample(value: Any) -> Sample:
     """What is returned, as parts of a batch."""
     if isinstance(value, (Row, Affine, int, float)) and not isinstance(value, bool):
-        return values.part(value)
+        return symbolic_rows.part(value)
     if isinstance(value, (list, tuple)):
         return Several([_sample(each) for each in value])
     if isinstance(value, dict):
@@ -120,8 +120,8 @@ class _Reader:
             case ast.Subscript(value=of, slice=index):
                 held, at = self.value(of), self._index(index)
                 if type(held) is str and isinstance(at, slice):
-                    return texts.Window(held, *values.span(at))
-                return values.indexed(held, at, self._watched)
+                    return text_windows.Window(held, *symbolic_rows.span(at))
+                return symbolic_rows.indexed(held, at, self._watched)
             case ast.Tuple(elts=elements):
                 return tuple(self.value(each) for each in elements)
             case ast.List(elts=elements):
@@ -130,14 +130,14 @@ class _Reader:
                 named = zip(keys, items, strict=True)
                 return {key.value: self.value(item) for key, item in named if isinstance(key, ast.Constant)}
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return values.computed("Sub", 0, self.value(operand), integers_only=True)
+                return symbolic_rows.computed("Sub", 0, self.value(operand), integers_only=True)
             case ast.BinOp(left=left, op=op, right=right):
-                return values.computed(type(op).__name__, self.value(left), self.value(right))
+                return symbolic_rows.computed(type(op).__name__, self.value(left), self.value(right))
             case ast.ListComp(
                 elt=ast.Subscript(value=table, slice=ast.Name(id=name)),
                 generators=[ast.comprehension(target=ast.Name(id=each), iter=window, ifs=[], is_async=0)],
             ) if name == each:
-                return texts.numbers(self.value(window), self.value(table), self._watched)
+                return text_windows.numbers(self.value(window), self.value(table), self._watched)
             case ast.Call():
                 return self._called(node)
         raise NotUnderstood(f"its __getitem__ has an expression like `{_start(node)}`")
@@ -156,11 +156,11 @@ class _Reader:
             raise NotUnderstood("its __getitem__ passes options on")
         function = self._outer(call.func)
         if function is not None:
-            return conversions.made(function, [self._option(each) for each in call.args], options)
+            return dtype_conversions.made(function, [self._option(each) for each in call.args], options)
         if isinstance(call.func, ast.Attribute) and not self._is_outside(call.func):
             on = self.value(call.func.value)
             if isinstance(on, Row):
-                return conversions.method(on, call.func.attr, [self._option(each) for each in call.args], options)
+                return dtype_conversions.method(on, call.func.attr, [self._option(each) for each in call.args], options)
         raise NotUnderstood(f"its __getitem__ calls `{_start(call.func)}`")
 
     def _is_outside(self, node: ast.expr) -> bool:
@@ -179,11 +179,11 @@ class _Reader:
         match node:
             case ast.Name(id=name) if name not in self._local and name != self._self:
                 found = self._outside.get(name, getattr(builtins, name, None))
-                return found if conversions.is_known(found) else None
+                return found if dtype_conversions.is_known(found) else None
             case ast.Attribute(value=of, attr=attribute):
                 holder = self._outer(of)
-                found = getattr(holder, attribute, None) if conversions.is_module(holder) else None
-                return found if conversions.is_known(found) else None
+                found = getattr(holder, attribute, None) if dtype_conversions.is_module(holder) else None
+                return found if dtype_conversions.is_known(found) else None
         return None
 
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import torch
 
 from .columns import Tensors
-from .values import Affine, Row, windows
-from .watching import NotUnderstood, Watched
+from .mutation_guard import NotUnderstood, Watched
+from .symbolic_rows import Affine, Row, windows
 
 LONGEST: Final = 2**22  # characters; a longer text would hold up the first batch
 

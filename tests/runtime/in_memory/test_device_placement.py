@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset, random_split
 
-from autoaccel.runtime.resident import placing
-from autoaccel.runtime.resident.placing import LEAST_USED, copied
-from tests.runtime.resident.comparing import as_if, content
+from autoaccel.runtime.in_memory import device_placement
+from autoaccel.runtime.in_memory.device_placement import LEAST_USED, copied
+from tests.runtime.in_memory.comparing import as_if, content
 
 HERE = torch.device("cpu")
 PLENTY = 2**30
@@ -21,7 +21,7 @@ PLENTY = 2**30
 @pytest.fixture(autouse=True)
 def no_copies(monkeypatch: pytest.MonkeyPatch) -> dict[Any, Any]:
     copies: dict[Any, Any] = {}
-    monkeypatch.setattr(placing, "_copies", copies)
+    monkeypatch.setattr(device_placement, "_copies", copies)
     return copies
 
 

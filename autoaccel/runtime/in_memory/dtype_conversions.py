@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import torch
 
-from .rows import Unfit
-from .samples import Step
-from .values import Row
-from .watching import NotUnderstood
+from .mutation_guard import NotUnderstood
+from .row_indices import Unfit
+from .sample_structure import Step
+from .symbolic_rows import Row
 
 
 def is_module(thing: Any) -> bool:

@@ -8,11 +8,11 @@ from typing import Any, Final
 import torch
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
-from .placing import Placing
-from .proving import Streams, difference
-from .rows import Rows, Unfit, rows
-from .samples import Part, Sample, settle, together
-from .watching import Watched
+from .batch_equality import Streams, difference
+from .device_placement import Placing
+from .mutation_guard import Watched
+from .row_indices import Rows, Unfit, rows
+from .sample_structure import Part, Sample, settle, together
 
 # What looking up can meet in a dataset that is no longer what it was, or in indices outside it.
 _FAILURES: Final = (Unfit, RuntimeError, IndexError, TypeError, ValueError, AttributeError, KeyError, OverflowError)

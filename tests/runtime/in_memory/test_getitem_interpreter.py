@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from autoaccel.runtime import resident
-from tests.runtime.resident.comparing import CPU, found, left_to_torch, same
+from autoaccel.runtime import in_memory
+from tests.runtime.in_memory.comparing import CPU, found, left_to_torch, same
 
 COUNT = 30
 
@@ -156,7 +156,7 @@ def test_understood(body: str) -> None:
 def test_left_alone(body: str) -> None:
     own = dataset(body)
     loader = DataLoader(own, batch_size=7)
-    batches = resident.begin(loader, CPU)
+    batches = in_memory.begin(loader, CPU)
     if batches is not None:
         want = _outcome(iter(loader))
         assert _outcome(batches) == want
@@ -252,6 +252,6 @@ def test_windows_that_run_over_the_end_fail_as_they_do() -> None:
             return COUNT
 
     loader: DataLoader[Any] = DataLoader(Long(), batch_size=8)
-    plain, whole = _outcome(iter(loader)), _outcome(resident.begin(loader, CPU))
+    plain, whole = _outcome(iter(loader)), _outcome(in_memory.begin(loader, CPU))
     assert "equal size" in plain
     assert whole == plain

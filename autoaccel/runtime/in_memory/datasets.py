@@ -7,9 +7,9 @@ from typing import Any
 from torch.utils import data
 
 from .columns import column
-from .rows import Rows
-from .samples import Named, Part, Route, Sample, Several
-from .watching import NotUnderstood, Watched, is_librarys
+from .mutation_guard import NotUnderstood, Watched, is_librarys
+from .row_indices import Rows
+from .sample_structure import Named, Part, Route, Sample, Several
 
 
 def understand(dataset: Any, watched: Watched) -> Sample:
@@ -30,12 +30,14 @@ def understand(dataset: Any, watched: Watched) -> Sample:
     if kind in (list, tuple):
         raise NotUnderstood("a list of samples is stacked as fast by torch")
     if kind.__module__.startswith("torchvision"):
-        from .vision import understand as in_vision  # most scripts can do without, and start a little sooner
+        from .torchvision_datasets import (
+            understand as in_vision,  # most scripts can do without, and start a little sooner
+        )
 
         found = in_vision(dataset, watched)
         if found is not None:
             return found
-    from .written import understand as in_text
+    from .getitem_interpreter import understand as in_text
 
     return in_text(dataset, watched)
 

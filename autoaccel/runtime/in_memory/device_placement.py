@@ -16,8 +16,8 @@ import torch
 
 from ..loading.rebuild_batch import Move
 from .columns import Tensors
-from .rows import Rows, Unfit
-from .samples import Part
+from .row_indices import Rows, Unfit
+from .sample_structure import Part
 
 SHARE: Final = 0.1  # of the device's free memory that all copies may take together
 LEAST_USED: Final = 64  # batches between two changes of a tensor, for a copy of it to be worth making again

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
-from tests.runtime.resident.comparing import content, found, seed, whole
+from tests.runtime.in_memory.comparing import content, found, seed, whole
 
 
 class Own(Dataset[Any]):

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Subset
 
-from tests.runtime.resident.comparing import found, left_to_torch, same, whole
+from tests.runtime.in_memory.comparing import found, left_to_torch, same, whole
 
 COUNT = 19
 Transforms = Callable[[Any], Any]
