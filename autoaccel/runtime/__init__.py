@@ -15,10 +15,12 @@ script.
     trial        A/B trials over the script's own steps, and what later runs are told of them
     environment  what the user asked for by AUTOACCEL_*, and the log of what was decided
     devices      which device something speaks of, and what it can do
+    call_context  whether a call is traced, intercepted, in a backward pass, in a distributed run
     deciding     what would be decided here, for `autoaccel env`
 """
 
-from .amp.autocast import autocast, grad_scaler
+from .amp.autocast import autocast
+from .amp.grad_scaler import grad_scaler
 from .compile.in_place_compile import compile  # noqa: A004 - scripts say accel.compile
 from .deciding import decisions
 from .loading.loader_settings import num_workers, pin_memory

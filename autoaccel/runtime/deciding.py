@@ -7,7 +7,7 @@ import os
 import torch
 
 from . import devices
-from .amp.autocast import precision, scaling
+from .amp.precision import is_tried, precision, scaling
 from .compile import cuda_graphs
 from .compile.in_place_compile import verdict
 from .environment import Decision, disabled, setting, whole_number
@@ -42,8 +42,7 @@ def _amp(place: torch.device) -> Decision:
     found = precision(place)
     if found.value is None:
         return Decision(False, found.reason)
-    tried = found.value is torch.bfloat16 and not setting("AMP_DTYPE")
-    reason = f"where it is measured to be faster; {found.reason}" if tried else found.reason
+    reason = f"where it is measured to be faster; {found.reason}" if is_tried(found) else found.reason
     return Decision(str(found.value).removeprefix("torch."), reason)
 
 

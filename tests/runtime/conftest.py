@@ -36,8 +36,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
-    monkeypatch.setattr(autocast, "_gates", {})
-    monkeypatch.setattr(autocast_controller, "_compiles", lambda: False)  # other tests did, in this process
+    monkeypatch.setattr(autocast_controller, "_controllers", {})
+    monkeypatch.setattr(autocast_controller, "_is_anything_compiled", lambda: False)  # other tests did, in this process
     for cache in (
         autocast._candidate,
         environment._switched_off,

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from autoaccel import runtime
-from autoaccel.runtime.amp.autocast import Scaler, _has_gradients
+from autoaccel.runtime.amp.grad_scaler import Scaler, has_gradients
 
 CLIPPED_SCALED = "gradients were clipped while they were scaled"
 NEVER_SCALED = "a scaler stepped an optimizer before any loss was scaled"
@@ -121,7 +121,7 @@ def _scaled_gradients(mark: Mark) -> weakref.WeakSet[torch.optim.Optimizer]:
 
     @functools.wraps(step)
     def noting_step(self: Scaler, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
-        if self.is_enabled() and self._scale is None and _has_gradients(optimizer):
+        if self.is_enabled() and self._scale is None and has_gradients(optimizer):
             mark(NEVER_SCALED)
         result = step(self, optimizer, *args, **kwargs)
         scaled.discard(optimizer)

@@ -22,7 +22,7 @@ from autoaccel.measure.observing import moving, precision, seeding
 from autoaccel.measure.observing.marks import BACKWARD_IN_AUTOCAST, STEP_IN_AUTOCAST
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS
-from autoaccel.runtime.amp.autocast import Scaler
+from autoaccel.runtime.amp.grad_scaler import Scaler
 from autoaccel.runtime.compile import in_place_compile
 from autoaccel.runtime.environment import Decision, note
 from autoaccel.runtime.loading import persistent_workers, prefetcher

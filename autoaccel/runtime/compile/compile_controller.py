@@ -22,7 +22,8 @@ from typing import Any, Final
 
 import torch
 
-from ..amp import autocast
+from ..amp import autocast_controller
+from ..call_context import in_backward
 from ..environment import Decision, note
 from ..trial.ab_trial import ABTrial, State, TrialPolicy
 from ..trial.clocks import Clock, clock_of
@@ -30,7 +31,7 @@ from . import compile_cost
 from .call_signature import signature
 from .compile_outcome import Record
 from .compile_target import Account, Subject, Way
-from .step_timer import WINDOW, Steps, Watch, in_backward
+from .step_timer import WINDOW, Steps, Watch
 
 _FEWEST: Final = 16  # laps, and
 _SOONEST: Final = 1.0  # seconds, before anything is concluded from them
@@ -268,7 +269,7 @@ class Course:
 
     def _consider(self) -> bool:
         """Whether to begin compiling with this lap."""
-        if not autocast.settled() or not self._account.free(self):
+        if not autocast_controller.settled() or not self._account.free(self):
             return False
         kinds, usual = self._watch.usual_kinds()
         if usual < 0.5 or len(kinds) > _KINDS:
@@ -307,7 +308,7 @@ class Course:
         cost = known.warm or prior.cost(self._subject.leaves, warm=True)
         offer = compile_cost.Offer(cost, known.ratio or prior.speedup, prior.stake, prior.smallest)
         answer = compile_cost.worth(self._run(1.0), offer)
-        if not answer.pays or not autocast.settled() or not self._account.free(self):
+        if not answer.pays or not autocast_controller.settled() or not self._account.free(self):
             return False
         if known.flavour in self._flavours:
             self._flavours = [known.flavour]

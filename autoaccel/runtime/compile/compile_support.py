@@ -58,10 +58,3 @@ def _cpp_compiler() -> bool:
     name = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
     headers = Path(sysconfig.get_paths()["include"], "Python.h")
     return shutil.which(name) is not None and headers.is_file()
-
-
-def together() -> bool:
-    """Whether other processes train with this one: they wait for it, so all have to do the same in the same step."""
-    if os.environ.get("WORLD_SIZE", "1").strip() not in ("", "1"):
-        return True
-    return torch.distributed.is_available() and torch.distributed.is_initialized()

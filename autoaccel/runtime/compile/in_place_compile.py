@@ -28,10 +28,11 @@ import torch
 from torch import nn
 
 from .. import devices
+from ..call_context import is_distributed, is_traced
 from ..environment import Decision, disabled, note, setting
 from . import cuda_graphs, inductor_cache
 from .compile_controller import Course, settled
-from .compile_support import together, verdict
+from .compile_support import verdict
 from .compile_target import Subject
 from .eager_fallback import Attempt
 from .step_timer import sample
@@ -108,17 +109,6 @@ def _torch_version() -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
 
 
-def _elsewhere_traced() -> bool:
-    """Whether this call is traced or transformed: by a compiled caller, export, jit.trace, torch.func, anomaly mode."""
-    if torch.compiler.is_compiling():
-        return True
-    return (
-        torch._C._get_tracing_state() is not None  # noqa: SLF001
-        or torch._C._functorch.peek_interpreter_stack() is not None  # noqa: SLF001
-        or torch.is_anomaly_enabled()
-    )
-
-
 class _Policy:
     """Calls a target compiled at once, where the user wants it so, or on its course."""
 
@@ -176,7 +166,7 @@ class _Policy:
         decision = verdict(place)
         attempt = self._attempt()
         forced = bool(setting("COMPILE_MODE"))
-        if decision.value and not forced and together():  # nothing is timed, for each would find another time
+        if decision.value and not forced and is_distributed():  # nothing is timed, for each would find another time
             forced = place is not None and place.type != "cpu"
             decision = Decision(forced, "all processes of a distributed run do the same")
         if not decision.value or forced:
@@ -220,7 +210,7 @@ class _InPlace:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling() or self._policy.rests():  # in this order: a graph is not to depend on rests
             return self._eager(*args, **kwargs)
-        if _elsewhere_traced() or self._has_hooks():
+        if is_traced() or self._has_hooks():
             self._policy.pass_by()
             return self._eager(*args, **kwargs)
         result = self._policy.call(_rank(self._module.training), self._eager, args, kwargs)
@@ -257,7 +247,7 @@ class _InPlace:
             facts=(
                 f"{type(module).__module__}.{type(module).__qualname__}",
                 rank,
-                devices.model(place),
+                devices.hardware_name(place),
                 [tuple(tensor.shape) for tensor in module.parameters()],
             ),
         )
@@ -300,7 +290,7 @@ def _ready_home(module: nn.Module) -> torch.device | None:
     """Where a module works; "meta" as long as lazy parameters wait for their first input."""
     if any(nn.parameter.is_lazy(parameter) for parameter in module.parameters()):
         return torch.device("meta")
-    return devices.home(module)
+    return devices.module_device(module)
 
 
 def _own_call(module: nn.Module) -> Callable[..., Any]:
@@ -325,7 +315,7 @@ def _compiled_function(function: _Target) -> _Target:
             getattr(function, "__module__", ""),
             getattr(function, "__qualname__", name),
             rank,
-            devices.model(place),
+            devices.hardware_name(place),
         )
         return Subject(name=name, place=place, gradients=rank > 0, facts=facts)
 
@@ -337,7 +327,7 @@ def _compiled_function(function: _Target) -> _Target:
 
     @functools.wraps(function)
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling() or policy.given_up or policy.rests() or _elsewhere_traced():
+        if torch.compiler.is_compiling() or policy.given_up or policy.rests() or is_traced():
             return function(*args, **kwargs)
         return policy.call(_rank(training=True), function, args, kwargs)
 

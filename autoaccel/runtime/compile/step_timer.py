@@ -14,7 +14,6 @@ from ..trial.clocks import Clock
 
 WINDOW: Final = 64  # laps that tell what is usual
 _ENDLESS: Final = 200  # calls without an update of the parameters: steps cannot be told apart
-_graph_task: Final[Callable[[], int] | None] = getattr(torch._C, "_current_graph_task_id", None)  # noqa: SLF001
 _DRAINED: Final = 1.2  # times the host's time that a device may take for what it is handed while it waits for more
 
 
@@ -61,11 +60,6 @@ class Steps:
             return False
         gradient, self._gradient = self._gradient, smallest.grad
         return gradient is not None and gradient is not smallest.grad
-
-
-def in_backward() -> bool:
-    """Whether this thread is in the middle of a backward pass, where checkpoints compute forward passes again."""
-    return _graph_task is not None and _graph_task() != -1
 
 
 def sample(module: torch.nn.Module) -> tuple[torch.Tensor, ...]:

@@ -23,7 +23,7 @@ from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, REHEARSALS, SCALER, WORKERS, Request
 from autoaccel.runtime import in_memory
-from autoaccel.runtime.amp.autocast import Scaler
+from autoaccel.runtime.amp.grad_scaler import Scaler
 from autoaccel.runtime.compile import in_place_compile
 from autoaccel.runtime.in_memory.batch_fetcher import Batches
 from autoaccel.runtime.loading import prefetcher

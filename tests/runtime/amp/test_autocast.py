@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from autoaccel import runtime as accel
-from autoaccel.runtime.amp import autocast
+from autoaccel.runtime.amp import autocast_controller, precision
 
 
 @pytest.fixture
@@ -43,16 +43,16 @@ def model_and_optimizer(**options: Any) -> tuple[nn.Module, torch.optim.Optimize
     ],
 )
 def test_precision_by_compute_capability(capability: tuple[int, int], dtype: torch.dtype | None) -> None:
-    assert autocast.by_capability(*capability).value is dtype
+    assert precision.by_capability(*capability).value is dtype
 
 
 @pytest.mark.parametrize("computes", [True, False])
 def test_the_cpu_needs_the_units(monkeypatch: pytest.MonkeyPatch, computes: bool) -> None:
-    monkeypatch.setattr(autocast, "_cpu_computes_bfloat16", lambda: computes)
-    assert autocast.precision(torch.device("cpu")).value is (torch.bfloat16 if computes else None)
+    monkeypatch.setattr(precision, "_cpu_computes_bfloat16", lambda: computes)
+    assert precision.precision(torch.device("cpu")).value is (torch.bfloat16 if computes else None)
     with accel.autocast("cpu"):
         assert not torch.is_autocast_enabled("cpu")  # bfloat16 is not tried before some steps were done without
-    assert autocast.settled() is not computes
+    assert autocast_controller.settled() is not computes
 
 
 @pytest.mark.parametrize("device", ["mps", "meta", "cuda", torch.device("cuda", 1)])
@@ -92,7 +92,7 @@ def test_regions_nest_and_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_unknown_dtype_is_ignored_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "int3")
-    monkeypatch.setattr(autocast, "_cpu_computes_bfloat16", lambda: False)
+    monkeypatch.setattr(precision, "_cpu_computes_bfloat16", lambda: False)
     with pytest.warns(RuntimeWarning, match="int3"), accel.autocast("cpu"):
         assert not torch.is_autocast_enabled("cpu")
     with warnings.catch_warnings():
@@ -102,7 +102,7 @@ def test_an_unknown_dtype_is_ignored_with_one_warning(monkeypatch: pytest.Monkey
 
 def test_an_unknown_dtype_leaves_the_trial_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "int4")
-    monkeypatch.setattr(autocast, "_cpu_computes_bfloat16", lambda: True)
+    monkeypatch.setattr(precision, "_cpu_computes_bfloat16", lambda: True)
     with pytest.warns(RuntimeWarning, match="int4"), accel.autocast("cpu"):
         assert not torch.is_autocast_enabled("cpu")
 
@@ -110,7 +110,7 @@ def test_an_unknown_dtype_leaves_the_trial_as_it_is(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("computes", [True, False])
 def test_what_the_hardware_has_may_be_asked_for(monkeypatch: pytest.MonkeyPatch, computes: bool) -> None:
     monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "hardware")
-    monkeypatch.setattr(autocast, "_cpu_computes_bfloat16", lambda: computes)
+    monkeypatch.setattr(precision, "_cpu_computes_bfloat16", lambda: computes)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with accel.autocast("cpu"):  # at the first region, so without a trial

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from autoaccel import runtime as accel
-from autoaccel.runtime.amp import autocast
+from autoaccel.runtime.amp import autocast_controller
+from autoaccel.runtime.amp.autocast import LiftToFloat32
 from autoaccel.runtime.trial.ab_trial import ABTrial, State, TrialPolicy
 from autoaccel.runtime.trial.clocks import DeviceClock, clock_of
 
@@ -75,9 +76,9 @@ def stepper(model: nn.Module, x: torch.Tensor) -> Callable[[], None]:
 def until_settled(step: Callable[[], None], seconds: float = 40.0) -> None:
     end = time.monotonic() + seconds
     step()
-    while not autocast.settled() and time.monotonic() < end:
+    while not autocast_controller.settled() and time.monotonic() < end:
         step()
-    assert autocast.settled()
+    assert autocast_controller.settled()
 
 
 def timed(step: Callable[[], None], steps: int) -> float:
@@ -97,7 +98,7 @@ def computes_in_bfloat16() -> None:
 
 def test_large_products_are_done_in_bfloat16() -> None:
     until_settled(stepper(*large()))
-    (phase,) = {id(phase): phase for phase in autocast._gates["cuda"]._phases.values()}.values()
+    (phase,) = {id(phase): phase for phase in autocast_controller._controllers["cuda"]._phases.values()}.values()
     assert phase.verdict
     assert phase.trial.ratio is not None
     assert phase.trial.ratio > 1.5
@@ -162,14 +163,14 @@ def test_a_state_is_handed_from_step_to_step(kind: type[nn.LSTMCell]) -> None:
     x = torch.randn(2, 8, device="cuda")
     with torch.autocast("cuda", dtype=torch.bfloat16):
         state = cell(x)
-    with autocast._Lifted("cuda"):
+    with LiftToFloat32("cuda"):
         output = cell(x, state)
     assert (output[0] if isinstance(output, tuple) else output).dtype is torch.float32
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_recurrent_networks_are_left_alone(kind: type[nn.LSTM]) -> None:
-    """cuDNN's are in float16 in any region; if one day they are not, `gating` need not leave them out."""
+    """cuDNN's are in float16 in any region; if one day they are not, `autocast_controller` need not leave them out."""
     model = kind(8, 8).cuda()
     x = torch.randn(3, 2, 8, device="cuda")
     with torch.autocast("cuda", dtype=torch.bfloat16):
@@ -185,6 +186,6 @@ def test_recurrent_networks_are_left_alone(kind: type[nn.LSTM]) -> None:
         scaler.scale(output.sum()).backward()
         scaler.step(optimizer)
         hidden = tuple(part.detach() for part in hidden) if isinstance(hidden, tuple) else hidden.detach()
-        if autocast.settled() or time.monotonic() > end:
+        if autocast_controller.settled() or time.monotonic() > end:
             break
-    assert autocast.settled()
+    assert autocast_controller.settled()

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoaccel.runtime.amp import autocast
+from autoaccel.runtime.amp import autocast_controller
 from autoaccel.runtime.compile import compile_controller, compile_cost
 from autoaccel.runtime.compile.compile_controller import Course
 from autoaccel.runtime.compile.compile_target import Account, Subject
@@ -28,7 +28,7 @@ FULL, LAST = torch.empty(8, 3), torch.empty(5, 3)
 def nothing_else_decides() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decision_cache, "on", lambda: False)
-        patch.setattr(autocast, "settled", lambda: True)
+        patch.setattr(autocast_controller, "settled", lambda: True)
         yield
 
 
@@ -282,7 +282,7 @@ def test_a_step_that_waits_for_its_data_is_not_compiled() -> None:
 def test_nothing_is_compiled_while_the_precision_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     open_until = 300
     script = Script(planned=20_000)
-    monkeypatch.setattr(autocast, "settled", lambda: script.course.laps >= open_until)
+    monkeypatch.setattr(autocast_controller, "settled", lambda: script.course.laps >= open_until)
     assert set(script.run(open_until)) == {"eager"}
     assert script.run(300)[-1] == "compiled"
 

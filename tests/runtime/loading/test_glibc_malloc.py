@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from autoaccel import runtime as accel
+from autoaccel.runtime import devices
 from autoaccel.runtime.loading import glibc_malloc
 
 ROOT = Path(__file__).parents[3]
@@ -17,8 +20,7 @@ FAULTS = """
 import resource, sys, torch
 from autoaccel import runtime as accel
 
-with accel.autocast("cpu"):
-    pass
+accel.prefetch([])
 
 def step(number):
     parts = [torch.ones((1 << 20) + 4096 * number) for _ in range(15)]
@@ -82,3 +84,16 @@ def test_steps_find_their_memory_again() -> None:
         )
         faults[disable] = int(done.stdout)
     assert faults[""] < faults["heap"] / 10
+
+
+@pytest.mark.parametrize("verb", ["prefetch([])", "autocast('cpu')", "grad_scaler()", "compile(abs)", "num_workers()"])
+def test_only_prefetch_keeps_memory(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library(takes=True)
+    library.gnu_get_libc_version = None  # type: ignore[attr-defined]
+    monkeypatch.setattr(glibc_malloc, "_library", lambda: library)
+    for name in os.environ:
+        if name.startswith(("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")):
+            monkeypatch.delenv(name)
+    monkeypatch.setattr(devices, "accelerator", lambda: None)
+    eval(f"accel.{verb}", {"accel": accel, "abs": abs})
+    assert bool(library.told) is verb.startswith("prefetch")

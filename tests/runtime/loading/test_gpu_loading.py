@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from autoaccel import runtime as accel
-from autoaccel.runtime.amp import autocast
+from autoaccel.runtime.amp import precision
 from autoaccel.runtime.loading import loader_statistics, managed_epoch, prefetcher, worker_cost
 from autoaccel.runtime.loading.loader_settings import WorkerCount
 from autoaccel.runtime.trial.ab_trial import ABTrial
@@ -165,8 +165,8 @@ def test_same_losses_with_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_autocast_by_hardware() -> None:
-    expected = autocast.by_capability(*torch.cuda.get_device_capability()).value
-    assert autocast.precision(torch.device("cuda")).value is expected
+    expected = precision.by_capability(*torch.cuda.get_device_capability()).value
+    assert precision.precision(torch.device("cuda")).value is expected
     with accel.autocast("cuda"):
         product = torch.ones(8, 8, device="cuda") @ torch.ones(8, 8, device="cuda")
     assert product.dtype is (torch.float16 if expected is torch.float16 else torch.float32)  # bfloat16 is tried later
@@ -179,7 +179,7 @@ def test_float16_with_the_scaler_follows_float32(monkeypatch: pytest.MonkeyPatch
         model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 1)).cuda()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=fused)
         scaler = accel.grad_scaler(optimizer)
-        assert scaler.is_enabled() is (autocast.precision(torch.device("cuda")).value is torch.float16)
+        assert scaler.is_enabled() is (precision.precision(torch.device("cuda")).value is torch.float16)
         found = []
         for _ in range(50):
             x = torch.randn(256, 64, device="cuda")
