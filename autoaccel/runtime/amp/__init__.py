@@ -1,5 +1,6 @@
 """Mixed precision: `accel.autocast` and `accel.grad_scaler`.
 
+Modules:
     autocast             the region
     precision            the low precision that suits a device
     autocast_controller  whether it is worth it: a trial over the script's own steps

@@ -69,7 +69,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class CostEstimate:
     """What compiling would cost, in seconds, and bring; `stake` and `smallest` as in `Prior`."""
 
     cost: float
@@ -79,7 +79,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CostDecision:
     """Whether it pays, why, and whether that is the last word: nothing to come can make it pay."""
 
     pays: bool
@@ -87,23 +87,23 @@ class Answer:
     final: bool = False
 
 
-def worth(run: Run, offer: Offer) -> Answer:
+def worth(run: Run, estimate: CostEstimate) -> CostDecision:
     """Whether to compile now."""
-    if run.step < offer.smallest:
-        return Answer(False, f"steps of {duration(run.step)} are too short to gain by it", run.done >= EARLY)
+    if run.step < estimate.smallest:
+        return CostDecision(False, f"steps of {duration(run.step)} are too short to gain by it", run.done >= EARLY)
     ahead = run.done if run.left is None else run.left
-    gain = ahead * run.step * run.share * (1 - 1 / max(offer.speedup, 1.0))
+    gain = ahead * run.step * run.share * (1 - 1 / max(estimate.speedup, 1.0))
     known = _known(run)
-    if gain <= MARGIN * offer.cost:
-        saves = f"{known}: compiling takes about {duration(offer.cost)} and would save about {duration(gain)}"
-        return Answer(False, saves, run.left is not None)
-    cost = run.spent + offer.cost
+    if gain <= MARGIN * estimate.cost:
+        saves = f"{known}: compiling takes about {duration(estimate.cost)} and would save about {duration(gain)}"
+        return CostDecision(False, saves, run.left is not None)
+    cost = run.spent + estimate.cost
     whole = run.done + (run.left or 0)
-    if cost > offer.stake * whole * run.step:
-        return Answer(False, f"{known}: too little to stake {duration(cost)} on it", run.left is not None)
+    if cost > estimate.stake * whole * run.step:
+        return CostDecision(False, f"{known}: too little to stake {duration(cost)} on it", run.left is not None)
     if run.done < EARLY and cost > (PATIENCE * EARLY - _COMPARED) * run.step:
-        return Answer(False, f"{known}: the first {EARLY} steps would suffer")
-    return Answer(True, f"{known}: compiling pays")
+        return CostDecision(False, f"{known}: the first {EARLY} steps would suffer")
+    return CostDecision(True, f"{known}: compiling pays")
 
 
 def _known(run: Run) -> str:

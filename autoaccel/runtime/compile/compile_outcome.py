@@ -9,7 +9,7 @@ from ..trial import decision_cache
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class CompileOutcome:
     """What an earlier run found out.
 
     step: seconds of an eager step.  warm: seconds that compiling took with Inductor's cache on disk.  steps: of the
@@ -22,14 +22,14 @@ class Record:
     step: float = 0.0
     warm: float | None = None
     steps: int | None = None
-    flavour: str = "inductor"
+    backend: str = "inductor"
 
     @classmethod
-    def recall(cls, facts: tuple[object, ...]) -> Record:
+    def recall(cls, facts: tuple[object, ...]) -> CompileOutcome:
         """Of what is known by these facts; empty if nothing is, or if it is damaged."""
         found = decision_cache.recall("compile", *facts) or {}
         number = {name: _number(found.get(name)) for name in ("ratio", "step", "warm", "steps")}
-        words = {name: str(found[name]) for name in ("why", "flavour") if isinstance(found.get(name), str)}
+        words = {name: str(found[name]) for name in ("why", "backend") if isinstance(found.get(name), str)}
         verdict = found.get("verdict")
         steps = number["steps"]
         return cls(
@@ -39,7 +39,7 @@ class Record:
             number["step"] or 0.0,
             number["warm"],
             int(steps) if steps else None,
-            words.get("flavour", "inductor"),
+            words.get("backend", "inductor"),
         )
 
     def keep(self, facts: tuple[object, ...]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 
 
-class Way(Protocol):
+class Executor(Protocol):
     """How to call the target."""
 
     given_up: bool
@@ -17,7 +17,7 @@ class Way(Protocol):
     def eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """As it is."""
 
-    def prepare(self, flavour: str) -> bool:
+    def prepare(self, backend: str) -> bool:
         """Make a compiled version, which compiles when it is called; False where that is impossible."""
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -28,12 +28,12 @@ class Way(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class CompileTarget:
     """What there is to know of a target beforehand.
 
     gradients: whether its calls are followed by a backward pass.  steps: parameters whose changes tell steps apart;
     none where each call is one.  stateful: whether calls change buffers.  leaves: how many leaf modules it has.
-    planned: steps of the run, if the script says.  flavours: ways of compiling, in the order in which they are tried.
+    planned: steps of the run, if the script says.  backends: backends, in the order in which they are tried.
     facts: by which it is known again in a later run.
     """
 
@@ -44,38 +44,38 @@ class Subject:
     stateful: bool = False
     leaves: int = 1
     planned: int | None = None
-    flavours: tuple[str, ...] = ("inductor",)
+    backends: tuple[str, ...] = ("inductor",)
     facts: tuple[object, ...] = ()
 
 
-class Busy(Protocol):
+class Compiling(Protocol):
     """Something that is compiled or compared at times."""
 
     @property
-    def under_way(self) -> bool:
+    def is_compiling(self) -> bool:
         """Whether it is at this moment."""
 
 
 @dataclass(slots=True)
-class Account:
+class SharedBudget:
     """What compiling took so far in this process, and whose turn it is: side by side they would time one another.
 
-    spent: seconds, whatever for.  dearer: how many times as long the last one took as was expected.
+    spent: seconds, whatever for.  cost_factor: how many times as long the last one took as was expected.
     """
 
     spent: float = 0.0
-    dearer: float = 1.0
-    _turn: weakref.ref[Busy] | None = field(default=None)
+    cost_factor: float = 1.0
+    _turn: weakref.ref[Compiling] | None = field(default=None)
 
-    def free(self, asking: Busy) -> bool:
+    def free(self, asking: Compiling) -> bool:
         """Whether nobody else is being compiled or compared."""
         other = self._turn() if self._turn is not None else None
-        return other is None or other is asking or not other.under_way
+        return other is None or other is asking or not other.is_compiling
 
-    def take(self, course: Busy) -> None:
+    def take(self, controller: Compiling) -> None:
         """It is this one's turn."""
-        self._turn = weakref.ref(course)
+        self._turn = weakref.ref(controller)
 
     def learn(self, cost: float, expected: float) -> None:
         """With Inductor's cache on disk it is quicker, on a busy machine slower: so will be the next."""
-        self.dearer = min(4.0, max(0.1, cost / expected))
+        self.cost_factor = min(4.0, max(0.1, cost / expected))

@@ -25,7 +25,7 @@ class UnfitError(RuntimeError):
     """What a call hands out cannot be copied completely."""
 
 
-class Graphed:
+class GraphedCall:
     """A call whose work is captured into graphs, and whose results nobody overwrites."""
 
     def __init__(self, call: Callable[..., Any], module: nn.Module, *, backend: Any = "cudagraphs") -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 from ..environment import Decision, note, warn_once
-from .cuda_graphs import Graphed
+from .cuda_graphs import GraphedCall
 
 
-class Attempt:
+class EagerFallback:
     """A callable and its compiled version, which falls back to eager for good when compiling fails."""
 
     def __init__(self, name: str, function: Callable[..., Any], make: Callable[[str], Callable[..., Any]]) -> None:
-        """`make` gives the compiled version of a flavour, which compiles when it is called."""
+        """`make` gives the compiled version of a backend, which compiles when it is called."""
         self.given_up = False
         self.name = name
         self._function = function
@@ -27,10 +27,10 @@ class Attempt:
         """Run it as it is."""
         return self._function(*args, **kwargs)
 
-    def prepare(self, flavour: str) -> bool:
+    def prepare(self, backend: str) -> bool:
         """Make the compiled version; False, with a warning, where that is impossible."""
         try:
-            self._compiled = self._make(flavour)
+            self._compiled = self._make(backend)
         except (
             RuntimeError,
             ImportError,
@@ -49,7 +49,7 @@ class Attempt:
             return self._first(compiled, args, kwargs)
         # compiling for another shape fails in dynamo, capturing another graph anywhere
         expected: type[Exception] = (
-            Exception if isinstance(compiled, Graphed) else torch._dynamo.exc.TorchDynamoException  # noqa: SLF001
+            Exception if isinstance(compiled, GraphedCall) else torch._dynamo.exc.TorchDynamoException  # noqa: SLF001
         )
         try:
             return compiled(*args, **kwargs)
@@ -58,7 +58,7 @@ class Attempt:
 
     def drop(self) -> None:
         """Forget the compiled version."""
-        if isinstance(self._compiled, Graphed):
+        if isinstance(self._compiled, GraphedCall):
             self._compiled.close()
         self._compiled = None
 

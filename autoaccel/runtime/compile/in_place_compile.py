@@ -1,7 +1,7 @@
 """`torch.compile` that a script can rely on: in place, where it pays, eager whenever compiling fails.
 
-Whether it is possible is decided at the first call, by where the work is done; whether and when it pays, by the course
-of the run (`courses`). With `AUTOACCEL_COMPILE_MODE` the first call compiles at once.
+Whether it is possible is decided at the first call, by where the work is done; whether and when it pays, while it
+runs (`compile_controller`). With `AUTOACCEL_COMPILE_MODE` the first call compiles at once.
 
 A compiled module stays the very same object: type, `state_dict` keys, parameters and attributes are unchanged, and
 copies and pickles of it are plain modules. `torch.compile(module)` wraps instead, which prefixes every key with
@@ -31,18 +31,18 @@ from .. import devices
 from ..call_context import is_distributed, is_traced
 from ..environment import Decision, disabled, note, setting
 from . import cuda_graphs, inductor_cache
-from .compile_controller import Course, settled
+from .compile_controller import CompileController, settled
 from .compile_support import verdict
-from .compile_target import Subject
-from .eager_fallback import Attempt
-from .step_timer import sample
+from .compile_target import CompileTarget
+from .eager_fallback import EagerFallback
+from .step_timer import sample_parameters
 
 __all__ = ["compile", "hooked", "settled", "verdict"]
 
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 
 # Names that AUTOACCEL_COMPILE_MODE accepts besides torch's modes: backends that find errors, and make tests quick.
-_BACKENDS: Final = ("eager", "aot_eager", "inductor")
+_BACKENDS: Final = ("eager", "aot_eager")
 
 
 def compile(target: _Target, *, steps: Any = None) -> _Target:  # noqa: A001 - scripts say accel.compile
@@ -85,20 +85,34 @@ def _compilable(module: nn.Module) -> bool:
 
 
 def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What `torch.compile` makes of a function, which keeps to what Python would have computed.
+
+    Two of torch's settings are switched off while it is called, for it compiles then; the program's own compiled code
+    finds them as the program has set them.
+    """
+    # else NumPy's functions are traced as torch's, which draw from torch's random numbers and round otherwise
+    off = [(importlib.import_module("torch._dynamo.config"), "trace_numpy")]
     if _torch_version() < (2, 13):
         # backward(retain_graph=True) needs what a compiled backward would otherwise overwrite
-        functorch: Any = importlib.import_module("torch._functorch.config")
-        functorch.donated_buffer = False
-    # else NumPy's functions are traced as torch's, which draw from torch's random numbers and round otherwise
-    dynamo: Any = importlib.import_module("torch._dynamo.config")
-    dynamo.trace_numpy = False
+        off.append((importlib.import_module("torch._functorch.config"), "donated_buffer"))
     mode = setting("COMPILE_MODE").lower()
     if mode in _BACKENDS:
-        if mode == "inductor":
-            inductor_cache.settle()
-        return torch.compile(function, backend=_backend(mode))
-    inductor_cache.settle()
-    return torch.compile(function, mode=mode if mode not in ("", "default") else None)
+        compiled = torch.compile(function, backend=_backend(mode))
+    else:
+        inductor_cache.choose_folder()
+        compiled = torch.compile(function, mode=None if mode in ("", "default", "inductor") else mode)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        before = [getattr(config, name) for config, name in off]
+        for config, name in off:
+            setattr(config, name, False)
+        try:
+            return compiled(*args, **kwargs)
+        finally:
+            for (config, name), value in zip(off, before, strict=True):
+                setattr(config, name, value)
+
+    return call
 
 
 def _backend(name: str) -> Any:
@@ -109,22 +123,22 @@ def _torch_version() -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
 
 
-class _Policy:
-    """Calls a target compiled at once, where the user wants it so, or on its course."""
+class _CallPolicy:
+    """Calls a target compiled at once, where the user wants it so, or on its controller."""
 
     def __init__(
         self,
-        attempt: Callable[[], Attempt],
-        subject: Callable[[torch.device, int], Subject],
+        attempt: Callable[[], EagerFallback],
+        subject: Callable[[torch.device, int], CompileTarget],
         place: Callable[..., torch.device | None],
     ) -> None:
         self.given_up = False
         self._attempt = attempt
-        self._subject = subject
+        self._target = subject
         self._place = place
-        self._forced: Attempt | None = None
+        self._forced: EagerFallback | None = None
         self._home: torch.device | None = None  # known as soon as compiling is known to be possible
-        self._course: Course | None = None
+        self._controller: CompileController | None = None
         self._rank = -1
         self._asked = 0  # calls so far at which nothing could be said
 
@@ -137,24 +151,24 @@ class _Policy:
             self.given_up = self._forced.given_up
             return result
         if self._home is None or rank < self._rank:
-            if self._course is not None:
-                self._course.besides(rank)
+            if self._controller is not None:
+                self._controller.note_event(rank)
             return eager(*args, **kwargs)
         if rank > self._rank:
             self._rise(self._home, rank)
-        assert self._course is not None
-        result = self._course.call(args, kwargs)
-        self.given_up = self._course.over and rank == _TRAINING
+        assert self._controller is not None
+        result = self._controller.call(args, kwargs)
+        self.given_up = self._controller.over and rank == _TRAINING
         return result
 
-    def rests(self) -> bool:
+    def skip_measurement(self) -> bool:
         """Whether this call runs eagerly without further ado."""
-        return self._course is not None and self._course.rests()
+        return self._controller is not None and self._controller.skip_measurement()
 
-    def pass_by(self) -> None:
+    def note_eager_call(self) -> None:
         """A call is made eagerly without asking."""
-        if self._course is not None:
-            self._course.pass_by()
+        if self._controller is not None:
+            self._controller.note_eager_call()
 
     def _asks(self) -> bool:
         """Whether to look where the work is done now: at every call that would cost a model which stays on the CPU."""
@@ -179,10 +193,10 @@ class _Policy:
             self._home = place if place is not None else torch.device("cpu")
 
     def _rise(self, place: torch.device, rank: int) -> None:
-        if self._course is not None:
-            self._course.abandon()
+        if self._controller is not None:
+            self._controller.abandon()
         self._rank = rank
-        self._course = Course(self._subject(place, rank), self._attempt())
+        self._controller = CompileController(self._target(place, rank), self._attempt())
 
 
 _ASKED: Final = 64
@@ -203,15 +217,15 @@ class _InPlace:
         self._module = module
         self._eager: Callable[..., Any] = module._call_impl  # noqa: SLF001
         self._planned = planned
-        self._policy = _Policy(self._attempt, self._subject, self._place)
+        self._policy = _CallPolicy(self._attempt, self._target, self._place)
         self._hooks_known = -1
         self._hooked = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling() or self._policy.rests():  # in this order: a graph is not to depend on rests
+        if torch.compiler.is_compiling() or self._policy.skip_measurement():
             return self._eager(*args, **kwargs)
         if is_traced() or self._has_hooks():
-            self._policy.pass_by()
+            self._policy.note_eager_call()
             return self._eager(*args, **kwargs)
         result = self._policy.call(_rank(self._module.training), self._eager, args, kwargs)
         if self._policy.given_up:
@@ -221,29 +235,29 @@ class _InPlace:
     def _place(self, *arguments: object) -> torch.device | None:  # noqa: ARG002 - of a function these would tell
         return _ready_home(self._module)
 
-    def _attempt(self) -> Attempt:
+    def _attempt(self) -> EagerFallback:
         module = self._module
 
-        def make(flavour: str) -> Callable[..., Any]:
-            if flavour == "cudagraphs":
-                return cuda_graphs.Graphed(_own_call(module), module)
+        def make(backend: str) -> Callable[..., Any]:
+            if backend == "cudagraphs":
+                return cuda_graphs.GraphedCall(_own_call(module), module)
             return _torch_compile(_own_call(module))
 
-        return Attempt(type(module).__name__, self._eager, make)
+        return EagerFallback(type(module).__name__, self._eager, make)
 
-    def _subject(self, place: torch.device, rank: int) -> Subject:
+    def _target(self, place: torch.device, rank: int) -> CompileTarget:
         module = self._module
         trained = rank > 0
         graphed = cuda_graphs.wanted() and place.type == "cuda"
-        return Subject(
+        return CompileTarget(
             name=type(module).__name__,
             place=place,
             gradients=trained,
-            steps=sample(module) if trained else (),
+            steps=sample_parameters(module) if trained else (),
             stateful=module.training and next(module.buffers(), None) is not None,
             leaves=sum(1 for inner in module.modules() if next(inner.children(), None) is None),
             planned=self._planned if trained else None,
-            flavours=("cudagraphs", "inductor") if graphed else ("inductor",),
+            backends=("cudagraphs", "inductor") if graphed else ("inductor",),
             facts=(
                 f"{type(module).__module__}.{type(module).__qualname__}",
                 rank,
@@ -310,24 +324,24 @@ def _compiled_function(function: _Target) -> _Target:
         return function
     name = getattr(function, "__name__", type(function).__name__)
 
-    def subject(place: torch.device, rank: int) -> Subject:
+    def subject(place: torch.device, rank: int) -> CompileTarget:
         facts = (
             getattr(function, "__module__", ""),
             getattr(function, "__qualname__", name),
             rank,
             devices.hardware_name(place),
         )
-        return Subject(name=name, place=place, gradients=rank > 0, facts=facts)
+        return CompileTarget(name=name, place=place, gradients=rank > 0, facts=facts)
 
-    policy = _Policy(
-        lambda: Attempt(name, function, lambda _: _torch_compile(function)),
+    policy = _CallPolicy(
+        lambda: EagerFallback(name, function, lambda _: _torch_compile(function)),
         subject,
         lambda *arguments: devices.device_of(arguments),
     )
 
     @functools.wraps(function)
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling() or policy.given_up or policy.rests() or is_traced():
+        if torch.compiler.is_compiling() or policy.given_up or policy.skip_measurement() or is_traced():
             return function(*args, **kwargs)
         return policy.call(_rank(training=True), function, args, kwargs)
 

@@ -18,7 +18,7 @@ VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
 _TORCHS_OWN: Final = "torchinductor_"  # and the user's name, in the folder for temporary files
 
 
-def settle() -> None:
+def choose_folder() -> None:
     """Choose the folder, unless the user has chosen one. To be called before anything is compiled."""
     chosen = os.environ.get(VARIABLE)
     if chosen and not _is_torchs_own(Path(chosen)):

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from autoaccel.runtime.amp import autocast_controller
 from autoaccel.runtime.compile import compile_controller, compile_cost
-from autoaccel.runtime.compile.compile_controller import Course
-from autoaccel.runtime.compile.compile_target import Account, Subject
+from autoaccel.runtime.compile.compile_controller import CompileController
+from autoaccel.runtime.compile.compile_target import CompileTarget, SharedBudget
 from autoaccel.runtime.trial import decision_cache
 
 CPU = torch.device("cpu")
@@ -82,10 +82,10 @@ class FakeWay:
     def eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         return self._call("eager", 1.0)
 
-    def prepare(self, flavour: str) -> bool:
+    def prepare(self, backend: str) -> bool:
         if self.impossible:
             return False
-        self.prepared.append(flavour)
+        self.prepared.append(backend)
         self.compiled = True
         self.seen.clear()
         return True
@@ -116,29 +116,29 @@ class FakeWay:
 class Script:
     """A training script with one model."""
 
-    def __init__(self, machine: Machine | None = None, account: Account | None = None, **subject: Any) -> None:
+    def __init__(self, machine: Machine | None = None, account: SharedBudget | None = None, **subject: Any) -> None:
         self.machine = machine or Machine()
         self.way = FakeWay(self.machine)
         self.weight = torch.zeros(1, requires_grad=True)
-        self.account = account or Account()
+        self.account = account or SharedBudget()
         given: dict[str, Any] = {"name": "Net", "place": torch.device("cuda"), "steps": (self.weight,), "leaves": 0}
-        self.subject = Subject(**{**given, **subject})
+        self.subject = CompileTarget(**{**given, **subject})
         self.begin()
 
     def begin(self) -> None:
-        self.course = Course(
+        self.controller = CompileController(
             self.subject,
             self.way,
             clock=self.machine,
             now=lambda: self.machine.now,
             graphs=lambda: self.machine.graphs,
-            account=self.account,
+            budget=self.account,
         )
 
     def step(self, *batches: torch.Tensor) -> list[str]:
         ways = []
         for batch in batches or (FULL,):
-            call = self.way.eager if self.course.rests() else self.course.call
+            call = self.way.eager if self.controller.skip_measurement() else self.controller.call
             ways.append(call((batch,), {}))
             self.machine.now += 2 * self.machine.forward * self.way.slower
         with torch.no_grad():
@@ -165,7 +165,7 @@ def test_a_short_run_is_left_alone_and_nothing_is_prepared(told: list[str]) -> N
     script = Script(planned=300)
     assert set(script.run(300)) == {"eager"}
     assert script.way.prepared == []
-    assert script.course.over  # so the module is plain again
+    assert script.controller.over  # so the module is plain again
     assert "would save about" in told[-1]
 
 
@@ -182,10 +182,10 @@ def test_most_calls_of_a_long_eager_run_are_not_watched() -> None:
     script = Script(Machine(forward=0.0001))
     rests = 0
     for _ in range(4000):
-        rests += script.course.rest > 0
+        rests += script.controller.unmeasured_calls > 0
         script.step()
     assert rests > 3400
-    assert script.course.laps == pytest.approx(4000, rel=0.03)
+    assert script.controller.iterations == pytest.approx(4000, rel=0.03)
 
 
 def test_a_wrong_plan_is_as_good_as_none() -> None:
@@ -199,7 +199,7 @@ def test_what_is_not_faster_is_reverted_for_good(told: list[str], faster: float)
     ways = script.run(1000)
     assert set(ways[-800:]) == {"eager"}
     assert ways.count("compiled") < 60
-    assert script.course.over
+    assert script.controller.over
     assert script.way.prepared == ["inductor"]
     assert not script.way.compiled
     assert "compile Net: False: reverted: " in told[-1]
@@ -254,7 +254,7 @@ def test_recompiling_later_on_is_noticed(told: list[str]) -> None:
     script.way.endless = True
     assert script.run(10) == ["compiled"] * 4 + ["eager"] * 6
     assert told[-1] == "compile Net: False: reverted: it is compiled again and again"
-    assert script.course.over
+    assert script.controller.over
 
 
 def test_what_cannot_be_captured_is_given_up_at_once(told: list[str]) -> None:
@@ -270,7 +270,7 @@ def test_a_failing_compiler_leaves_it_eager(defect: str) -> None:
     script = Script(planned=20_000)
     setattr(script.way, defect, True)
     assert set(script.run(200)) == {"eager"}
-    assert script.course.over
+    assert script.controller.over
 
 
 def test_a_step_that_waits_for_its_data_is_not_compiled() -> None:
@@ -282,7 +282,7 @@ def test_a_step_that_waits_for_its_data_is_not_compiled() -> None:
 def test_nothing_is_compiled_while_the_precision_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     open_until = 300
     script = Script(planned=20_000)
-    monkeypatch.setattr(autocast_controller, "settled", lambda: script.course.laps >= open_until)
+    monkeypatch.setattr(autocast_controller, "settled", lambda: script.controller.iterations >= open_until)
     assert set(script.run(open_until)) == {"eager"}
     assert script.run(300)[-1] == "compiled"
 
@@ -297,7 +297,7 @@ def test_recomputation_in_a_backward_pass_is_left_alone(told: list[str]) -> None
 
         @staticmethod
         def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-            assert script.course.call((FULL,), {}) == "eager"
+            assert script.controller.call((FULL,), {}) == "eager"
             return gradient
 
     apply: Any = Recomputes.apply
@@ -310,7 +310,7 @@ def test_steps_that_cannot_be_told_apart() -> None:
     for stateful, way in ((True, "eager"), (False, "compiled")):
         script = Script(planned=20_000, stateful=stateful)
         for _ in range(800):
-            last = script.course.call((FULL,), {})
+            last = script.controller.call((FULL,), {})
             script.machine.now += 0.04
         assert last == way
 
@@ -319,7 +319,7 @@ def test_calls_of_other_threads_are_eager() -> None:
     script = Script(planned=20_000)
     script.run(300)
     found: list[str] = []
-    thread = threading.Thread(target=lambda: found.append(script.course.call((FULL,), {})))
+    thread = threading.Thread(target=lambda: found.append(script.controller.call((FULL,), {})))
     thread.start()
     thread.join()
     assert found == ["eager"]
@@ -365,7 +365,7 @@ def test_whatever_compiling_brings_little_is_lost(
 
 
 def gan(machine: Machine, steps: int) -> tuple[list[tuple[str, str]], list[Script]]:
-    account = Account()
+    account = SharedBudget()
     both = [Script(machine, account, planned=20_000, name=name) for name in "DG"]
     found = []
     for _ in range(steps):
@@ -393,7 +393,7 @@ def test_what_the_first_took_is_expected_of_the_next(told: list[str]) -> None:
     """A cache on disk shows in what compiling takes, and in nothing else."""
 
     def waited(cost: float) -> int:
-        account, machine = Account(), Machine(cost=cost)
+        account, machine = SharedBudget(), Machine(cost=cost)
         script = Script(machine, account)
         while script.step() == ["eager"]:
             pass
@@ -405,9 +405,9 @@ def test_what_the_first_took_is_expected_of_the_next(told: list[str]) -> None:
 
 
 def test_a_model_that_is_no_longer_used_does_not_hold_up_others() -> None:
-    machine, account = Machine(), Account()
+    machine, account = Machine(), SharedBudget()
     first = Script(machine, account, planned=20_000)
-    while not first.course.under_way:
+    while not first.controller.is_compiling:
         first.run(1)
     assert not compile_controller.settled()
     second = Script(machine, account, planned=20_000, name="Other")
@@ -418,7 +418,7 @@ def test_settled_counts_living_courses_only() -> None:
     gc.collect()
     assert compile_controller.settled()
     script = Script(planned=20_000)
-    while not script.course.under_way:
+    while not script.controller.is_compiling:
         script.run(1)
     assert not compile_controller.settled()
     del script
@@ -450,7 +450,7 @@ def test_the_second_run_starts_as_the_first_one_ended(memory: dict[Any, Any], to
 def test_what_was_reverted_is_not_tried_again(memory: dict[Any, Any], told: list[str]) -> None:
     Script(Machine(faster=0.9), planned=20_000).run(500)
     again = Script(planned=20_000)
-    assert again.course.over
+    assert again.controller.over
     assert set(again.run(10)) == {"eager"}
     assert again.way.prepared == []
     assert told[-1].endswith(", in an earlier run")
@@ -467,7 +467,7 @@ def test_the_length_of_a_run_is_a_hint_for_the_next(memory: dict[Any, Any], ende
     first = Script()
     assert first.run(4000)[-1] == "compiled"
     if ended:
-        first.course.remember_length()
+        first.controller.remember_length()
     first_compiled = Script().run(1000).index("compiled")
     assert (first_compiled == 100) is ended
 
@@ -485,13 +485,13 @@ def test_a_damaged_memory_is_none(memory: dict[Any, Any], damage: dict[str, Any]
 
 
 def test_graphs_come_first_where_launches_are_the_bound() -> None:
-    script = Script(planned=20_000, flavours=("cudagraphs", "inductor"))
+    script = Script(planned=20_000, backends=("cudagraphs", "inductor"))
     script.run(300)
     assert script.way.prepared == ["cudagraphs"]
 
 
 def test_where_graphs_do_not_pay_inductor_is_next(told: list[str]) -> None:
-    script = Script(Machine(faster=1.0), planned=200_000, flavours=("cudagraphs", "inductor"))
+    script = Script(Machine(faster=1.0), planned=200_000, backends=("cudagraphs", "inductor"))
     while script.way.prepared != ["cudagraphs", "inductor"]:
         script.run(1)
         if script.way.prepared and not script.way.compiled:
@@ -501,7 +501,7 @@ def test_where_graphs_do_not_pay_inductor_is_next(told: list[str]) -> None:
 
 
 def test_where_graphs_fail_inductor_is_next() -> None:
-    script = Script(planned=20_000, flavours=("cudagraphs", "inductor"))
+    script = Script(planned=20_000, backends=("cudagraphs", "inductor"))
     script.way.fails = True
     while script.way.prepared != ["cudagraphs"]:
         script.run(1)
@@ -518,6 +518,6 @@ class LateClock(Machine):
 
 
 def test_a_busy_device_is_not_bound_by_launches() -> None:
-    script = Script(LateClock(), planned=20_000, flavours=("cudagraphs", "inductor"))
+    script = Script(LateClock(), planned=20_000, backends=("cudagraphs", "inductor"))
     script.run(300)
     assert script.way.prepared == ["inductor"]

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from autoaccel.runtime.compile import cuda_graphs, eager_fallback
-from autoaccel.runtime.compile.cuda_graphs import Graphed, UnfitError
+from autoaccel.runtime.compile.cuda_graphs import GraphedCall, UnfitError
 
 Pair = collections.namedtuple("Pair", ["one", "two"])
 
@@ -85,7 +85,7 @@ def test_the_fake_overwrites(replaying: None) -> None:
 
 def test_outputs_are_the_scripts_own(replaying: None) -> None:
     module = Scales()
-    call = Graphed(module.forward, module)
+    call = GraphedCall(module.forward, module)
     kept = [call(torch.full((1, 2), float(number))).detach() for number in range(3)]
     assert [each.tolist() for each in kept] == [[[0.0, 0.0]], [[1.0, 2.0]], [[2.0, 4.0]]]
 
@@ -93,7 +93,7 @@ def test_outputs_are_the_scripts_own(replaying: None) -> None:
 def test_gradients_are_the_scripts_own(replaying: None) -> None:
     """Of parameters: kept, accumulated; of inputs: kept."""
     module, plain = Scales(), Scales()
-    call = Graphed(module.forward, module)
+    call = GraphedCall(module.forward, module)
     found: list[list[Any]] = []
     for run in (call, plain):
         weight = module.weight if run is call else plain.weight
@@ -113,7 +113,7 @@ def test_gradients_are_the_scripts_own(replaying: None) -> None:
 def test_nothing_is_left_on_the_parameters(replaying: None) -> None:
     module = Scales()
     before = pickle.dumps(module)
-    call = Graphed(module.forward, module)
+    call = GraphedCall(module.forward, module)
     call(torch.ones(1, 2))
     assert pickle.dumps(module) == before
     copy.deepcopy(module)
@@ -132,7 +132,7 @@ def test_nothing_is_left_on_the_parameters(replaying: None) -> None:
 def test_nested_outputs(monkeypatch: pytest.MonkeyPatch, result: Callable[[torch.Tensor], Any]) -> None:
     monkeypatch.setattr(torch, "compile", lambda call, backend: call)
     x = torch.ones(2)
-    got, want = Graphed(result, nn.ReLU())(x), result(x)
+    got, want = GraphedCall(result, nn.ReLU())(x), result(x)
     x.zero_()
     assert str(got) == str(result(torch.ones(2)))
     assert type(got) is type(want)
@@ -146,9 +146,9 @@ class Holder:
 def test_unknown_outputs_are_refused_and_the_attempt_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda call, backend: call)
     with pytest.raises(UnfitError, match="Holder"):
-        Graphed(Holder, nn.ReLU())(torch.ones(1))
+        GraphedCall(Holder, nn.ReLU())(torch.ones(1))
     module = Scales()
-    attempt = eager_fallback.Attempt("Scales", Holder, lambda flavour: Graphed(Holder, module))
+    attempt = eager_fallback.EagerFallback("Scales", Holder, lambda backend: GraphedCall(Holder, module))
     assert attempt.prepare("cudagraphs")
     with pytest.warns(RuntimeWarning, match="runs eagerly.*Holder|Scales is not compiled"):
         assert isinstance(attempt.run((torch.ones(1),), {}), Holder)
@@ -166,7 +166,7 @@ def test_whatever_fails_later_falls_back(monkeypatch: pytest.MonkeyPatch) -> Non
         return x
 
     monkeypatch.setattr(torch, "compile", lambda call, backend: call)
-    attempt = eager_fallback.Attempt("ReLU", nn.ReLU(), lambda flavour: Graphed(once, nn.ReLU()))
+    attempt = eager_fallback.EagerFallback("ReLU", nn.ReLU(), lambda backend: GraphedCall(once, nn.ReLU()))
     attempt.prepare("cudagraphs")
     assert attempt.run((torch.ones(1),), {}).tolist() == [1.0]
     with pytest.warns(RuntimeWarning, match="capture failed"):
@@ -190,14 +190,14 @@ def test_modules_that_keep_results_are_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(torch, "compile", lambda call, backend: call)
     module = Keeps()
     with pytest.raises(UnfitError, match="keeps tensors"):
-        Graphed(module.forward, nn.Sequential(module))(torch.ones(1))
+        GraphedCall(module.forward, nn.Sequential(module))(torch.ones(1))
 
 
 def test_it_trains_as_the_module_does_when_really_traced() -> None:
     torch.manual_seed(0)
     plain = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1))
     module = copy.deepcopy(plain)
-    call = Graphed(lambda x: module(x), module, backend="aot_eager")
+    call = GraphedCall(lambda x: module(x), module, backend="aot_eager")
     for run, trained in ((call, module), (plain, plain)):
         optimizer = torch.optim.SGD(trained.parameters(), lr=0.1)
         for step in range(3):

@@ -13,7 +13,7 @@ from torch import nn
 
 from autoaccel import runtime as accel
 from autoaccel.runtime.compile import compile_controller, compile_cost, compile_target, cuda_graphs, in_place_compile
-from autoaccel.runtime.compile.step_timer import Watch
+from autoaccel.runtime.compile.step_timer import StepTimer
 from autoaccel.runtime.trial.clocks import clock_of
 
 pytestmark = pytest.mark.gpu
@@ -31,9 +31,9 @@ def exact_and_fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiling pays at once, and it is nobody else's turn."""
-    monkeypatch.setattr(compile_controller, "_account", compile_target.Account())
+    monkeypatch.setattr(compile_controller, "_budget", compile_target.SharedBudget())
     monkeypatch.setattr(compile_controller, "_SOONEST", 0.0)
-    monkeypatch.setattr(compile_cost, "worth", lambda run, offer: compile_cost.Answer(True, "it pays"))
+    monkeypatch.setattr(compile_cost, "worth", lambda run, offer: compile_cost.CostDecision(True, "it pays"))
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def critic() -> nn.Module:
     return nn.Sequential(*layers).cuda()
 
 
-def graphed(module: nn.Module) -> cuda_graphs.Graphed:
-    return cuda_graphs.Graphed(in_place_compile._own_call(module), module)
+def graphed(module: nn.Module) -> cuda_graphs.GraphedCall:
+    return cuda_graphs.GraphedCall(in_place_compile._own_call(module), module)
 
 
 def batch(number: int) -> torch.Tensor:
@@ -147,10 +147,10 @@ def test_small_work_is_bound_by_launches_and_large_work_is_not() -> None:
     small, large = torch.randn(8, 8, device="cuda"), torch.randn(8192, 8192, device="cuda")
     bound = []
     for x in (small, large):
-        watch = Watch(clock_of(place))
+        watch = StepTimer(clock_of(place))
         for _ in range(20):
             watch.call("x", lambda x=x: [x @ x for _ in range(20)])  # type: ignore[misc]
             torch.cuda.synchronize()
-            watch.lap(0.1)
+            watch.end_iteration(0.1)
         bound.append(watch.launch_bound())
     assert bound == [True, False]

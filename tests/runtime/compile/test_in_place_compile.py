@@ -251,7 +251,9 @@ def on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(in_place_compile, "verdict", lambda place: Decision(True, "as soon as it pays"))
     monkeypatch.setattr(in_place_compile, "_torch_compile", fake)
     monkeypatch.setattr(compile_controller, "graphs_captured", lambda: None)
-    monkeypatch.setattr(compile_controller, "_account", compile_target.Account())  # whose turn it is, after other tests
+    monkeypatch.setattr(
+        compile_controller, "_budget", compile_target.SharedBudget()
+    )  # whose turn it is, after other tests
     return compiled
 
 
@@ -259,7 +261,7 @@ def on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiling costs nothing and pays at once."""
     monkeypatch.setattr(compile_controller, "_SOONEST", 0.0)
-    monkeypatch.setattr(compile_cost, "worth", lambda run, offer: compile_cost.Answer(True, "it pays"))
+    monkeypatch.setattr(compile_cost, "worth", lambda run, offer: compile_cost.CostDecision(True, "it pays"))
 
 
 def trained(module: nn.Module, steps: int) -> nn.Module:
@@ -341,16 +343,16 @@ class Turns:
     def decided(self) -> bool:
         return self.state is not State.UNDECIDED
 
-    def lap(self) -> bool:
+    def next_iteration(self) -> bool:
         self._laps += 1
         if self._laps > 14:
             self.state = self.outcome
             return self.state is State.ADOPTED
         return self._laps % 3 == 0
 
-    def drop(self) -> None: ...
+    def discard_iteration(self) -> None: ...
 
-    def contains(self, what: object) -> None: ...
+    def note_event(self, what: object) -> None: ...
 
 
 @pytest.mark.parametrize("outcome", [State.ADOPTED, State.REJECTED])
@@ -360,7 +362,7 @@ def test_a_gan_trains_the_same_through_every_stage(soon: None, monkeypatch: pyte
     monkeypatch.setattr(compile_controller, "note", lambda topic, decision: told.append(f"{topic}: {decision.value}"))
     monkeypatch.setattr(compile_controller, "ABTrial", lambda clock, terms: Turns(outcome))
     monkeypatch.setattr(compile_controller, "_FEWEST", 6)
-    monkeypatch.setattr(compile_controller, "_account", compile_target.Account())
+    monkeypatch.setattr(compile_controller, "_budget", compile_target.SharedBudget())
     monkeypatch.setattr(in_place_compile, "verdict", lambda place: Decision(True, "as soon as it pays"))
     monkeypatch.setattr(
         in_place_compile, "_torch_compile", lambda function: torch.compile(function, backend="aot_eager")
@@ -594,6 +596,28 @@ def test_numpy_stays_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     want, module = run(Noisy()), accel.compile(Noisy())
     assert run(module) == want
     assert module._compiled_call_impl is not None
+
+
+def test_settings_of_the_program_stay_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it calls, is compiled or fails; and what is compiled is not compiled again because of them."""
+    monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "eager")
+    config: Any = importlib.import_module("torch._dynamo.config")
+    seen: list[bool] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+        seen.append(config.trace_numpy)
+        return graph.forward
+
+    monkeypatch.setattr(in_place_compile, "_backend", lambda name: backend)
+    module = accel.compile(nn.Linear(2, 2))
+    for value in (True, False, True):
+        monkeypatch.setattr(config, "trace_numpy", value)
+        module(torch.ones(1, 2))
+        assert config.trace_numpy is value
+        with pytest.raises(RuntimeError):
+            module(torch.ones(1, 3))
+        assert config.trace_numpy is value
+    assert seen == [False]
 
 
 def test_a_later_failure_falls_back_as_well(monkeypatch: pytest.MonkeyPatch) -> None:

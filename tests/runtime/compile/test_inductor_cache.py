@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.runtime.compile.inductor_cache import VARIABLE, settle
+from autoaccel.runtime.compile.inductor_cache import VARIABLE, choose_folder
 
 
 @pytest.fixture(autouse=True)
@@ -19,18 +19,18 @@ def unset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_is_kept_beside_what_is_remembered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    settle()
+    choose_folder()
     assert os.environ[VARIABLE] == str(tmp_path / "autoaccel" / "inductor")
     assert (tmp_path / "autoaccel" / "inductor").is_dir()
     monkeypatch.setenv("AUTOACCEL_CACHE_DIR", str(tmp_path / "own"))
     monkeypatch.delenv(VARIABLE)
-    settle()
+    choose_folder()
     assert os.environ[VARIABLE] == str(tmp_path / "own" / "inductor")
 
 
 def test_the_users_choice_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "/somewhere/else")
-    settle()
+    choose_folder()
     assert os.environ[VARIABLE] == "/somewhere/else"
 
 
@@ -38,16 +38,16 @@ def test_torchs_default_is_no_choice_of_the_users(monkeypatch: pytest.MonkeyPatc
     """torch itself writes it into the environment, as soon as an optimizer is made."""
     monkeypatch.setenv("AUTOACCEL_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv(VARIABLE, str(Path(tempfile.gettempdir(), "torchinductor_me")))
-    settle()
+    choose_folder()
     assert os.environ[VARIABLE] == str(tmp_path / "inductor")
 
 
 def test_where_nothing_can_be_written_torchs_default_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("AUTOACCEL_CACHE_DIR", str(tmp_path / "file" / "below"))
-    settle()
+    choose_folder()
     assert VARIABLE not in os.environ
     monkeypatch.setenv("AUTOACCEL_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(os, "access", lambda *_: False)
-    settle()
+    choose_folder()
     assert VARIABLE not in os.environ

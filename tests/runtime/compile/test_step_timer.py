@@ -10,17 +10,17 @@ import torch
 from torch import nn
 
 from autoaccel.runtime.compile.call_signature import signature
-from autoaccel.runtime.compile.step_timer import Steps, Watch, sample
+from autoaccel.runtime.compile.step_timer import StepDetector, StepTimer, sample_parameters
 
 
 def beginnings(train: Callable[[nn.Module, Callable[[], None]], None], steps: int = 6) -> list[list[bool]]:
     """For each step of a script, whether each of its calls was taken for the first one of a step."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
-    watched, found = Steps(sample(module)), list[list[bool]]()
+    watched, found = StepDetector(sample_parameters(module)), list[list[bool]]()
 
     def call() -> None:
-        found[-1].append(watched.begins())
+        found[-1].append(watched.is_new_step())
 
     for _ in range(steps):
         found.append([])
@@ -73,23 +73,23 @@ def test_an_update_by_hand() -> None:
 
 
 def test_what_never_changes_cannot_be_told_apart() -> None:
-    steps = Steps((torch.zeros(1, requires_grad=True),))
-    found = [steps.begins() for _ in range(400)]
+    steps = StepDetector((torch.zeros(1, requires_grad=True),))
+    found = [steps.is_new_step() for _ in range(400)]
     assert found[0] is True
     assert not any(found[1:200])
-    assert not steps.told_apart
+    assert not steps.distinguishable
     assert all(found[201:])
-    assert all(Steps(()).begins() for _ in range(3))
+    assert all(StepDetector(()).is_new_step() for _ in range(3))
     with torch.inference_mode():
-        inference = Steps((torch.zeros(1),))
-    assert [inference.begins() for _ in range(3)] == [True, False, False]
+        inference = StepDetector((torch.zeros(1),))
+    assert [inference.is_new_step() for _ in range(3)] == [True, False, False]
 
 
 def test_a_few_parameters_are_enough() -> None:
     module = nn.Sequential(*(nn.Linear(2, 2) for _ in range(10)))
-    assert len(sample(module)) == 3
-    assert sample(nn.ReLU()) == ()
-    assert sample(nn.Linear(1, 1).requires_grad_(False)) == ()
+    assert len(sample_parameters(module)) == 3
+    assert sample_parameters(nn.ReLU()) == ()
+    assert sample_parameters(nn.Linear(1, 1).requires_grad_(False)) == ()
 
 
 class Ticking:
@@ -106,8 +106,10 @@ class Ticking:
         return None if self.late else end - start
 
 
-def watched(clock: Ticking, laps: int, inside: float, kinds: Callable[[int], list[str]] = lambda lap: ["x"]) -> Watch:
-    watch = Watch(clock, lambda: clock.now)
+def watched(
+    clock: Ticking, laps: int, inside: float, kinds: Callable[[int], list[str]] = lambda lap: ["x"]
+) -> StepTimer:
+    watch = StepTimer(clock, lambda: clock.now)
 
     def work() -> None:
         clock.now += inside
@@ -117,7 +119,7 @@ def watched(clock: Ticking, laps: int, inside: float, kinds: Callable[[int], lis
         for kind in kinds(lap):
             watch.call(kind, work)
         clock.now += 1.0 - inside * len(kinds(lap))
-        watch.lap(clock.now - start)
+        watch.end_iteration(clock.now - start)
     return watch
 
 
