@@ -43,7 +43,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         environment._switched_off,
         environment.warn_once,
         environment._log,
-        glibc_malloc.keep,
+        glibc_malloc.keep_freed_memory,
     ):
         cache.cache_clear()
 
@@ -74,7 +74,7 @@ class RecordedEvent:
         return all(op.done for op in self.ops)
 
 
-class FakeLane:
+class FakeCopyStream:
     """A device that runs its work late and in any order that streams and events permit.
 
     Memory is handed out again as soon as the host drops a tensor, whatever work is pending, as a caching allocator
@@ -192,23 +192,23 @@ class FakeLane:
 
 
 @pytest.fixture
-def lane_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], FakeLane]:
+def lane_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], FakeCopyStream]:
     """Makes fake lanes by seed; no batch is too small for them."""
     monkeypatch.setattr(prefetcher, "SMALLEST_BATCH", 0)
-    return FakeLane
+    return FakeCopyStream
 
 
 @pytest.fixture
-def cuda_lane(lane_of: Callable[[int], FakeLane], monkeypatch: pytest.MonkeyPatch) -> FakeLane:
+def cuda_lane(lane_of: Callable[[int], FakeCopyStream], monkeypatch: pytest.MonkeyPatch) -> FakeCopyStream:
     """Pretends that "cuda" is available and is the fake device, also to `accel.prefetch`."""
     fake = lane_of(0)
 
-    def lane(device: torch.device) -> Any:
+    def copy_stream_of(device: torch.device) -> Any:
         return fake
 
     def available(device: torch.device) -> bool:
         return True
 
-    monkeypatch.setattr(prefetcher, "lane", lane)
+    monkeypatch.setattr(prefetcher, "copy_stream_of", copy_stream_of)
     monkeypatch.setattr(devices, "available", available)
     return fake

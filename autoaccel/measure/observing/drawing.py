@@ -21,13 +21,13 @@ Fetch = Callable[[Any, Any], Any]
 def install() -> None:
     """Watch every fetch from now on."""
     from autoaccel.runtime.in_memory.batch_fetcher import (
-        Batches,  # not a cost of a script that does without the runtime
+        WholeBatchFetcher,  # not a cost of a script that does without the runtime
     )
 
     for kind in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         fetcher = getattr(_utils.fetch, kind)
         fetcher.fetch = _watched(fetcher.fetch)
-    setattr(Batches, "fetch", _watched(Batches.fetch))  # noqa: B010 - mypy does not let methods be assigned
+    setattr(WholeBatchFetcher, "fetch", _watched(WholeBatchFetcher.fetch))  # noqa: B010 - mypy does not let methods be assigned
 
 
 def drawn(batches: object) -> tuple[str, ...]:

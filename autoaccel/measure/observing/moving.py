@@ -143,7 +143,7 @@ class WatchedEpoch(prefetcher.Epoch):
         return batch if staged.copied is None else self._pass.hand_over(staged.host, batch, self._move)
 
 
-class HostLane:
+class HostCopyStream:
     """A device that is the host: copies are made at once."""
 
     def consumer(self) -> str:
@@ -152,7 +152,7 @@ class HostLane:
     def side(self) -> str:
         return "side"
 
-    def record(self, stream: str) -> copy_stream.Event:  # noqa: ARG002 - the lanes of devices need it
+    def record(self, stream: str) -> copy_stream.Event:  # noqa: ARG002 - those of devices need it
         return Reached()
 
     def wait(self, stream: str, event: copy_stream.Event) -> None:
@@ -186,21 +186,21 @@ def install() -> None:
 
     Without workers fetching ahead would change the order of random draws; there batches are only moved.
     """
-    overlaps, lane, epoch = prefetcher.overlaps, copy_stream.lane, prefetcher.Epoch
-    host = HostLane()
+    overlaps, accelerators, epoch = prefetcher.overlaps, copy_stream.copy_stream_of, prefetcher.Epoch
+    host = HostCopyStream()
 
     def yes(_: Any) -> bool:
         return True
 
-    def watched(batches: Iterator[Any], lane: copy_stream.Lane, move: Move, ahead: int) -> prefetcher.Epoch:
-        kind = WatchedEpoch if lane is host else epoch
-        return kind(batches, lane, move, ahead)
+    def watched(batches: Iterator[Any], stream: copy_stream.CopyStream, move: Move, ahead: int) -> prefetcher.Epoch:
+        kind = WatchedEpoch if stream is host else epoch
+        return kind(batches, stream, move, ahead)
 
     vars(prefetcher).update(
         overlaps=lambda device: device.type == "cpu" or overlaps(device),
         pinned=yes,
         arrived=yes,
-        lane=lambda device: host if device.type == "cpu" else lane(device),
+        copy_stream_of=lambda device: host if device.type == "cpu" else accelerators(device),
         Epoch=watched,
         SMALLEST_BATCH=0,
     )

@@ -1,4 +1,4 @@
-"""Batches that are looked up whole, instead of sample by sample: on the host, or on the device they go to.
+"""WholeBatchFetcher that are looked up whole, instead of sample by sample: on the host, or on the device they go to.
 
 A plain loader asks its dataset for one sample after the other and stacks them: microseconds a sample where the data
 are tensors in memory, tens of them where every image goes through PIL. Where the samples are known to be nothing but
@@ -36,18 +36,18 @@ from typing import Any
 import torch
 
 from ..loading.rebuild_batch import Move
-from .eligible_loaders import residence
+from .eligible_loaders import in_memory_loader
 
 __all__ = ["begin", "fits"]
 
 
 def fits(loader: Any, device: torch.device, move: Move = "all") -> bool:
     """Whether a loader's batches can be looked up whole."""
-    found = residence(loader, device, move)
+    found = in_memory_loader(loader, device, move)
     return found is not None and found.fits()
 
 
 def begin(loader: Any, device: torch.device, move: Move = "all") -> Iterator[Any] | None:
     """A pass over a loader whose batches are looked up whole; None where it is torch's own business."""
-    found = residence(loader, device, move)
+    found = in_memory_loader(loader, device, move)
     return None if found is None else found.begin()

@@ -9,31 +9,31 @@ import torch
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
 from .batch_equality import Streams, difference
-from .device_placement import Placing
-from .mutation_guard import Watched
+from .device_placement import DevicePlacement
+from .mutation_guard import MutationGuard
 from .row_indices import Rows, Unfit, rows
-from .sample_structure import Part, Sample, settle, together
+from .sample_structure import Part, Sample, assemble, settle
 
 # What looking up can meet in a dataset that is no longer what it was, or in indices outside it.
 _FAILURES: Final = (Unfit, RuntimeError, IndexError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
 
 
-class Plan:
+class LookupPlan:
     """How one loader's batches are looked up, for as long as what was read from the dataset is still so."""
 
-    def __init__(self, sample: Sample, watched: Watched, placing: Placing) -> None:
+    def __init__(self, sample: Sample, guard: MutationGuard, placing: DevicePlacement) -> None:
         self.sample = sample
         self.placing = placing
         self.proven = False
-        self._watched = watched
+        self._guard = guard
         self._dtype = torch.get_default_dtype()
         self.draws = any(_draws(part) for part in parts(sample))
 
     def current(self) -> bool:
-        return self._watched.same() and torch.get_default_dtype() is self._dtype
+        return self._guard.same() and torch.get_default_dtype() is self._dtype
 
     def batch(self, indices: Any) -> Any:
-        return together(self.sample, rows(indices), self._look)
+        return assemble(self.sample, rows(indices), self._look)
 
     def _look(self, part: Part, at: Rows, path: tuple[Any, ...]) -> torch.Tensor:
         found = self.placing.look(part, at, path)
@@ -49,7 +49,7 @@ def parts(sample: Sample) -> list[Part]:
     def add(part: Part, *_: Any) -> Any:
         found.append(part)
 
-    together(sample, Rows(torch.zeros(0, dtype=torch.int64)), add)
+    assemble(sample, Rows(torch.zeros(0, dtype=torch.int64)), add)
     return found
 
 
@@ -57,14 +57,14 @@ def _draws(part: Part) -> bool:
     return any(getattr(step, "kinds", ()) for step in part.steps)
 
 
-class Batches(_MapDatasetFetcher):
+class WholeBatchFetcher(_MapDatasetFetcher):
     """Looks batches up by a plan; what a plan cannot do now is done by torch, sample by sample.
 
     plan: asked before each batch; None is torch's way.
     give_up: told once why torch's way is taken for good.
     """
 
-    def __init__(self, plain: Any, plan: Callable[[], Plan | None], give_up: Callable[[str], None]) -> None:
+    def __init__(self, plain: Any, plan: Callable[[], LookupPlan | None], give_up: Callable[[str], None]) -> None:
         super().__init__(plain.dataset, plain.auto_collation, plain.collate_fn, plain.drop_last)
         self._plain = plain
         self._plan = plan
@@ -86,7 +86,7 @@ class Batches(_MapDatasetFetcher):
             self._give_up(f"a batch could not be looked up: {_phrase(failure)}")
             return batch
 
-    def _prove(self, plan: Plan, indices: Any) -> Any:
+    def _prove(self, plan: LookupPlan, indices: Any) -> Any:
         """The first batch, both ways; the streams of random numbers go on as torch's way leaves them."""
         before = Streams()
         want = self._plain.fetch(indices)

@@ -7,39 +7,39 @@ from typing import Any
 from torch.utils import data
 
 from .columns import column
-from .mutation_guard import NotUnderstood, Watched, is_librarys
+from .mutation_guard import MutationGuard, Unsupported, is_librarys
 from .row_indices import Rows
 from .sample_structure import Named, Part, Route, Sample, Several
 
 
-def understand(dataset: Any, watched: Watched) -> Sample:
-    """What the dataset's samples are made of. NotUnderstood says why a dataset is left to torch."""
+def read_samples(dataset: Any, guard: MutationGuard) -> Sample:
+    """What the dataset's samples are made of. Unsupported says why a dataset is left to torch."""
     kind = type(dataset)
     if isinstance(dataset, data.IterableDataset):
-        raise NotUnderstood("an IterableDataset has no indices")
-    watched.method(kind, "__getitem__")
+        raise Unsupported("an IterableDataset has no indices")
+    guard.method(kind, "__getitem__")
     if isinstance(dataset, data.Subset):
-        return _of_subset(dataset, watched)
+        return _of_subset(dataset, guard)
     if _whole_batches(dataset):
-        raise NotUnderstood(f"{kind.__name__} has a __getitems__ of its own")
+        raise Unsupported(f"{kind.__name__} has a __getitems__ of its own")
     if isinstance(dataset, data.TensorDataset) and _is_torchs(dataset, "TensorDataset"):
-        tensors = watched.attribute(dataset, "tensors")
+        tensors = guard.attribute(dataset, "tensors")
         if type(tensors) not in (list, tuple):
-            raise NotUnderstood("TensorDataset.tensors is not a tuple")
-        return Several([_part(tensor, kind.__name__) for tensor in watched.contents(tensors)])
+            raise Unsupported("TensorDataset.tensors is not a tuple")
+        return Several([_part(tensor, kind.__name__) for tensor in guard.contents(tensors)])
     if kind in (list, tuple):
-        raise NotUnderstood("a list of samples is stacked as fast by torch")
+        raise Unsupported("a list of samples is stacked as fast by torch")
     if kind.__module__.startswith("torchvision"):
         from .torchvision_datasets import (
-            understand as in_vision,  # most scripts can do without, and start a little sooner
+            read_samples as in_vision,  # most scripts can do without, and start a little sooner
         )
 
-        found = in_vision(dataset, watched)
+        found = in_vision(dataset, guard)
         if found is not None:
             return found
-    from .getitem_interpreter import understand as in_text
+    from .getitem_interpreter import read_samples as in_text
 
-    return in_text(dataset, watched)
+    return in_text(dataset, guard)
 
 
 def _is_torchs(dataset: Any, name: str) -> bool:
@@ -53,16 +53,16 @@ def _whole_batches(dataset: Any) -> bool:
 def _part(source: Any, name: str) -> Part:
     found = column(source)
     if found is None:
-        raise NotUnderstood(f"a part of {name} is not plain numbers in memory")
+        raise Unsupported(f"a part of {name} is not plain numbers in memory")
     return Part(found)
 
 
-def _of_subset(dataset: Any, watched: Watched) -> Sample:
+def _of_subset(dataset: Any, guard: MutationGuard) -> Sample:
     whole = getattr(type(dataset), "__getitems__", None)  # torch's fetcher asks for these
     if not _is_torchs(dataset, "Subset") or not (whole is None or is_librarys(whole, "torch", "Subset.__getitems__")):
-        raise NotUnderstood(f"{type(dataset).__name__} is not torch's own Subset")
-    indices = watched.attribute(dataset, "indices")
-    inner = understand(watched.attribute(dataset, "dataset"), watched)
+        raise Unsupported(f"{type(dataset).__name__} is not torch's own Subset")
+    indices = guard.attribute(dataset, "indices")
+    inner = read_samples(guard.attribute(dataset, "dataset"), guard)
     return _routed(inner, lambda rows: rows.through(indices))
 
 

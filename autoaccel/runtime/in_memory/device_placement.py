@@ -68,7 +68,7 @@ class Copy:
 _copies: Final[dict[tuple[int, torch.device], tuple[weakref.ref[torch.Tensor], Copy]]] = {}
 
 
-class Placing:
+class DevicePlacement:
     """Puts parts together for one loader.
 
     device: None where everything stays on the host.

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import torch
 
-from .mutation_guard import NotUnderstood
+from .mutation_guard import Unsupported
 from .row_indices import Unfit
 from .sample_structure import Step
 from .symbolic_rows import Row
@@ -65,7 +65,7 @@ def _numpy_dtype(thing: Any) -> torch.dtype | None:
 def _dtype(given: Any) -> torch.dtype:
     found = given if isinstance(given, torch.dtype) else _numpy_dtype(given)
     if found is None:
-        raise NotUnderstood("its __getitem__ converts to something else")
+        raise Unsupported("its __getitem__ converts to something else")
     return found
 
 
@@ -82,7 +82,7 @@ def made(function: Any, arguments: Sequence[Any], options: dict[str, Any]) -> An
         (row,) = row
         row = _in_a_list(row) if isinstance(row, Row) and row.dims == 0 else None
     if not isinstance(row, Row) or len(arguments) != 1 or options:
-        raise NotUnderstood("its __getitem__ makes something out of other things than a sample's values")
+        raise Unsupported("its __getitem__ makes something out of other things than a sample's values")
     if function in (int, float) and row.dims == 0:
         return _number(row, function)
     if name is None and _numpy_dtype(function) is not None and row.kind == "array":
@@ -90,9 +90,9 @@ def made(function: Any, arguments: Sequence[Any], options: dict[str, Any]) -> An
     if name in _LEGACY and row.dims and dtype is None:
         return row.then(_to(_LEGACY[name]), kind="tensor", scalar=False)
     if name is None or name in _LEGACY or (name == "torch.from_numpy" and row.kind != "array"):
-        raise NotUnderstood("its __getitem__ makes a tensor in another way")
+        raise Unsupported("its __getitem__ makes a tensor in another way")
     if name.startswith("numpy") and row.kind not in ("array", "list"):
-        raise NotUnderstood("its __getitem__ makes arrays of something else")
+        raise Unsupported("its __getitem__ makes arrays of something else")
     kind = name.split(".")[0].replace("numpy", "array").replace("torch", "tensor")
     if dtype is not None:
         return row.then(_to(_dtype(dtype)), kind=kind, scalar=False)
@@ -127,7 +127,7 @@ def _number(row: Row, kind: type) -> Row:
 def method(row: Row, name: str, arguments: Sequence[Any], options: dict[str, Any]) -> Row:
     """A call of a row's method."""
     if options or row.kind in ("number", "list"):
-        raise NotUnderstood(f"its __getitem__ calls .{name} with options")
+        raise Unsupported(f"its __getitem__ calls .{name} with options")
     whole = all(type(each) is int for each in arguments)
     match name, tuple(arguments):
         case _, () if name in _UNCHANGED:
@@ -150,7 +150,7 @@ def method(row: Row, name: str, arguments: Sequence[Any], options: dict[str, Any
         case "permute", (int(), *_) if row.kind == "tensor" and sorted(arguments) == [*range(row.dims)]:
             order = (0, *(each + 1 for each in arguments))
             return row.then(lambda values: values.permute(order))
-    raise NotUnderstood(f"its __getitem__ calls .{name}")
+    raise Unsupported(f"its __getitem__ calls .{name}")
 
 
 def _item(values: torch.Tensor) -> torch.Tensor:

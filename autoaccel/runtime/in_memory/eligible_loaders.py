@@ -16,23 +16,23 @@ from ..loading.loader_settings import WorkerCount
 from ..loading.loader_statistics import named
 from ..loading.rebuild_batch import Move
 from ..loading.torch_iterators import is_torchs, single_process
-from .batch_fetcher import Batches, Plan
-from .datasets import understand
-from .device_placement import Placing
-from .mutation_guard import NotUnderstood, Watched
+from .batch_fetcher import LookupPlan, WholeBatchFetcher
+from .datasets import read_samples
+from .device_placement import DevicePlacement
+from .mutation_guard import MutationGuard, Unsupported
 
 _COLLATED: Final = dict(collate.default_collate_fn_map)
 # How often a dataset may be read anew in one pass before that costs more than it saves.
 _MOST_READ: Final = 4
 
 
-class Residence:
+class InMemoryLoader:
     """One loader's batches for one device, read from the dataset as often as that has changed."""
 
-    def __init__(self, loader: data.DataLoader[Any], placing: Placing) -> None:
+    def __init__(self, loader: data.DataLoader[Any], placing: DevicePlacement) -> None:
         self._loader = weakref.ref(loader)
         self._placing = placing
-        self._plan: Plan | None = None
+        self._plan: LookupPlan | None = None
         self._read = 0
         self._passes = 0
         self.topic = f"resident {named(loader)}"
@@ -42,7 +42,7 @@ class Residence:
         """Whether batches can be looked up whole, as far as one can tell without looking."""
         return not disabled("resident") and not disabled("prefetch") and self.plan() is not None
 
-    def plan(self) -> Plan | None:
+    def plan(self) -> LookupPlan | None:
         """The plan, as long as the dataset is what was read, or another."""
         if self.given_up:
             return None
@@ -55,10 +55,10 @@ class Residence:
         self._read += 1
         try:
             if reason := _unfit(loader):
-                raise NotUnderstood(reason)
-            watched = Watched()
-            self._plan = Plan(understand(loader.dataset, watched), watched, self._placing)
-        except NotUnderstood as reason:
+                raise Unsupported(reason)
+            guard = MutationGuard()
+            self._plan = LookupPlan(read_samples(loader.dataset, guard), guard, self._placing)
+        except Unsupported as reason:
             self.give_up(str(reason))
             return None
         return self._plan
@@ -80,7 +80,7 @@ class Residence:
         self._passes += 1
         batches = single_process(loader)
         if type(batches) is torchs._SingleProcessDataLoaderIter:  # noqa: SLF001
-            fetcher = Batches(batches._dataset_fetcher, self.plan, self.give_up)  # noqa: SLF001
+            fetcher = WholeBatchFetcher(batches._dataset_fetcher, self.plan, self.give_up)  # noqa: SLF001
             batches._dataset_fetcher = fetcher  # noqa: SLF001
             if self._placing.device is not None:
                 batches._pin_memory = False  # noqa: SLF001 - `placing` pins what stays here
@@ -112,19 +112,19 @@ def _is_known_torch() -> bool:
 
 
 # By the identity of the loader: it may be equal to another, and not be hashable.
-_residences: Final[dict[int, tuple[weakref.ref[Any], dict[Any, Residence]]]] = {}
+_in_memory_loaders: Final[dict[int, tuple[weakref.ref[Any], dict[Any, InMemoryLoader]]]] = {}
 
 
-def residence(loader: Any, device: torch.device, move: Move) -> Residence | None:
+def in_memory_loader(loader: Any, device: torch.device, move: Move) -> InMemoryLoader | None:
     """The residence of a loader on a device; the same one for as long as the loader lives."""
     if not isinstance(loader, data.DataLoader):
         return None
     key = id(loader)
-    if key not in _residences or _residences[key][0]() is not loader:
-        _residences[key] = (weakref.ref(loader, lambda _: _residences.pop(key, None)), {})
+    if key not in _in_memory_loaders or _in_memory_loaders[key][0]() is not loader:
+        _in_memory_loaders[key] = (weakref.ref(loader, lambda _: _in_memory_loaders.pop(key, None)), {})
     place = device if device.type == "cuda" and devices.available(device) else None
     asked = (place, move if isinstance(move, str) else tuple(move))
-    known = _residences[key][1]
+    known = _in_memory_loaders[key][1]
     if asked not in known:
-        known[asked] = Residence(loader, Placing(*asked, pin=loader.pin_memory))
+        known[asked] = InMemoryLoader(loader, DevicePlacement(*asked, pin=loader.pin_memory))
     return known[asked]

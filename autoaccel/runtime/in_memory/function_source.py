@@ -9,19 +9,19 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from .mutation_guard import NotUnderstood
+from .mutation_guard import Unsupported
 
 
 def definition(function: Any) -> ast.FunctionDef:
     """The `def` that a plain function was compiled from."""
     if not isinstance(function, types.FunctionType) or function.__closure__ or hasattr(function, "__wrapped__"):
-        raise NotUnderstood("its __getitem__ is not a plain method")
+        raise Unsupported("its __getitem__ is not a plain method")
     filename, name = function.__code__.co_filename, function.__name__
     found = _definitions(filename, "".join(linecache.getlines(filename, function.__globals__)), name)
     for code, node in found:
         if _alike(code, function.__code__):
             return node
-    raise NotUnderstood("its __getitem__ has no text to read")
+    raise Unsupported("its __getitem__ has no text to read")
 
 
 @functools.lru_cache(maxsize=16)

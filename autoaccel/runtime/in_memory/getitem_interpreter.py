@@ -15,28 +15,28 @@ import torch
 
 from . import dtype_conversions, symbolic_rows, text_windows
 from .function_source import definition
-from .mutation_guard import NotUnderstood, Watched
+from .mutation_guard import MutationGuard, Unsupported
 from .sample_structure import Named, Sample, Several
 from .symbolic_rows import Affine, Row
 
 _MOST_STATEMENTS = 20
 
 
-def understand(dataset: Any, watched: Watched) -> Sample:
+def read_samples(dataset: Any, guard: MutationGuard) -> Sample:
     """The samples of a dataset by its own `__getitem__`."""
     kind = type(dataset)
-    method: Any = watched.method(kind, "__getitem__")
+    method: Any = guard.method(kind, "__getitem__")
     function = definition(method)
     parameters = function.args
     names = [each.arg for each in parameters.args]
     if len(names) != 2 or parameters.vararg or parameters.kwarg or parameters.kwonlyargs or parameters.defaults:
-        raise NotUnderstood("its __getitem__ takes other parameters")
-    reader = _Reader(dataset, watched, names, method.__globals__)
+        raise Unsupported("its __getitem__ takes other parameters")
+    reader = _Reader(dataset, guard, names, method.__globals__)
     if len(function.body) > _MOST_STATEMENTS:
-        raise NotUnderstood("its __getitem__ is long")
+        raise Unsupported("its __getitem__ is long")
     found = reader.run(function.body)
     if found is None:
-        raise NotUnderstood("its __getitem__ returns nothing")
+        raise Unsupported("its __getitem__ returns nothing")
     return _sample(found[0])
 
 
@@ -48,14 +48,14 @@ def _sample(value: Any) -> Sample:
         return Several([_sample(each) for each in value])
     if isinstance(value, dict):
         return Named({key: _sample(each) for key, each in value.items()})
-    raise NotUnderstood(f"its samples hold a {type(value).__name__}")
+    raise Unsupported(f"its samples hold a {type(value).__name__}")
 
 
 class _Reader:
     """Follows the statements of one `__getitem__`; `names` are what self and the index are called."""
 
-    def __init__(self, dataset: Any, watched: Watched, names: Sequence[str], outside: dict[str, Any]) -> None:
-        self._dataset, self._watched, self._outside = dataset, watched, outside
+    def __init__(self, dataset: Any, guard: MutationGuard, names: Sequence[str], outside: dict[str, Any]) -> None:
+        self._dataset, self._guard, self._outside = dataset, guard, outside
         self._self, index = names
         self._local: dict[str, Any] = {index: Affine(1, 0)}
 
@@ -75,7 +75,7 @@ class _Reader:
                 case ast.Return(value=ast.expr() as value):
                     return (self.value(value),)
                 case _:
-                    raise NotUnderstood(f"its __getitem__ has a statement like `{_start(statement)}`")
+                    raise Unsupported(f"its __getitem__ has a statement like `{_start(statement)}`")
         return None
 
     def _assign(self, target: ast.expr, value: Any) -> None:
@@ -86,7 +86,7 @@ class _Reader:
                 for each, part in zip(targets, value, strict=True):
                     self._assign(each, part)
             case _:
-                raise NotUnderstood(f"its __getitem__ assigns to `{ast.unparse(target)}`")
+                raise Unsupported(f"its __getitem__ assigns to `{ast.unparse(target)}`")
 
     def _holds(self, test: ast.expr) -> bool:
         """Which way an `if` goes, where that depends on attributes alone."""
@@ -95,7 +95,7 @@ class _Reader:
                 self._local.get(name), Affine
             ) and self._outer(called) in (torch.is_tensor, isinstance):
                 if self._outer(called) is isinstance and not _tensor_types(self._outer(test.args[1])):
-                    raise NotUnderstood("its __getitem__ asks for the type of the index")
+                    raise Unsupported("its __getitem__ asks for the type of the index")
                 return False  # samplers' indices are numbers here
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return not self._holds(operand)
@@ -106,7 +106,7 @@ class _Reader:
                 value = self.value(test)
                 if value is None or isinstance(value, (bool, int, str)):
                     return bool(value)
-        raise NotUnderstood(f"its __getitem__ decides by `{_start(test)}`")
+        raise Unsupported(f"its __getitem__ decides by `{_start(test)}`")
 
     def value(self, node: ast.expr) -> Any:
         """What an expression stands for: a number, something the dataset holds, or a row of it."""
@@ -116,12 +116,12 @@ class _Reader:
             case ast.Name(id=name) if name in self._local:
                 return self._local[name]
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name == self._self:
-                return self._watched.attribute(self._dataset, attribute)
+                return self._guard.attribute(self._dataset, attribute)
             case ast.Subscript(value=of, slice=index):
                 held, at = self.value(of), self._index(index)
                 if type(held) is str and isinstance(at, slice):
                     return text_windows.Window(held, *symbolic_rows.span(at))
-                return symbolic_rows.indexed(held, at, self._watched)
+                return symbolic_rows.indexed(held, at, self._guard)
             case ast.Tuple(elts=elements):
                 return tuple(self.value(each) for each in elements)
             case ast.List(elts=elements):
@@ -137,10 +137,10 @@ class _Reader:
                 elt=ast.Subscript(value=table, slice=ast.Name(id=name)),
                 generators=[ast.comprehension(target=ast.Name(id=each), iter=window, ifs=[], is_async=0)],
             ) if name == each:
-                return text_windows.numbers(self.value(window), self.value(table), self._watched)
+                return text_windows.numbers(self.value(window), self.value(table), self._guard)
             case ast.Call():
                 return self._called(node)
-        raise NotUnderstood(f"its __getitem__ has an expression like `{_start(node)}`")
+        raise Unsupported(f"its __getitem__ has an expression like `{_start(node)}`")
 
     def _index(self, node: ast.expr) -> Any:
         match node:
@@ -153,7 +153,7 @@ class _Reader:
     def _called(self, call: ast.Call) -> Any:
         options = {each.arg: self._option(each.value) for each in call.keywords if each.arg is not None}
         if len(options) != len(call.keywords):
-            raise NotUnderstood("its __getitem__ passes options on")
+            raise Unsupported("its __getitem__ passes options on")
         function = self._outer(call.func)
         if function is not None:
             return dtype_conversions.made(function, [self._option(each) for each in call.args], options)
@@ -161,7 +161,7 @@ class _Reader:
             on = self.value(call.func.value)
             if isinstance(on, Row):
                 return dtype_conversions.method(on, call.func.attr, [self._option(each) for each in call.args], options)
-        raise NotUnderstood(f"its __getitem__ calls `{_start(call.func)}`")
+        raise Unsupported(f"its __getitem__ calls `{_start(call.func)}`")
 
     def _is_outside(self, node: ast.expr) -> bool:
         """Whether a dotted name begins with one that neither the method nor the dataset gives."""

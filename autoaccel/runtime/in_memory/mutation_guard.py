@@ -12,11 +12,11 @@ from typing import Any, Final
 _ABSENT: Final = object()
 
 
-class NotUnderstood(Exception):  # noqa: N818 - a fact about the dataset, not a defect
+class Unsupported(Exception):  # noqa: N818 - a fact about the dataset, not a defect
     """Why a dataset, or a part of it, is left to torch: one phrase."""
 
 
-class Watched:
+class MutationGuard:
     """What was read, and whether it is still the same."""
 
     __slots__ = ("_attributes", "_contents")
@@ -30,10 +30,10 @@ class Watched:
         kind: Any = type(holder)
         attributes: Any = getattr(holder, "__dict__", None)
         if type(attributes) is not dict or kind.__getattribute__ is not object.__getattribute__:
-            raise NotUnderstood(f"{kind.__name__} computes its attributes")
+            raise Unsupported(f"{kind.__name__} computes its attributes")
         value = attributes.get(name, _ABSENT)
         if any(hasattr(vars(base).get(name), "__set__") for base in kind.__mro__) or (value is _ABSENT and not default):
-            raise NotUnderstood(f"{kind.__name__}.{name} is not a plain attribute")
+            raise Unsupported(f"{kind.__name__}.{name} is not a plain attribute")
         self._attributes.append((attributes, name, value))
         return default[0] if value is _ABSENT else value
 
@@ -48,7 +48,7 @@ class Watched:
     def entry(self, holder: dict[Any, Any], key: Any) -> Any:
         """An entry of a dict."""
         if key not in holder:
-            raise NotUnderstood(f"there is no {key!r} where it is looked up")
+            raise Unsupported(f"there is no {key!r} where it is looked up")
         self._attributes.append((holder, key, holder[key]))
         return holder[key]
 

@@ -74,13 +74,13 @@ class Named:
 Look: TypeAlias = Callable[[Part, Rows, "tuple[Any, ...]"], torch.Tensor]
 
 
-def together(sample: Sample, rows: Rows, look: Look, path: tuple[Any, ...] = ()) -> Any:
+def assemble(sample: Sample, rows: Rows, look: Look, path: tuple[Any, ...] = ()) -> Any:
     """The batch; `look` is asked for each part, with the path that leads to it."""
     if isinstance(sample, Part):
         return look(sample, rows, path)
     if isinstance(sample, Several):
-        return [together(item, rows, look, (*path, at)) for at, item in enumerate(sample.items)]
-    return {key: together(item, rows, look, (*path, key)) for key, item in sample.items.items()}
+        return [assemble(item, rows, look, (*path, at)) for at, item in enumerate(sample.items)]
+    return {key: assemble(item, rows, look, (*path, key)) for key, item in sample.items.items()}
 
 
 def settle(sample: Sample, expected: Any) -> None:

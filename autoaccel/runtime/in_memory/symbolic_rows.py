@@ -15,7 +15,7 @@ from typing import Any, Final
 import torch
 
 from .columns import Column, Constant, Indices, Numbers, Tensors, View, column
-from .mutation_guard import NotUnderstood, Watched
+from .mutation_guard import MutationGuard, Unsupported
 from .sample_structure import Part, Route, Step
 
 
@@ -53,7 +53,7 @@ class Row:
 def part(value: Any) -> Part:
     """One part of what is returned, as default collate takes it."""
     if isinstance(value, Row) and value.kind == "list":
-        raise NotUnderstood("its samples hold lists")
+        raise Unsupported("its samples hold lists")
     if isinstance(value, Affine):
         return Part(Indices(), value.route())
     if isinstance(value, (int, float)):
@@ -62,14 +62,14 @@ def part(value: Any) -> Part:
     return Part(value.column, value.route, value.steps, scalar)
 
 
-def indexed(of: Any, index: Any, watched: Watched) -> Any:
+def indexed(of: Any, index: Any, guard: MutationGuard) -> Any:
     """`of[index]`."""
     if isinstance(of, Row):
         return _inside(of, index)
     if isinstance(of, tuple) and isinstance(index, int) and any(isinstance(each, Row) for each in of):
         return of[index]
     if type(of) is dict and isinstance(index, (str, int)):
-        return watched.entry(of, index)
+        return guard.entry(of, index)
     first, *rest = index if isinstance(index, tuple) else (index,)
     if isinstance(first, slice):
         found: Any = _window(of, first)
@@ -78,7 +78,7 @@ def indexed(of: Any, index: Any, watched: Watched) -> Any:
     elif isinstance(first, Row):
         found = _looked_up(of, _through(first))
     else:
-        raise NotUnderstood("its __getitem__ looks something up by another thing than the index")
+        raise Unsupported("its __getitem__ looks something up by another thing than the index")
     if not rest:
         return found
     return _inside(found, (slice(None), *rest) if isinstance(first, slice) else tuple(rest))
@@ -88,7 +88,7 @@ def _through(row: Row) -> Route:
     """From indices to what stands at them in a table of indices."""
     column, earlier = row.column, row.route
     if row.steps or not isinstance(column, (Tensors, Numbers)) or (isinstance(column, Tensors) and column.views):
-        raise NotUnderstood("its __getitem__ looks something up by what it computed")
+        raise Unsupported("its __getitem__ looks something up by what it computed")
     table = column.source if isinstance(column, Tensors) else column.numbers
     return lambda rows: (rows if earlier is None else earlier(rows)).through(table)
 
@@ -100,14 +100,14 @@ def _looked_up(of: Any, route: Route | None) -> Any:
         return Row("tensor" if isinstance(of, torch.Tensor) else "array", found, seen.dim() - 1, route)
     if found is not None:
         return Row("number", found, 0, route)
-    raise NotUnderstood(f"its __getitem__ looks something up in a {type(of).__name__}")
+    raise Unsupported(f"its __getitem__ looks something up in a {type(of).__name__}")
 
 
 def _window(of: Any, bounds: slice) -> Row:
     """`of[i + a : i + b]`: rows of a view in which a window begins at every element."""
     found = column(of)
     if not isinstance(found, Tensors):
-        raise NotUnderstood("its __getitem__ takes a slice of another kind")
+        raise Unsupported("its __getitem__ takes a slice of another kind")
     start, length = span(bounds)
     kind = "tensor" if isinstance(of, torch.Tensor) else "array"
     return Row(kind, Tensors(of, (*found.views, windows(length))), found.seen().dim(), start.route())
@@ -117,10 +117,10 @@ def span(bounds: slice) -> tuple[Affine, int]:
     """Where a slice begins, and how long it is, whatever the index."""
     start, stop = (Affine(0, each) if type(each) is int else each for each in (bounds.start, bounds.stop))
     if not isinstance(start, Affine) or not isinstance(stop, Affine):
-        raise NotUnderstood("its __getitem__ takes a slice of another kind")
+        raise Unsupported("its __getitem__ takes a slice of another kind")
     length = stop.plus - start.plus
     if start.factor != stop.factor or not start.factor or length < 1:
-        raise NotUnderstood("its __getitem__ takes slices of other lengths")
+        raise Unsupported("its __getitem__ takes slices of other lengths")
     return start, length
 
 
@@ -138,10 +138,10 @@ def _inside(row: Any, index: Any) -> Row:
     """A row's own elements, at fixed places."""
     places = index if isinstance(index, tuple) else (index,)
     if not isinstance(row, Row) or not all(type(each) is int or _is_fixed(each) for each in places):
-        raise NotUnderstood("its __getitem__ looks further into a sample")
+        raise Unsupported("its __getitem__ looks further into a sample")
     dims = row.dims - sum(type(each) is int for each in places)
     if len(places) > row.dims or row.kind == "number":
-        raise NotUnderstood("its __getitem__ looks further into a number")
+        raise Unsupported("its __getitem__ looks further into a number")
     at = (slice(None), *places)
 
     def view(values: torch.Tensor) -> torch.Tensor:
@@ -172,23 +172,23 @@ def computed(name: str, left: Any, right: Any, integers_only: bool = False) -> A
     if operate is not None and name != "Div" and any(isinstance(each, Affine) for each in (left, right)):
         return _moved(name, left, right)
     if operate is None or integers_only or type(right) not in (int, float) or not isinstance(left, Row):
-        raise NotUnderstood("its __getitem__ computes something")
+        raise Unsupported("its __getitem__ computes something")
     if left.kind == "number":
-        raise NotUnderstood("its __getitem__ computes with numbers")
+        raise Unsupported("its __getitem__ computes with numbers")
     if left.kind == "tensor":
         return left.then(lambda values: operate(values, right))
     if not left.dims and sys.modules["numpy"].__version__.startswith("1."):
-        raise NotUnderstood("its __getitem__ computes with a single number, which numpy 1 does in another precision")
+        raise Unsupported("its __getitem__ computes with a single number, which numpy 1 does in another precision")
     return left.then(lambda values: torch.from_numpy(operate(values.numpy(), right)))
 
 
 def _moved(name: str, left: Any, right: Any) -> Affine:
     one, other = (each if isinstance(each, Affine) else Affine(0, each) for each in (left, right))
     if not all(type(each.plus) is int for each in (one, other)):
-        raise NotUnderstood("its __getitem__ computes an index that is no whole number")
+        raise Unsupported("its __getitem__ computes an index that is no whole number")
     if name == "Mult" and 0 in (one.factor, other.factor):
         return Affine(one.factor * other.plus + other.factor * one.plus, one.plus * other.plus)
     if name == "Mult":
-        raise NotUnderstood("its __getitem__ multiplies indices")
+        raise Unsupported("its __getitem__ multiplies indices")
     sign = 1 if name == "Add" else -1
     return Affine(one.factor + sign * other.factor, one.plus + sign * other.plus)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 
 from .columns import Tensors
-from .mutation_guard import NotUnderstood, Watched
+from .mutation_guard import MutationGuard, Unsupported
 from .symbolic_rows import Affine, Row, windows
 
 LONGEST: Final = 2**22  # characters; a longer text would hold up the first batch
@@ -27,15 +27,15 @@ class Window:
     length: int
 
 
-def numbers(window: Any, table: Any, watched: Watched) -> Row:
+def numbers(window: Any, table: Any, guard: MutationGuard) -> Row:
     """The row of numbers that a table gives for a window's characters, as a list."""
     if not isinstance(window, Window) or type(table) is not dict or len(window.text) > LONGEST:
-        raise NotUnderstood("its __getitem__ makes a list of something else")
-    watched.contents(table)
-    if {*map(type, watched.contents(table.values()))} != {int}:
-        raise NotUnderstood("its __getitem__ looks characters up that are no numbers")
+        raise Unsupported("its __getitem__ makes a list of something else")
+    guard.contents(table)
+    if {*map(type, guard.contents(table.values()))} != {int}:
+        raise Unsupported("its __getitem__ looks characters up that are no numbers")
     try:
         encoded = torch.tensor(list(map(table.__getitem__, window.text)))
     except KeyError:
-        raise NotUnderstood("its __getitem__ looks characters up that are not there") from None
+        raise Unsupported("its __getitem__ looks characters up that are not there") from None
     return Row("list", Tensors(encoded, (windows(window.length),)), 1, window.start.route())

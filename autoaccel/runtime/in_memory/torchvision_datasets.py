@@ -15,7 +15,7 @@ import torch
 
 from .columns import Numbers, Tensors, column
 from .image_transforms import Crop, Cut, Flip, Geometry, Normalized, Pad, Pipeline, Scaled, Value
-from .mutation_guard import NotUnderstood, Watched, is_librarys
+from .mutation_guard import MutationGuard, Unsupported, is_librarys
 from .pillow_resize import like_pillow
 from .sample_structure import Part, Sample, Several
 
@@ -46,41 +46,41 @@ def is_torchvisions(thing: Any, package: str, method: str, defined: str | None =
     )
 
 
-def understand(dataset: Any, watched: Watched) -> Sample | None:
+def read_samples(dataset: Any, guard: MutationGuard) -> Sample | None:
     """The samples of an in-memory dataset; None for another kind of dataset."""
     name = type(dataset).__name__
     layout = DATASETS.get(name)
     if layout is None or not is_torchvisions(dataset, "datasets", "__getitem__", _DEFINED.get(name)):
         return None
-    if watched.attribute(dataset, "target_transform") is not None:
-        raise NotUnderstood("the labels are transformed")
-    images = column(watched.attribute(dataset, "data"))
-    labels = column(watched.attribute(dataset, layout.targets))
+    if guard.attribute(dataset, "target_transform") is not None:
+        raise Unsupported("the labels are transformed")
+    images = column(guard.attribute(dataset, "data"))
+    labels = column(guard.attribute(dataset, layout.targets))
     if not isinstance(images, Tensors) or not isinstance(labels, (Tensors, Numbers)):
-        raise NotUnderstood(f"{name}.data is not in memory")
+        raise Unsupported(f"{name}.data is not in memory")
     pixels = images.seen()
     if pixels.dtype != torch.uint8 or pixels.dim() != len(layout.axes) + 1:
-        raise NotUnderstood(f"{name}.data holds no images of bytes")
+        raise Unsupported(f"{name}.data holds no images of bytes")
     size = dict(zip(layout.axes, pixels.shape[1:], strict=True))
     if size.get("C", 3) != 3:
-        raise NotUnderstood(f"{name}.data holds no images of three colours")
+        raise Unsupported(f"{name}.data holds no images of three colours")
     axes = layout.axes
     if axes == "HWC" and not pixels.is_contiguous() and pixels.permute(0, 3, 1, 2).is_contiguous():
         images, axes = Tensors(images.source, (lambda source: source.permute(0, 3, 1, 2),)), "CHW"
-    reading = Reading(watched, size["H"], size["W"], size.get("C", 1))
-    pipeline = reading.pipeline(watched.attribute(dataset, "transform"), axes)
+    reading = TransformReader(guard, size["H"], size["W"], size.get("C", 1))
+    pipeline = reading.pipeline(guard.attribute(dataset, "transform"), axes)
     whole = isinstance(labels, Tensors) and labels.seen().dtype != torch.int64
     if isinstance(labels, Tensors) and (labels.seen().dim() != 1 or labels.seen().is_floating_point()):
-        raise NotUnderstood(f"{name}.{layout.targets} are not whole numbers")
+        raise Unsupported(f"{name}.{layout.targets} are not whole numbers")
     steps = (lambda values: values.to(torch.int64),) if whole else ()
     return Several((Part(images, steps=(pipeline,)), Part(labels, steps=steps)))
 
 
-class Reading:
+class TransformReader:
     """Reads transforms, following the size of the images; `as_tensor` from the transform on that makes one."""
 
-    def __init__(self, watched: Watched, height: int, width: int, channels: int) -> None:
-        self.watched = watched
+    def __init__(self, guard: MutationGuard, height: int, width: int, channels: int) -> None:
+        self.guard = guard
         self.height, self.width, self.channels = height, width, channels
         self.as_tensor = False
         self.geometry: list[Geometry] = []
@@ -90,7 +90,7 @@ class Reading:
         """What the transform does to a batch of bytes whose images have these axes."""
         self.read(transform)
         if not self.as_tensor:
-            raise NotUnderstood("the transforms make no tensors")
+            raise Unsupported("the transforms make no tensors")
         return Pipeline(axes, tuple(self.geometry), tuple(self.values))
 
     def read(self, transform: Any) -> None:
@@ -98,17 +98,17 @@ class Reading:
         reader = _READERS.get(kind.__name__)
         method = "forward" if isinstance(transform, torch.nn.Module) else "__call__"
         if reader is None or not is_torchvisions(transform, "transforms", method):
-            raise NotUnderstood(f"the transform {kind.__name__} is not known")
+            raise Unsupported(f"the transform {kind.__name__} is not known")
         own = vars(transform)
-        if "forward" in own or any(self.watched.contents(own.get(name, ())) for name in _HOOKS):
-            raise NotUnderstood(f"the transform {kind.__name__} was changed")
+        if "forward" in own or any(self.guard.contents(own.get(name, ())) for name in _HOOKS):
+            raise Unsupported(f"the transform {kind.__name__} was changed")
         reader(self, transform)
 
     def compose(self, transform: Any) -> None:
-        several = self.watched.attribute(transform, "transforms")
+        several = self.guard.attribute(transform, "transforms")
         if type(several) not in (list, tuple):
-            raise NotUnderstood("the transforms are not in a list")
-        for each in self.watched.contents(several):
+            raise Unsupported("the transforms are not in a list")
+        for each in self.guard.contents(several):
             self.read(each)
 
     def to_tensor(self, transform: Any) -> None:
@@ -119,23 +119,23 @@ class Reading:
         self._first(transform)
 
     def convert(self, transform: Any) -> None:
-        dtype = self.watched.attribute(transform, "dtype")
+        dtype = self.guard.attribute(transform, "dtype")
         if not self.as_tensor or self.values or dtype not in (torch.float32, torch.float64):
-            raise NotUnderstood("a conversion that is not from bytes to floats")
+            raise Unsupported("a conversion that is not from bytes to floats")
         self.values.append(Scaled(dtype))
 
     def normalize(self, transform: Any) -> None:
         mean, std = (self._numbers(transform, name) for name in ("mean", "std"))
-        self.watched.attribute(transform, "inplace")
+        self.guard.attribute(transform, "inplace")
         right = all(len(each) in (1, self.channels) for each in (mean, std))
         if not self.values or not right or not all(torch.as_tensor(std, dtype=torch.float32)):
-            raise NotUnderstood("a normalisation that fails")
+            raise Unsupported("a normalisation that fails")
         self.values.append(Normalized(mean, std))
 
     def flip(self, transform: Any) -> None:
-        chance = self.watched.attribute(transform, "p")
+        chance = self.guard.attribute(transform, "p")
         if type(chance) not in (float, int):
-            raise NotUnderstood("the chance of a flip is not a number")
+            raise Unsupported("the chance of a flip is not a number")
         along = 2 if type(transform).__name__ == "RandomHorizontalFlip" else 1
         self.geometry.append(Flip(along, float(chance)))
 
@@ -145,13 +145,13 @@ class Reading:
 
     def resize(self, transform: Any) -> None:
         self._image(transform)
-        size = self.watched.attribute(transform, "size")
-        kind = getattr(self.watched.attribute(transform, "interpolation"), "value", None)
-        if kind != "bilinear" or self.watched.attribute(transform, "max_size") is not None:
-            raise NotUnderstood("a resizing of another kind")
-        sides = (size,) if type(size) is int else self.watched.contents(size) if type(size) in (list, tuple) else ()
+        size = self.guard.attribute(transform, "size")
+        kind = getattr(self.guard.attribute(transform, "interpolation"), "value", None)
+        if kind != "bilinear" or self.guard.attribute(transform, "max_size") is not None:
+            raise Unsupported("a resizing of another kind")
+        sides = (size,) if type(size) is int else self.guard.contents(size) if type(size) in (list, tuple) else ()
         if {*map(type, sides)} != {int} or min(sides) < 1 or len(sides) > 2:
-            raise NotUnderstood("a size that is no number")
+            raise Unsupported("a size that is no number")
         if len(sides) == 1:  # the length of the shorter side
             shorter = min(self.height, self.width)
             after = tuple(int(sides[0] * side / shorter) for side in (self.height, self.width))
@@ -160,7 +160,7 @@ class Reading:
         if after != (self.height, self.width):
             resized = like_pillow((self.height, self.width), (after[0], after[1]))
             if resized is None:
-                raise NotUnderstood("a resizing that Pillow does in another way, or faster")
+                raise Unsupported("a resizing that Pillow does in another way, or faster")
             self.geometry.append(resized)
         self.height, self.width = after
 
@@ -173,9 +173,9 @@ class Reading:
 
     def random_crop(self, transform: Any) -> None:
         self._image(transform)
-        if self.watched.attribute(transform, "pad_if_needed") is not False:
-            raise NotUnderstood("a crop that pads where needed")
-        if self.watched.attribute(transform, "padding") is not None:
+        if self.guard.attribute(transform, "pad_if_needed") is not False:
+            raise Unsupported("a crop that pads where needed")
+        if self.guard.attribute(transform, "padding") is not None:
             self._border(transform)
         height, width = self._size(transform)
         if (height, width) != (self.height, self.width):
@@ -188,46 +188,46 @@ class Reading:
 
     def _image(self, transform: Any) -> None:
         if self.as_tensor:
-            raise NotUnderstood(f"{type(transform).__name__} of a tensor")
+            raise Unsupported(f"{type(transform).__name__} of a tensor")
 
     def _border(self, transform: Any) -> None:
-        padding, fill, mode = (self.watched.attribute(transform, name) for name in ("padding", "fill", "padding_mode"))
+        padding, fill, mode = (self.guard.attribute(transform, name) for name in ("padding", "fill", "padding_mode"))
         sides = (padding,) if type(padding) is int else padding
         if type(sides) not in (list, tuple) or {*map(type, sides)} != {int} or min(sides) < 0 or len(sides) == 3:
-            raise NotUnderstood("a padding that is no number")
+            raise Unsupported("a padding that is no number")
         if mode != "constant" or type(fill) is not int or not 0 <= fill <= 255:
-            raise NotUnderstood("a padding that is not one value")
-        left, top, right, bottom = self.watched.contents(sides) * (4 // len(sides))
+            raise Unsupported("a padding that is not one value")
+        left, top, right, bottom = self.guard.contents(sides) * (4 // len(sides))
         self.geometry.append(Pad(left, top, right, bottom, fill))
         self.height, self.width = self.height + top + bottom, self.width + left + right
 
     def _size(self, transform: Any) -> tuple[int, int]:
-        size = self.watched.attribute(transform, "size")
+        size = self.guard.attribute(transform, "size")
         if type(size) not in (list, tuple) or [*map(type, size)] != [int, int]:
-            raise NotUnderstood("a size that is no pair of numbers")
-        height, width = self.watched.contents(size)
+            raise Unsupported("a size that is no pair of numbers")
+        height, width = self.guard.contents(size)
         if not (0 < height <= self.height and 0 < width <= self.width):
-            raise NotUnderstood("a crop that is larger than the images")
+            raise Unsupported("a crop that is larger than the images")
         return height, width
 
     def _numbers(self, transform: Any, name: str) -> tuple[float, ...]:
-        numbers: Sequence[Any] = self.watched.attribute(transform, name)
+        numbers: Sequence[Any] = self.guard.attribute(transform, name)
         if type(numbers) not in (list, tuple) or not {*map(type, numbers)} <= {int, float} or not numbers:
-            raise NotUnderstood(f"the {name} is not a list of numbers")
-        return self.watched.contents(numbers)
+            raise Unsupported(f"the {name} is not a list of numbers")
+        return self.guard.contents(numbers)
 
 
 _HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks")
-_READERS: Final[dict[str, Callable[[Reading, Any], None]]] = {
-    "Compose": Reading.compose,
-    "ToTensor": Reading.to_tensor,
-    "PILToTensor": Reading.pil_to_tensor,
-    "ConvertImageDtype": Reading.convert,
-    "Normalize": Reading.normalize,
-    "RandomHorizontalFlip": Reading.flip,
-    "RandomVerticalFlip": Reading.flip,
-    "RandomCrop": Reading.random_crop,
-    "Pad": Reading.pad,
-    "Resize": Reading.resize,
-    "CenterCrop": Reading.center_crop,
+_READERS: Final[dict[str, Callable[[TransformReader, Any], None]]] = {
+    "Compose": TransformReader.compose,
+    "ToTensor": TransformReader.to_tensor,
+    "PILToTensor": TransformReader.pil_to_tensor,
+    "ConvertImageDtype": TransformReader.convert,
+    "Normalize": TransformReader.normalize,
+    "RandomHorizontalFlip": TransformReader.flip,
+    "RandomVerticalFlip": TransformReader.flip,
+    "RandomCrop": TransformReader.random_crop,
+    "Pad": TransformReader.pad,
+    "Resize": TransformReader.resize,
+    "CenterCrop": TransformReader.center_crop,
 }

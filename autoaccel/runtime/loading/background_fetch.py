@@ -33,7 +33,7 @@ _Answer: TypeAlias = "tuple[int, Any, BaseException | None]"
 _PATIENCE: Final = 5.0  # seconds
 
 
-class HostThread:
+class FetchThread:
     """Fetches what it is told to, one thing at a time."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ def ordinary() -> bool:
         return False
 
 
-class Draws:
+class RngUseDetector:
     """Whether fetching was ever seen to draw from a generator that the whole program shares."""
 
     def __init__(self) -> None:
@@ -124,22 +124,22 @@ def _shared() -> tuple[Any, ...]:
     return torch.get_rng_state(), random.getstate(), state["state"]["key"].tobytes(), state["state"]["pos"]
 
 
-class Fetcher:
+class BackgroundFetcher:
     """Stands before the fetcher of a single-process iterator: what the thread has fetched need not be fetched again."""
 
     @classmethod
-    def of(cls, iterator: Any, draws: Draws) -> Fetcher:
+    def of(cls, iterator: Any, rng_use: RngUseDetector) -> BackgroundFetcher:
         """Put one into torch's own iterator."""
         genuine = iterator._dataset_fetcher  # noqa: SLF001
         place = devices.accelerator() if getattr(iterator, "_pin_memory", False) else None
-        iterator._dataset_fetcher = fetcher = cls(genuine, draws, place)  # noqa: SLF001
+        iterator._dataset_fetcher = fetcher = cls(genuine, rng_use, place)  # noqa: SLF001
         return fetcher
 
-    def __init__(self, genuine: Any, draws: Draws, pinned_for: torch.device | None) -> None:
+    def __init__(self, genuine: Any, rng_use: RngUseDetector, pinned_for: torch.device | None) -> None:
         self._genuine: Final = genuine
-        self._draws: Final = draws
+        self._rng_use: Final = rng_use
         self._pinned_for: Final = pinned_for
-        self._thread: HostThread | None = None
+        self._thread: FetchThread | None = None
         self._under_way: Any = None  # indices
         self._failed = False
 
@@ -161,9 +161,9 @@ class Fetcher:
         pending, self._under_way = self.pending and self._under_way is indices, None
         if pending and self._thread is not None:
             return self._thread.take()
-        if not self._draws.asked:
+        if not self._rng_use.asked:
             return self._genuine.fetch(indices)
-        with self._draws.watched():
+        with self._rng_use.watched():
             return self._genuine.fetch(indices)
 
     def begin(self, order: Order) -> None:
@@ -174,14 +174,14 @@ class Fetcher:
             return
         if self._thread is None:
             try:
-                self._thread = HostThread()
+                self._thread = FetchThread()
             except RuntimeError:  # no more threads
                 self._failed = True
                 return
         self._under_way = indices
         # without reference to this object, so that dropping it ends the thread
         pin = None if self._pinned_for is None else _pinning(self._pinned_for)
-        self._thread.begin(functools.partial(_fetch, self._genuine, indices, self._draws, pin))
+        self._thread.begin(functools.partial(_fetch, self._genuine, indices, self._rng_use, pin))
 
     def close(self) -> None:
         """End the thread. What it was fetching is fetched again if it is asked for."""
@@ -190,8 +190,8 @@ class Fetcher:
             thread.close()
 
 
-def _fetch(genuine: Any, indices: Any, draws: Draws, pin: Callable[[Any], Any] | None) -> Any:
-    with draws.watched():
+def _fetch(genuine: Any, indices: Any, rng_use: RngUseDetector, pin: Callable[[Any], Any] | None) -> Any:
+    with rng_use.watched():
         batch = genuine.fetch(indices)
     return batch if pin is None else pin(batch)
 
@@ -234,7 +234,7 @@ def _stop(requests: queue.SimpleQueue[_Request | None], thread: threading.Thread
 
 # ---------------------------------------------------------------- forks
 
-_threads: Final[weakref.WeakSet[HostThread]] = weakref.WeakSet()
+_threads: Final[weakref.WeakSet[FetchThread]] = weakref.WeakSet()
 _held: Final[list[Any]] = []
 
 

@@ -1,6 +1,7 @@
 """The one place that touches accelerator streams: a side stream for copies, and events that order it.
 
-`Lane` is what the prefetcher needs of a device. `DeviceLane` is the real one; tests put a recording one in its place.
+`CopyStream` is what the prefetcher needs of a device. `DeviceCopyStream` is the real one; tests put a recording one in
+its place.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Event(Protocol):
         ...
 
 
-class Lane(Protocol):
+class CopyStream(Protocol):
     """One device's side stream, as the prefetcher uses it. Streams are compared by `==`."""
 
     def consumer(self) -> Any:
@@ -72,7 +73,7 @@ def plain(tensor: torch.Tensor) -> bool:
     )
 
 
-class DeviceLane:
+class DeviceCopyStream:
     """Streams and events of a CUDA or XPU device."""
 
     def __init__(self, device: torch.device) -> None:
@@ -113,13 +114,13 @@ class DeviceLane:
 
 
 # One side stream per device for the whole process: a stream per epoch would leave a pool of memory behind with each.
-_lanes: Final[dict[torch.device, DeviceLane]] = {}
+_copy_streams: Final[dict[torch.device, DeviceCopyStream]] = {}
 
 
-def lane(device: torch.device) -> Lane:
+def copy_stream_of(device: torch.device) -> CopyStream:
     """The lane of a device; a device without index is the current one of its kind."""
     if str(device) == device.type:  # no index
         device = torch.device(device.type, torch.get_device_module(device).current_device())
-    if device not in _lanes:
-        _lanes[device] = DeviceLane(device)
-    return _lanes[device]
+    if device not in _copy_streams:
+        _copy_streams[device] = DeviceCopyStream(device)
+    return _copy_streams[device]

@@ -28,11 +28,11 @@ _OTHERS: Final = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")
 
 
 @functools.cache
-def keep(kind: str) -> None:
+def keep_freed_memory(kind: str) -> None:
     """Keep freed memory from now on, if this kind of device is the CPU and there is no other."""
     if kind == "cpu" and devices.accelerator() is None:
         decision = verdict(os.environ)
-        note("heap", Decision(decision.value and settle(_library()), decision.reason))
+        note("heap", Decision(decision.value and set_thresholds(_library()), decision.reason))
 
 
 def verdict(environment: Mapping[str, str]) -> Decision:
@@ -46,7 +46,7 @@ def verdict(environment: Mapping[str, str]) -> Decision:
     return Decision(True, f"up to {KEPT // 2**20} MiB that a step frees stay for the next one")
 
 
-def settle(library: Any) -> bool:
+def set_thresholds(library: Any) -> bool:
     """Tell the C library; whether it has taken both."""
     return bool(library.mallopt(_MMAP_THRESHOLD, BLOCK) and library.mallopt(_TRIM_THRESHOLD, KEPT))
 

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from torch.utils.data import get_worker_info
 
@@ -30,22 +30,21 @@ _BY_FORK: Final = "forkserver would run a script without main guard again; accel
 
 
 class WorkerCount(int):
-    """A number of workers that the runtime chose: a loader keeps it, which tells it from a script's own number.
-
-    forked: whether there may be workers nevertheless where it is 0, if they are started by fork, which `prefetch` can
-    ask for and a loop over the loader itself does not.
-    """
-
-    forked = False
+    """A number of workers that the runtime chose: a loader keeps nothing else that tells it from a script's own."""
 
 
 def num_workers() -> WorkerCount:
     """How many worker processes a DataLoader should use here; 0 where they would hurt."""
     decision = worker_decision()
     note("num_workers", decision)
-    count = WorkerCount(decision.value)
-    count.forked = decision.reason is _BY_FORK
-    return count
+    return WorkerCount(decision.value)
+
+
+def may_have_workers(loader: Any) -> bool:
+    """Whether there may be workers: a loader has some, or would if they started by fork, which `prefetch` asks for."""
+    return loader.num_workers > 0 or (
+        isinstance(loader.num_workers, WorkerCount) and worker_decision().reason is _BY_FORK
+    )
 
 
 def pin_memory() -> bool:

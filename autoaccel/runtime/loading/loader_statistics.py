@@ -35,7 +35,7 @@ def named(loader: Any) -> str:
     return f"{type(dataset).__name__}{length}"
 
 
-class Record:
+class LoaderStatistics:
     """What is known of a loader from all its passes so far."""
 
     def __init__(self, loader: Any) -> None:
@@ -47,7 +47,7 @@ class Record:
         self.refused = ""  # why there are no workers, whatever is measured
         self.waits: list[float] | None = []  # for batches of workers, in seconds; None when these are judged
         self.workers = 0
-        self.draws = background_fetch.Draws()
+        self.rng_use = background_fetch.RngUseDetector()
         self.serving: weakref.ref[Any] | None = None  # the pass that the kept workers serve
         self.trial = ABTrial(HostClock(), TrialPolicy(gain=1.03))  # of the thread
         self._fetches: deque[float] = deque(maxlen=_RECENT)
@@ -72,8 +72,8 @@ class Record:
         Where there is nothing to gain, measuring each would take longer than it could ever save.
         """
         self.count += 1
-        self.draws.asked = not self._idle or not self.count % 32
-        return self.draws.asked
+        self.rng_use.asked = not self._idle or not self.count % 32
+        return self.rng_use.asked
 
     @property
     def fetch(self) -> float:
@@ -96,7 +96,7 @@ class Record:
         self.waited += seconds
         if self.batch is None:
             self.batch = size(batch)
-        undecided = not self.refused or (self.trial.state is not State.REJECTED and not self.draws.seen)
+        undecided = not self.refused or (self.trial.state is not State.REJECTED and not self.rng_use.seen)
         self._idle = self.count > _MEASURED and not (undecided and self.worth)
 
     def stepped(self, host: float, device: float) -> None:
@@ -116,7 +116,7 @@ class Record:
             note(self.topic, Decision(workers, reason))
 
 
-class Steps:
+class StepIntervals:
     """The time between two fetches: on the host, and on the device, which works later and may take longer."""
 
     def __init__(self) -> None:

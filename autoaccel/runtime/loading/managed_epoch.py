@@ -27,7 +27,7 @@ from .. import devices
 from ..environment import disabled, whole_number
 from ..trial.ab_trial import State
 from . import background_fetch, loader_settings, worker_cost
-from .loader_statistics import Record, Steps, middle
+from .loader_statistics import LoaderStatistics, StepIntervals, middle
 from .torch_iterators import (
     Order,
     at_hand,
@@ -88,16 +88,16 @@ def foreseeable(loader: data.DataLoader[Any]) -> bool:
     return type(loader.sampler) in _FORESEEABLE_SAMPLERS
 
 
-_records: Final[weakref.WeakKeyDictionary[Any, Record]] = weakref.WeakKeyDictionary()
+_statistics_of: Final[weakref.WeakKeyDictionary[Any, LoaderStatistics]] = weakref.WeakKeyDictionary()
 
 
-class Pass:
+class ManagedEpoch:
     """The batches of one pass over a managed loader."""
 
     def __init__(self, loader: Any) -> None:
-        if loader not in _records:
-            _records[loader] = Record(loader)
-        self._record: Final = _records[loader]
+        if loader not in _statistics_of:
+            _statistics_of[loader] = LoaderStatistics(loader)
+        self._statistics: Final = _statistics_of[loader]
         self._loader: Final = loader
         source = loader.generator or torch.default_generator
         self._seeds: Final = torch.Generator(source.device)
@@ -105,13 +105,13 @@ class Pass:
         self._single: Final = single_process(loader)
         self._order: Final = Order(self._single._sampler_iter, generators_of(loader))  # noqa: SLF001
         self._single._sampler_iter = self._order  # noqa: SLF001
-        self._fetcher: Final = background_fetch.Fetcher.of(self._single, self._record.draws)
-        self._steps: Final = Steps()
+        self._fetcher: Final = background_fetch.BackgroundFetcher.of(self._single, self._statistics.rng_use)
+        self._steps: Final = StepIntervals()
         self._workers: Any = None
         self._machine: worker_cost.Machine | None = None
         self._begun = False
         self._active = True
-        self._record.trial.discard_iteration()  # the lap in progress began in another pass
+        self._statistics.trial.discard_iteration()  # the lap in progress began in another pass
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -121,10 +121,10 @@ class Pass:
         if self._workers is not None:
             batch = self._by_workers()
         else:
-            if not self._record.begin():
+            if not self._statistics.begin():
                 return self._plainly()
             batch = self._here()
-        if self._workers is None and self._record.count >= self._record.next:
+        if self._workers is None and self._statistics.count >= self._statistics.next:
             self._decide()
         if self._workers is None:
             self._look_ahead()
@@ -148,12 +148,12 @@ class Pass:
 
     def _here(self) -> Any:
         for host, device in self._steps.end():
-            self._record.stepped(host, device)
+            self._statistics.stepped(host, device)
         began = time.perf_counter()
         by_thread = self._fetcher.pending
         batch = self._plainly()
         if not by_thread:
-            self._record.fetched(time.perf_counter() - began, batch)
+            self._statistics.fetched(time.perf_counter() - began, batch)
         return batch
 
     def _plainly(self) -> Any:
@@ -168,27 +168,27 @@ class Pass:
     def _end(self) -> None:
         self._active = False
         self._fetcher.close()
-        self._record.trial.discard_iteration()
-        serving = self._record.serving
+        self._statistics.trial.discard_iteration()
+        serving = self._statistics.serving
         if serving is not None and serving() is self:
-            self._record.serving = None
+            self._statistics.serving = None
 
     def _look_ahead(self) -> None:
-        record = self._record
-        if record.trial.state is State.REJECTED or not (self._fetcher.possible and self._may_look_ahead()):
+        statistics = self._statistics
+        if statistics.trial.state is State.REJECTED or not (self._fetcher.possible and self._may_look_ahead()):
             return
-        if record.trial.next_iteration() and background_fetch.ordinary():
+        if statistics.trial.next_iteration() and background_fetch.ordinary():
             self._fetcher.begin(self._order)
-            record.tell("trying", "laps with a thread that fetches ahead are timed")
-        if record.trial.state is not State.UNDECIDED:
-            adopted = record.trial.state is State.ADOPTED
-            how = f"{record.trial.ratio:.2f}x as fast" if record.trial.ratio else record.trial.why
-            laps = f"over {record.trial.measured} laps" if adopted else f"({record.trial.why})"
-            record.tell("thread" if adopted else 0, f"with a thread that fetches ahead laps are {how} {laps}")
+            statistics.tell("trying", "laps with a thread that fetches ahead are timed")
+        if statistics.trial.state is not State.UNDECIDED:
+            adopted = statistics.trial.state is State.ADOPTED
+            how = f"{statistics.trial.ratio:.2f}x as fast" if statistics.trial.ratio else statistics.trial.why
+            laps = f"over {statistics.trial.measured} laps" if adopted else f"({statistics.trial.why})"
+            statistics.tell("thread" if adopted else 0, f"with a thread that fetches ahead laps are {how} {laps}")
 
     def _may_look_ahead(self) -> bool:
-        record = self._record
-        if not record.worth or record.draws.seen or disabled("prefetch"):
+        statistics = self._statistics
+        if not statistics.worth or statistics.rng_use.seen or disabled("prefetch"):
             return False
         return foreseeable(self._loader) and _quiet(self._loader.sampler)
 
@@ -199,36 +199,36 @@ class Pass:
         if self._begun:
             return
         self._begun = True
-        kept, serving = self._loader._iterator, self._record.serving  # noqa: SLF001
+        kept, serving = self._loader._iterator, self._statistics.serving  # noqa: SLF001
         if kept is not None and (serving is None or serving() is None):
-            self._record.serving = weakref.ref(self)
+            self._statistics.serving = weakref.ref(self)
             self._workers = kept
             try:
                 resume(self._loader, kept, self._order)
             except Exception as failure:  # some have died since the last pass
                 self._dismiss()
                 self._order.put_back()
-                self._record.refuse(f"workers failed: {type(failure).__name__}")
+                self._statistics.refuse(f"workers failed: {type(failure).__name__}")
         else:
             self._decide()
 
     def _decide(self) -> None:
-        loader, record = self._loader, self._record
-        record.next = record.count + max(1, record.count // 4)
-        if record.refused or not record.known or not (loader.num_workers or loader.num_workers.forked):
+        loader, statistics = self._loader, self._statistics
+        statistics.next = statistics.count + max(1, statistics.count // 4)
+        if statistics.refused or not statistics.known or not loader_settings.may_have_workers(loader):
             return
         self._machine = self._machine or loader_settings.machine()
         keep = loader.persistent_workers and loader._iterator is None  # noqa: SLF001
         factor = loader.prefetch_factor or 2
-        found = worker_cost.plan(
-            worker_cost.Measured(
-                record.fetch,
-                record.step,
-                record.host,
-                record.batch or 0,
+        found = worker_cost.plan_workers(
+            worker_cost.LoaderMeasurements(
+                statistics.fetch,
+                statistics.step,
+                statistics.host,
+                statistics.batch or 0,
                 factor,
                 self._left(),
-                record.waited,
+                statistics.waited,
                 bool(keep),
             ),
             self._machine,
@@ -236,9 +236,9 @@ class Pass:
         if found.workers:
             self._start(found, keep)
         elif not found.yet:
-            record.refuse(found.reason)
+            statistics.refuse(found.reason)
         else:
-            record.tell(0, found.reason)
+            statistics.tell(0, found.reason)
 
     def _left(self) -> int | None:
         try:
@@ -246,7 +246,7 @@ class Pass:
         except (TypeError, NotImplementedError):
             return None
 
-    def _start(self, found: worker_cost.Plan, keep: bool) -> None:
+    def _start(self, found: worker_cost.WorkerPlan, keep: bool) -> None:
         self._fetcher.close()
         count = loader_settings.WorkerCount(found.workers)
         context = None if self._loader.num_workers else multiprocessing.get_context("fork")
@@ -254,13 +254,13 @@ class Pass:
             started = several_processes(self._loader, count, self._order, self._seeds, keep, context)
         except Exception as failure:  # whatever it is, batches can be had without
             self._order.put_back()
-            self._record.refuse(f"workers could not be started: {type(failure).__name__}: {failure}")
+            self._statistics.refuse(f"workers could not be started: {type(failure).__name__}: {failure}")
             return
-        self._workers, self._record.workers = started, found.workers
+        self._workers, self._statistics.workers = started, found.workers
         if keep:
             vars(self._loader)["_iterator"] = started
-            self._record.serving = weakref.ref(self)
-        self._record.tell(found.workers, found.reason)
+            self._statistics.serving = weakref.ref(self)
+        self._statistics.tell(found.workers, found.reason)
 
     def _by_workers(self) -> Any:
         began = time.perf_counter()
@@ -281,7 +281,7 @@ class Pass:
 
     def _after_workers(self) -> Any:
         """They have fetched all they were given: the pass is over, unless they were given no more."""
-        if self._record.refused:  # or they are kept, and wait for the next pass
+        if self._statistics.refused:  # or they are kept, and wait for the next pass
             self._dismiss()
         self._workers = None
         return self._here()
@@ -291,7 +291,7 @@ class Pass:
         self._dismiss()
         self._order.put_back()
         batch = self._here()
-        self._record.refuse(f"workers failed: {failure}")
+        self._statistics.refuse(f"workers failed: {failure}")
         return batch
 
     def _dismiss(self) -> None:
@@ -301,23 +301,23 @@ class Pass:
         self._workers = None
 
     def _judge(self, wait: float) -> None:
-        record = self._record
-        if record.waits is None:
+        statistics = self._statistics
+        if statistics.waits is None:
             return
-        record.waits.append(wait)
-        first = 2 * record.workers  # while they start
-        if len(record.waits) < first + _JUDGED:
+        statistics.waits.append(wait)
+        first = 2 * statistics.workers  # while they start
+        if len(statistics.waits) < first + _JUDGED:
             return
-        wait, record.waits = middle(record.waits[first:]), None
-        if not worker_cost.helps(record.fetch, wait):
+        wait, statistics.waits = middle(statistics.waits[first:]), None
+        if not worker_cost.helps(statistics.fetch, wait):
             drain(self._workers)
             if self._loader._iterator is self._workers:  # noqa: SLF001
                 vars(self._loader)["_iterator"] = None  # no later pass finds them
-            record.refuse(
-                f"with workers the loop waited {wait * 1e3:.3g} ms for a batch, without {record.fetch * 1e3:.3g} ms"
+            statistics.refuse(
+                f"with workers the loop waited {wait * 1e3:.3g} ms for a batch, without {statistics.fetch * 1e3:.3g} ms"
             )
 
 
 def _quiet(sampler: Any) -> bool:
-    """Whether a sampler draws when its iteration begins, and not from a generator of the program's while it lasts."""
+    """Whether a sampler rng_use when its iteration begins, and not from a generator of the program's while it lasts."""
     return not (isinstance(sampler, data.RandomSampler) and sampler.replacement and sampler.generator is not None)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import torch
 
-from .managed_epoch import Pass, chosen, managed
+from .managed_epoch import ManagedEpoch, chosen, managed
 from .torch_iterators import at_hand
 
 # The pass under way over each loader with kept workers.
@@ -23,15 +23,15 @@ _under_way: Final[weakref.WeakKeyDictionary[Any, weakref.ref[Any]]] = weakref.We
 def begin_epoch(loader: Any) -> Iterator[Any]:
     """`iter(loader)`, but for loaders whose workers the runtime chose; the script's own stay as they are."""
     if managed(loader):
-        return Pass(loader)
+        return ManagedEpoch(loader)
     if not keeps_chosen(loader):
         return iter(loader)
     earlier = _under_way.get(loader)
     if earlier is not None and (under_way := earlier()) is not None and under_way.active:
-        return Watched(loader._get_iterator())  # noqa: SLF001
+        return PersistentWorkersEpoch(loader._get_iterator())  # noqa: SLF001
     if loader._iterator is not None:  # noqa: SLF001
         torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-    batches = Watched(iter(loader))
+    batches = PersistentWorkersEpoch(iter(loader))
     _under_way[loader] = weakref.ref(batches)
     return batches
 
@@ -41,7 +41,7 @@ def keeps_chosen(loader: Any) -> bool:
     return chosen(loader) and loader.num_workers > 0 and bool(loader.persistent_workers)
 
 
-class Watched:
+class PersistentWorkersEpoch:
     """A pass over kept workers; `active` until its batches have run out, or it is dropped."""
 
     def __init__(self, batches: Iterator[Any]) -> None:

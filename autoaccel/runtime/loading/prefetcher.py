@@ -12,8 +12,8 @@ side stream, while the device computes. Values never change, only the time of th
 4. Whatever was staged and is not handed out (break, exception, `close`) is dropped only after the consumer was made
    to wait for it.
 
-Looking ahead must not change what the loader yields either. It is done only where the main process draws no random
-numbers while fetching: worker processes, and a sampler that draws when its iteration begins or from a generator of
+Looking ahead must not change what the loader yields either. It is done only where the main process rng_use no random
+numbers while fetching: worker processes, and a sampler that rng_use when its iteration begins or from a generator of
 its own.
 """
 
@@ -31,7 +31,8 @@ from torch.utils import data
 from .. import devices, in_memory
 from ..environment import Decision, disabled, note, whole_number
 from . import glibc_malloc
-from .copy_stream import Event, Lane, lane
+from .copy_stream import CopyStream, Event, copy_stream_of
+from .loader_settings import may_have_workers
 from .loader_statistics import named
 from .managed_epoch import foreseeable, managed
 from .persistent_workers import begin_epoch as begin_epoch  # verify puts its own in the place of this one
@@ -53,7 +54,7 @@ def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> 
     The result has the loader's length and attributes. The loop keeps its own `.to(device)`, which finds the work done.
     """
     home = devices.resolve(device if move else "cpu")
-    glibc_malloc.keep(home.type)
+    glibc_malloc.keep_freed_memory(home.type)
     decision = lookahead(loader, home)
     note(f"prefetch {named(loader)}", decision)
     ahead = decision.value
@@ -93,7 +94,7 @@ def unsafe(loader: Any) -> str:
     """Why looking ahead on a loader could change what the loop sees, or would gain nothing; empty when neither."""
     if not is_torchs(loader):
         return f"a {type(loader).__name__} is not iterated by torch's DataLoader"
-    if not (loader.num_workers or getattr(loader.num_workers, "forked", False)):
+    if not may_have_workers(loader):
         return "the loader has no workers: fetching ahead would reorder the program's random numbers"
     if not pinned(loader):
         return "the loader does not pin its batches: copies would hold up the host"
@@ -126,7 +127,7 @@ class Prefetched:
                 batches = Drawn(batches, generators)
         else:
             ahead = 0  # there is nothing to wait for, and random crops would be drawn before the loop's own numbers
-        return batches if self._device is None else Epoch(batches, lane(self._device), self._move, ahead)
+        return batches if self._device is None else Epoch(batches, copy_stream_of(self._device), self._move, ahead)
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -184,12 +185,12 @@ def _without_frames(failure: Exception) -> Exception:
 class Epoch:
     """One pass over a loader's batches, `ahead` of them under way to the device."""
 
-    def __init__(self, batches: Iterator[Any], lane: Lane, move: Move, ahead: int) -> None:
+    def __init__(self, batches: Iterator[Any], lane: CopyStream, move: Move, ahead: int) -> None:
         self._staged: deque[_Staged] = deque()
         self._failure: Exception | None = None
         self._ended = False  # the loop was told that there are no more
         self._batches = batches
-        self._lane = lane
+        self._copy_stream = lane
         self._move = move
         self._ahead = ahead
 
@@ -226,10 +227,10 @@ class Epoch:
             self._stage(host)
 
     def _stage(self, host: Any) -> None:
-        consumer = self._lane.consumer()
+        consumer = self._copy_stream.consumer()
         sources = self._movable(host)
         try:
-            targets = {id(source): self._lane.allocate(source) for source in sources}
+            targets = {id(source): self._copy_stream.allocate(source) for source in sources}
         except torch.OutOfMemoryError:
             self._move, targets = (
                 (),
@@ -239,10 +240,10 @@ class Epoch:
             self._staged.append(_Staged(host, host, consumer, None))
             return
         # after the allocation: filling fresh memory (deterministic mode does) is consumer work too
-        self._lane.wait(self._lane.side(), self._lane.record(consumer))
-        self._lane.copy([(targets[id(source)], source) for source in sources])
-        copied = self._lane.record(self._lane.side())
-        self._lane.keep(sources, copied)
+        self._copy_stream.wait(self._copy_stream.side(), self._copy_stream.record(consumer))
+        self._copy_stream.copy([(targets[id(source)], source) for source in sources])
+        copied = self._copy_stream.record(self._copy_stream.side())
+        self._copy_stream.keep(sources, copied)
         batch = rebuild(host, lambda tensor: targets.get(id(tensor), tensor), self._move)
         self._staged.append(_Staged(host, batch, consumer, copied))
 
@@ -253,7 +254,7 @@ class Epoch:
         found: dict[int, torch.Tensor] = {}
 
         def look(tensor: torch.Tensor) -> torch.Tensor:
-            if self._lane.movable(tensor):
+            if self._copy_stream.movable(tensor):
                 found[id(tensor)] = tensor
             return tensor
 
@@ -264,16 +265,16 @@ class Epoch:
     def _hand_over(self, staged: _Staged) -> Any:
         if staged.copied is None:
             return staged.batch
-        self._lane.wait(staged.consumer, staged.copied)
+        self._copy_stream.wait(staged.consumer, staged.copied)
         # Memory belongs to the stream it was allocated on: if the program computes on another now, its own `.to`
         # shall allocate.
-        return staged.batch if self._lane.consumer() == staged.consumer else staged.host
+        return staged.batch if self._copy_stream.consumer() == staged.consumer else staged.host
 
     def close(self) -> None:
         """Stop: what is staged is dropped, behind its copy. Every end of a loop does this by dropping the iterator."""
         for staged in self._staged:
             if staged.copied is not None:
-                self._lane.wait(staged.consumer, staged.copied)
+                self._copy_stream.wait(staged.consumer, staged.copied)
         left = getattr(self._batches, "left", None)
         if left is not None and not self._ended:
             left(len(self._staged))

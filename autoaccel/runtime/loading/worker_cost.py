@@ -33,7 +33,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class LoaderMeasurements:
     """What is known of a loader so far.
 
     fetch: seconds the training process takes to fetch a batch.
@@ -55,7 +55,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WorkerPlan:
     """How many workers, and why. `yet` is whether more batches could change it."""
 
     workers: int
@@ -63,20 +63,20 @@ class Plan:
     yet: bool = False
 
 
-def plan(measured: Measured, machine: Machine) -> Plan:
+def plan_workers(measured: LoaderMeasurements, machine: Machine) -> WorkerPlan:
     """The number of workers that hides the fetch behind the step; 0 where they would not pay."""
     fetch, step = measured.fetch, max(measured.step, CHEAP)  # batches cannot be handed over any faster
     times = f"a batch takes {_spelled(fetch)} to fetch, a step {_spelled(measured.step)}"
     if fetch < CHEAP:
-        return Plan(0, f"{times}: cheaper than handing it over", yet=True)
+        return WorkerPlan(0, f"{times}: cheaper than handing it over", yet=True)
     if fetch < FAR_BELOW * step:
-        return Plan(0, f"{times}: nothing to hide", yet=True)
+        return WorkerPlan(0, f"{times}: nothing to hide", yet=True)
     lap = max(step, fetch + measured.host)  # what the host fetches while the device is busy costs nothing
     if lap <= (1 + FAR_BELOW) * step:
-        return Plan(0, f"{times}: hidden already", yet=True)
+        return WorkerPlan(0, f"{times}: hidden already", yet=True)
     most, limit = _most(measured, machine)
     if most < 1:
-        return Plan(0, f"{times}, but {limit}")
+        return WorkerPlan(0, f"{times}, but {limit}")
     wanted = max(1, math.ceil(AMPLE * fetch / step))
     enough = max(1, math.ceil(ENOUGH * fetch / step))
     for count in (min(wanted, most), min(enough, most)):
@@ -85,11 +85,11 @@ def plan(measured: Measured, machine: Machine) -> Plan:
         saved = lap - max(step, fetch / count)
         lasting = measured.kept and measured.waited >= cost  # the run has shown that it goes on
         if lasting or saved * (measured.left or 0) >= 1.5 * cost:
-            return Plan(count, reason)
-    return Plan(0, f"{times}: too few batches to pay for starting {count}", yet=True)
+            return WorkerPlan(count, reason)
+    return WorkerPlan(0, f"{times}: too few batches to pay for starting {count}", yet=True)
 
 
-def _most(measured: Measured, machine: Machine) -> tuple[int, str]:
+def _most(measured: LoaderMeasurements, machine: Machine) -> tuple[int, str]:
     """The most workers that the machine has room for, and what sets the limit."""
     each = max(1, measured.ahead * measured.batch)
     limits = [

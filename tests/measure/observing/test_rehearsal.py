@@ -25,7 +25,7 @@ from autoaccel.measure.observing.request import COMPILE, PREFETCH, REHEARSALS, S
 from autoaccel.runtime import in_memory
 from autoaccel.runtime.amp.grad_scaler import Scaler
 from autoaccel.runtime.compile import in_place_compile
-from autoaccel.runtime.in_memory.batch_fetcher import Batches
+from autoaccel.runtime.in_memory.batch_fetcher import WholeBatchFetcher
 from autoaccel.runtime.loading import prefetcher
 
 # What rehearsing puts hooks on.
@@ -43,7 +43,7 @@ HOOKED: tuple[Any, ...] = (
     torch.utils.data.dataloader._MultiProcessingDataLoaderIter,
     torch.utils.data._utils.fetch._MapDatasetFetcher,
     torch.utils.data._utils.fetch._IterableDatasetFetcher,
-    Batches,
+    WholeBatchFetcher,
 )
 
 
@@ -426,7 +426,7 @@ def test_the_loop_gets_its_batches(rehearse: Callable[..., Observation], workers
 def test_no_tensor_is_the_loaders_own(rehearse: Callable[..., Observation]) -> None:
     rehearse(PREFETCH)
     given = [(torch.ones(3),), (torch.ones(3),)]
-    epoch = moving.WatchedEpoch(iter(given), moving.HostLane(), "all", 1)
+    epoch = moving.WatchedEpoch(iter(given), moving.HostCopyStream(), "all", 1)
     for (mine,), (theirs,) in zip(given, epoch, strict=True):
         assert theirs.data_ptr() != mine.data_ptr()
         assert torch.equal(theirs.to(CPU), mine)
@@ -786,13 +786,13 @@ def test_what_a_dataset_draws_from(draw: Callable[[], Any], streams_drawn: tuple
 
 
 def test_what_is_drawn_for_a_batch_that_is_looked_up_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_up = Batches.fetch
+    looked_up = WholeBatchFetcher.fetch
 
-    def drawing_too(self: Batches, indices: Any) -> Any:
+    def drawing_too(self: WholeBatchFetcher, indices: Any) -> Any:
         torch.rand(1)  # as random crops do
         return looked_up(self, indices)
 
-    monkeypatch.setattr(Batches, "fetch", drawing_too)
+    monkeypatch.setattr(WholeBatchFetcher, "fetch", drawing_too)
     drawing.install()
     batches: Any = in_memory.begin(loader := DataLoader(TensorDataset(torch.arange(4)), batch_size=2), CPU)
     assert (len(list(batches)), drawing.drawn(batches)) == (len(loader), ("torch",))

@@ -11,8 +11,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from autoaccel.runtime import in_memory
-from autoaccel.runtime.in_memory.device_placement import Placing
-from autoaccel.runtime.in_memory.eligible_loaders import Residence, residence
+from autoaccel.runtime.in_memory.device_placement import DevicePlacement
+from autoaccel.runtime.in_memory.eligible_loaders import InMemoryLoader, in_memory_loader
 from autoaccel.runtime.loading.rebuild_batch import Move
 
 CPU = torch.device("cpu")
@@ -47,9 +47,9 @@ def content(value: Any) -> Any:
     return (type(value), value)
 
 
-def found(loader: DataLoader[Any], move: Move = "all") -> Residence:
+def found(loader: DataLoader[Any], move: Move = "all") -> InMemoryLoader:
     """What is known of a loader that stays on the host."""
-    known = residence(loader, CPU, move)
+    known = in_memory_loader(loader, CPU, move)
     assert known is not None
     return known
 
@@ -99,6 +99,6 @@ def left_to_torch(make: Make, reason: str) -> None:
     assert reason in found(loader).given_up
 
 
-def as_if(device: str, loader: DataLoader[Any], move: Move = "all", memory: int = 2**30) -> Residence:
+def as_if(device: str, loader: DataLoader[Any], move: Move = "all", memory: int = 2**30) -> InMemoryLoader:
     """A residence on a device that is the host, with so much memory."""
-    return Residence(loader, Placing(torch.device(device), move, free=lambda _: memory))
+    return InMemoryLoader(loader, DevicePlacement(torch.device(device), move, free=lambda _: memory))

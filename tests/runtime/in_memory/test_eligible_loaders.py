@@ -18,7 +18,7 @@ from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
 from autoaccel import runtime as accel
 from autoaccel.runtime import environment
 from autoaccel.runtime.in_memory import eligible_loaders
-from autoaccel.runtime.in_memory.batch_fetcher import Batches
+from autoaccel.runtime.in_memory.batch_fetcher import WholeBatchFetcher
 from autoaccel.runtime.loading import prefetcher
 from autoaccel.runtime.loading.loader_settings import WorkerCount
 from tests.runtime.in_memory.comparing import content, found, same, seed, states, whole
@@ -46,7 +46,7 @@ def test_prefetch_looks_batches_up_whole(notes: list[str]) -> None:
     assert (len(wrapped), wrapped.batch_size, wrapped.dataset) == (4, 6, PAIR)
     batches = iter(wrapped)
     assert type(batches) is _SingleProcessDataLoaderIter
-    assert isinstance(batches._dataset_fetcher, Batches)
+    assert isinstance(batches._dataset_fetcher, WholeBatchFetcher)
     assert notes == ["resident TensorDataset[20]: the host (batches are looked up whole)"]
 
 
@@ -56,7 +56,7 @@ def test_the_switches(switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wrapped = accel.prefetch(loader, "cpu")
     monkeypatch.setenv("AUTOACCEL_DISABLE", switch)
     assert accel.prefetch(loader, "cpu") is loader
-    assert not isinstance(iter(wrapped)._dataset_fetcher, Batches)
+    assert not isinstance(iter(wrapped)._dataset_fetcher, WholeBatchFetcher)
 
 
 class Unknown(Dataset[int]):
@@ -176,7 +176,7 @@ def test_a_first_batch_that_differs_leaves_the_loader_to_torch(wrong: str, notes
     seen = [content(batch) for batch in batches]
     assert "the first batch, looked up whole, had" in notes[-1]
     assert found(loader).given_up
-    assert eligible_loaders.residence(loader, torch.device("cpu"), "all").begin() is None  # type: ignore[union-attr]
+    assert eligible_loaders.in_memory_loader(loader, torch.device("cpu"), "all").begin() is None  # type: ignore[union-attr]
     seen += [content(batch) for batch in iter(loader)]
     assert seen == want
     assert states() == after
@@ -251,13 +251,13 @@ def test_another_collate_function_for_the_next_pass() -> None:
 def test_nothing_outlives_the_loader() -> None:
     dataset = TensorDataset(torch.zeros(4, 1))
     loader = DataLoader(dataset)
-    known = len(eligible_loaders._residences)
+    known = len(eligible_loaders._in_memory_loaders)
     list(whole(loader))
     watched = weakref.ref(dataset)
     del loader, dataset
     gc.collect()
     assert watched() is None
-    assert len(eligible_loaders._residences) <= known
+    assert len(eligible_loaders._in_memory_loaders) <= known
 
 
 def test_loaders_that_are_equal_or_cannot_be_hashed() -> None:

@@ -12,18 +12,18 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset, random_split
 
 from autoaccel import runtime as accel
 from autoaccel.runtime.in_memory import device_placement
-from autoaccel.runtime.in_memory.eligible_loaders import residence
+from autoaccel.runtime.in_memory.eligible_loaders import in_memory_loader
 from tests.runtime.in_memory.comparing import content, seed, states
 
 pytestmark = pytest.mark.gpu
 
 
 def known(loader: DataLoader[Any], move: Any = "all") -> Any:
-    return residence(loader, torch.device("cuda"), move)
+    return in_memory_loader(loader, torch.device("cuda"), move)
 
 
 def passes(loader: Any, count: int = 2) -> list[Any]:
-    """Batches brought to the host, and the generators after each."""
+    """WholeBatchFetcher brought to the host, and the generators after each."""
     seen: list[Any] = []
     for _ in range(count):
         for batch in loader:
@@ -121,7 +121,7 @@ def test_an_index_outside_raises_and_the_device_lives() -> None:
 
 
 def test_memory_is_handed_out_again_only_when_it_was_read() -> None:
-    """Batches that are dropped at once, while the device is busy."""
+    """WholeBatchFetcher that are dropped at once, while the device is busy."""
     dataset = TensorDataset(torch.arange(4096.0).view(512, 8))
     wrong = torch.zeros((), device="cuda")
     sleep: Any = torch.cuda._sleep

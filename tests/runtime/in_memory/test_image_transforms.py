@@ -1,4 +1,4 @@
-"""Draws for many samples at once, and values from a table."""
+"""RngUseDetector for many samples at once, and values from a table."""
 
 from __future__ import annotations
 

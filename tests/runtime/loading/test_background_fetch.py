@@ -17,14 +17,14 @@ import pytest
 import torch
 
 from autoaccel.runtime.loading import background_fetch
-from autoaccel.runtime.loading.background_fetch import Draws, Fetcher, HostThread
+from autoaccel.runtime.loading.background_fetch import BackgroundFetcher, FetchThread, RngUseDetector
 from autoaccel.runtime.loading.torch_iterators import Order
 
 ROOT = Path(__file__).parents[3]
 
 
 def test_it_hands_on_what_was_fetched_and_what_was_raised() -> None:
-    thread = HostThread()
+    thread = FetchThread()
     thread.begin(lambda: (threading.current_thread().name, 7))
     assert thread.take() == ("autoaccel-fetch", 7)
 
@@ -41,7 +41,7 @@ def test_it_hands_on_what_was_fetched_and_what_was_raised() -> None:
 
 
 def test_even_an_exit_is_raised_where_it_is_taken() -> None:
-    thread = HostThread()
+    thread = FetchThread()
     thread.begin(lambda: sys.exit(3))
     with pytest.raises(SystemExit):
         thread.take()
@@ -49,7 +49,7 @@ def test_even_an_exit_is_raised_where_it_is_taken() -> None:
 
 def test_a_thread_that_died_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background_fetch, "_PATIENCE", 0.05)
-    thread = HostThread()
+    thread = FetchThread()
     thread.close()
     with pytest.raises(RuntimeError, match="has died"):
         thread.take()
@@ -58,13 +58,13 @@ def test_a_thread_that_died_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -
 def test_it_sees_the_variables_of_the_context() -> None:
     seen: contextvars.ContextVar[int] = contextvars.ContextVar("seen", default=0)
     seen.set(5)
-    thread = HostThread()
+    thread = FetchThread()
     thread.begin(seen.get)
     assert thread.take() == 5
 
 
 def test_what_nobody_came_for_is_not_taken_for_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    thread = HostThread()
+    thread = FetchThread()
     thread.begin(lambda: 1)
 
     def interrupted(timeout: float) -> Any:
@@ -84,7 +84,7 @@ def test_without_more_threads_there_is_none(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(threading.Thread, "start", start)
     order = Order(iter(range(3, 7)))
-    fetcher = Fetcher(Squares(), Draws(), None)
+    fetcher = BackgroundFetcher(Squares(), RngUseDetector(), None)
     fetcher.begin(order)
     assert not fetcher.pending
     assert not fetcher.possible
@@ -93,7 +93,7 @@ def test_without_more_threads_there_is_none(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_closing_waits_for_the_fetch_in_progress() -> None:
     """A loop that is left may close the files that samples come from."""
-    thread, done = HostThread(), list[int]()
+    thread, done = FetchThread(), list[int]()
 
     def slow() -> None:
         time.sleep(0.1)
@@ -108,7 +108,7 @@ def test_closing_waits_for_the_fetch_in_progress() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_fork_waits_for_the_fetch_in_progress() -> None:
     """Or the child would find locks taken by a thread that it does not have."""
-    lock, thread = threading.Lock(), HostThread()
+    lock, thread = threading.Lock(), FetchThread()
     inside = threading.Event()
 
     def fetch() -> int:
@@ -130,7 +130,7 @@ def test_a_fork_waits_for_the_fetch_in_progress() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_sample_may_fork() -> None:
-    thread = HostThread()
+    thread = FetchThread()
 
     def fetch() -> int:
         child = os.fork()
@@ -157,7 +157,7 @@ class Squares:
 
 def test_what_the_thread_has_is_not_fetched_again() -> None:
     genuine, order = Squares(), Order(iter(range(3, 7)))
-    fetcher: Any = Fetcher(genuine, Draws(), None)
+    fetcher: Any = BackgroundFetcher(genuine, RngUseDetector(), None)
     assert fetcher.dataset == "squares"
     assert fetcher.fetch(next(order)) == 9
     fetcher.begin(order)
@@ -176,7 +176,7 @@ def test_what_the_thread_has_is_not_fetched_again() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_process_fetches_by_itself() -> None:
     genuine, order = Squares(), Order(iter(range(3, 7)))
-    fetcher = Fetcher(genuine, Draws(), None)
+    fetcher = BackgroundFetcher(genuine, RngUseDetector(), None)
     fetcher.begin(order)
     child = os.fork()
     if child == 0:
@@ -196,13 +196,13 @@ def test_a_forked_process_fetches_by_itself() -> None:
     ],
 )
 def test_draws_from_what_the_program_shares_are_seen(draw: Any, seen: bool) -> None:
-    draws = Draws()
-    with draws.watched():
+    rng_use = RngUseDetector()
+    with rng_use.watched():
         draw()
-    assert draws.seen is seen
-    with draws.watched():
+    assert rng_use.seen is seen
+    with rng_use.watched():
         torch.zeros(1)
-    assert draws.seen is seen, "once is enough"
+    assert rng_use.seen is seen, "once is enough"
 
 
 PROGRAM = """
@@ -228,8 +228,8 @@ class Always:
     def discard_iteration(self): pass
 
 loader = DataLoader(Slow(), num_workers=WorkerCount(0))
-managed_epoch._records[loader] = loader_statistics.Record(loader)
-managed_epoch._records[loader].trial = Always()
+managed_epoch._statistics_of[loader] = loader_statistics.LoaderStatistics(loader)
+managed_epoch._statistics_of[loader].trial = Always()
 batches = iter(accel.prefetch(loader))
 for _ in range(5): next(batches)
 assert batches._fetcher.pending

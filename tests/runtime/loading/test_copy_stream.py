@@ -11,7 +11,7 @@ import torch
 
 from autoaccel.runtime import devices
 from autoaccel.runtime.loading import copy_stream, prefetcher
-from autoaccel.runtime.loading.copy_stream import DeviceLane, plain
+from autoaccel.runtime.loading.copy_stream import DeviceCopyStream, plain
 
 
 class Event:
@@ -59,21 +59,23 @@ class Module:
 def module(monkeypatch: pytest.MonkeyPatch) -> Module:
     made = Module()
     monkeypatch.setattr(torch, "get_device_module", lambda device: made)
-    monkeypatch.setattr(copy_stream, "_lanes", {})
+    monkeypatch.setattr(copy_stream, "_copy_streams", {})
     return made
 
 
 @pytest.mark.parametrize("kind", ["cuda", "xpu"])
 def test_one_lane_for_each_device_of_any_kind(module: Module, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert copy_stream.lane(torch.device(kind)) is copy_stream.lane(torch.device(kind, 3)), "the current one"
-    assert copy_stream.lane(torch.device(kind, 1)) is not copy_stream.lane(torch.device(kind, 3))
+    assert copy_stream.copy_stream_of(torch.device(kind)) is copy_stream.copy_stream_of(torch.device(kind, 3)), (
+        "the current one"
+    )
+    assert copy_stream.copy_stream_of(torch.device(kind, 1)) is not copy_stream.copy_stream_of(torch.device(kind, 3))
     monkeypatch.setattr(devices, "available", lambda device: True)
     assert prefetcher.overlaps(torch.device(kind))
     assert not prefetcher.overlaps(torch.device("mps"))
 
 
 def test_copies_are_enqueued_on_the_side_stream(module: Module) -> None:
-    lane = DeviceLane(torch.device("xpu", 0))
+    lane = DeviceCopyStream(torch.device("xpu", 0))
     destination, source = torch.zeros(3), torch.ones(3)
     lane.copy([(destination, source)])
     assert torch.equal(destination, source)
@@ -85,7 +87,7 @@ def test_copies_are_enqueued_on_the_side_stream(module: Module) -> None:
 
 
 def test_sources_are_kept_until_they_are_copied(module: Module) -> None:
-    lane = DeviceLane(torch.device("xpu", 0))
+    lane = DeviceCopyStream(torch.device("xpu", 0))
     events: list[Any] = [Event() for _ in range(3)]
     for event in events[:2]:
         lane.keep([torch.ones(1)], event)

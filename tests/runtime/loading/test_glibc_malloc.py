@@ -47,9 +47,9 @@ class Library:
 
 def test_both_thresholds_are_told() -> None:
     library = Library(takes=True)
-    assert glibc_malloc.settle(library)
+    assert glibc_malloc.set_thresholds(library)
     assert library.told == [(-3, 32 * 2**20), (-1, 512 * 2**20)]
-    assert not glibc_malloc.settle(Library(takes=False))
+    assert not glibc_malloc.set_thresholds(Library(takes=False))
 
 
 @pytest.mark.parametrize("name", ["MALLOC_ARENA_MAX", "GLIBC_TUNABLES", "LD_PRELOAD"])

@@ -139,9 +139,9 @@ def test_at_most_one_batch_more_on_the_device(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_one_side_stream_for_the_whole_process() -> None:
-    from autoaccel.runtime.loading.copy_stream import lane
+    from autoaccel.runtime.loading.copy_stream import copy_stream_of
 
-    assert lane(torch.device("cuda")) is lane(torch.device("cuda", torch.cuda.current_device()))
+    assert copy_stream_of(torch.device("cuda")) is copy_stream_of(torch.device("cuda", torch.cuda.current_device()))
 
 
 def test_same_losses_with_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +234,9 @@ class Decoded(Images):
 def test_whoever_fetches_the_loop_sees_the_same(monkeypatch: pytest.MonkeyPatch, count: int, pinned: bool) -> None:
     """Workers begin in the middle of the first pass; without them a thread fetches whenever it may."""
     monkeypatch.setattr(
-        worker_cost, "plan", lambda measured, machine: worker_cost.Plan(count, "chosen by the test", yet=True)
+        worker_cost,
+        "plan_workers",
+        lambda measured, machine: worker_cost.WorkerPlan(count, "chosen by the test", yet=True),
     )
     monkeypatch.setattr(ABTrial, "next_iteration", lambda self: True)
 
@@ -262,7 +264,7 @@ def test_whoever_fetches_the_loop_sees_the_same(monkeypatch: pytest.MonkeyPatch,
 def test_steps_are_timed_on_the_device() -> None:
     """The host hands over the work of a step in no time."""
     torch.ones(1, device="cuda")  # it is in use
-    steps = loader_statistics.Steps()
+    steps = loader_statistics.StepIntervals()
     for _ in range(4):
         steps.begin()
         busy(20_000_000)  # some 10 ms

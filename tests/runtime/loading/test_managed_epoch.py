@@ -34,9 +34,9 @@ from autoaccel import runtime as accel
 from autoaccel.runtime import devices, environment
 from autoaccel.runtime.loading import loader_settings, loader_statistics, managed_epoch, torch_iterators, worker_cost
 from autoaccel.runtime.loading.loader_settings import WorkerCount
-from autoaccel.runtime.loading.managed_epoch import Pass
+from autoaccel.runtime.loading.managed_epoch import ManagedEpoch
 from autoaccel.runtime.loading.prefetcher import Prefetched
-from autoaccel.runtime.loading.worker_cost import Machine, Measured, Plan
+from autoaccel.runtime.loading.worker_cost import LoaderMeasurements, Machine, WorkerPlan
 from autoaccel.runtime.trial.ab_trial import State
 from autoaccel.runtime.trial.clocks import HostClock
 
@@ -70,14 +70,14 @@ class Choice:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.workers = 0
-        self.asked: list[Measured] = []
+        self.asked: list[LoaderMeasurements] = []
         self.better = True
-        monkeypatch.setattr(worker_cost, "plan", self._plan)
+        monkeypatch.setattr(worker_cost, "plan_workers", self._plan)
         monkeypatch.setattr(worker_cost, "helps", lambda fetch, wait: self.better)
 
-    def _plan(self, measured: Measured, machine: Machine) -> Plan:
+    def _plan(self, measured: LoaderMeasurements, machine: Machine) -> WorkerPlan:
         self.asked.append(measured)
-        return Plan(self.workers, "chosen by the test", yet=True)
+        return WorkerPlan(self.workers, "chosen by the test", yet=True)
 
 
 @pytest.fixture
@@ -284,7 +284,7 @@ def test_what_workers_fail_to_do_is_done_without(
     loader = DataLoader(kind(), 3, shuffle=True, num_workers=WorkerCount(2), persistent_workers=True)
     want = story(DataLoader(Numbers(), 3, shuffle=True), lambda loader: loader)
     assert story(loader, accel.prefetch) == want
-    assert "workers failed" in managed_epoch._records[loader].refused
+    assert "workers failed" in managed_epoch._statistics_of[loader].refused
     assert loader._iterator is None
 
 
@@ -305,7 +305,7 @@ def test_workers_that_died_between_two_passes(choice: Choice, monkeypatch: pytes
             kept: Any = loader._iterator
             os.kill(kept._workers[1].pid, signal.SIGKILL)
     assert found == want
-    assert "workers failed" in managed_epoch._records[loader].refused
+    assert "workers failed" in managed_epoch._statistics_of[loader].refused
 
 
 def test_workers_that_do_not_help_are_not_there_in_the_next_pass(
@@ -315,7 +315,7 @@ def test_workers_that_do_not_help_are_not_there_in_the_next_pass(
     monkeypatch.setattr(managed_epoch, "_JUDGED", 1)
     loader = DataLoader(Numbers(), 1, num_workers=WorkerCount(2), persistent_workers=True)
     for _ in accel.prefetch(loader):
-        if managed_epoch._records[loader].refused:
+        if managed_epoch._statistics_of[loader].refused:
             break
     assert makers(list(accel.prefetch(loader))) == {os.getpid()}
 
@@ -329,7 +329,7 @@ def test_workers_that_do_not_start_are_done_without(choice: Choice, monkeypatch:
     loader = DataLoader(Numbers(), 3, shuffle=True, num_workers=WorkerCount(2), persistent_workers=True)
     want = story(DataLoader(Numbers(), 3, shuffle=True), lambda loader: loader)
     assert story(loader, accel.prefetch) == want
-    assert "Cannot allocate memory" in managed_epoch._records[loader].refused
+    assert "Cannot allocate memory" in managed_epoch._statistics_of[loader].refused
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -339,7 +339,7 @@ def test_workers_that_do_not_help_go_again(choice: Choice, kept: bool, monkeypat
     loader = DataLoader(Numbers(), 1, shuffle=True, num_workers=WorkerCount(2), persistent_workers=kept)
     want = story(DataLoader(Numbers(), 1, shuffle=True), lambda loader: loader)
     assert story(loader, accel.prefetch) == want
-    assert "with workers the loop waited" in managed_epoch._records[loader].refused
+    assert "with workers the loop waited" in managed_epoch._statistics_of[loader].refused
     assert loader._iterator is None
     batches = list(accel.prefetch(loader))
     assert makers(batches) == {os.getpid()}
@@ -364,7 +364,7 @@ def test_on_linux_workers_are_forked_where_python_would_do_otherwise(
     for how, chosen in (("forkserver", "forkserver"), ("spawn", None)):  # the program's choice; Windows
         monkeypatch.setattr(loader_settings, "start_method", lambda how=how: how)
         monkeypatch.setattr(multiprocessing, "get_start_method", lambda allow_none=False, chosen=chosen: chosen)
-        assert not accel.num_workers().forked
+        assert not loader_settings.may_have_workers(DataLoader(Numbers(), num_workers=accel.num_workers()))
 
 
 def test_workers_are_gone_with_the_pass(choice: Choice) -> None:
@@ -373,7 +373,7 @@ def test_workers_are_gone_with_the_pass(choice: Choice) -> None:
     batches = iter(accel.prefetch(loader))
     for _ in range(4):
         next(batches)
-    assert isinstance(batches, Pass)
+    assert isinstance(batches, ManagedEpoch)
     [worker] = batches._workers._workers
     assert worker.is_alive()
     del batches
@@ -524,8 +524,8 @@ def threads(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> Callable[[DataLo
     monkeypatch.setattr(worker_cost, "FAR_BELOW", 0.0)
 
     def let(loader: DataLoader[Any], turns: list[bool]) -> None:
-        managed_epoch._records[loader] = record = loader_statistics.Record(loader)
-        record.trial = Laps(turns)  # type: ignore[assignment]
+        managed_epoch._statistics_of[loader] = statistics = loader_statistics.LoaderStatistics(loader)
+        statistics.trial = Laps(turns)  # type: ignore[assignment]
 
     return let
 
@@ -551,17 +551,17 @@ class Where(Numbers):
     leave=some.integers(-1, 6),
     turns=some.lists(some.booleans(), min_size=1, max_size=7),
     bad=some.integers(-1, 40),
-    draws=some.booleans(),
+    rng_use=some.booleans(),
 )
 @settings(max_examples=60, deadline=None)
 def test_with_and_without_the_thread_a_program_notices_nothing(
-    count: int, size: int, shuffled: bool, leave: int, turns: list[bool], bad: int, draws: bool
+    count: int, size: int, shuffled: bool, leave: int, turns: list[bool], bad: int, rng_use: bool
 ) -> None:
-    """A loop that draws while the thread fetches cannot be told from samples that are drawn: the thread goes then."""
+    """A loop that rng_use while the thread fetches cannot be told from samples that are drawn: the thread goes then."""
 
     def run(loader: Any, wrap: Callable[[Any], Any]) -> Any:
         try:
-            return story(loader, wrap, leave=leave, draws=draws)
+            return story(loader, wrap, leave=leave, rng_use=rng_use)
         except UnreadableError as failure:
             return failure.args, states(loader)
 
@@ -571,8 +571,8 @@ def test_with_and_without_the_thread_a_program_notices_nothing(
         patch.setattr(worker_cost, "FAR_BELOW", 0.0)
         options: dict[str, Any] = {"batch_size": size, "shuffle": shuffled and count > 0}
         loader = DataLoader(Numbers(count, bad), num_workers=WorkerCount(0), **options)
-        managed_epoch._records[loader] = record = loader_statistics.Record(loader)
-        record.trial = Laps(turns)  # type: ignore[assignment]
+        managed_epoch._statistics_of[loader] = statistics = loader_statistics.LoaderStatistics(loader)
+        statistics.trial = Laps(turns)  # type: ignore[assignment]
         assert run(loader, accel.prefetch) == run(DataLoader(Numbers(count, bad), **options), lambda loader: loader)
 
 
@@ -616,8 +616,8 @@ def test_the_thread_stays_only_if_laps_are_shorter(
     for _ in range(2):
         for _ in accel.prefetch(loader):
             dataset.now += dataset.step
-    record = managed_epoch._records[loader]
-    assert record.trial.state is (State.ADOPTED if adopted else State.REJECTED)
+    statistics = managed_epoch._statistics_of[loader]
+    assert statistics.trial.state is (State.ADOPTED if adopted else State.REJECTED)
     assert dataset.by_thread > 600 if adopted else dataset.by_thread < 40
 
 
@@ -626,7 +626,7 @@ def test_the_thread_fetches_one_batch_ahead(threads: Any) -> None:
     loader = DataLoader(dataset, 2, num_workers=WorkerCount(0))
     threads(loader, [True])
     batches = iter(accel.prefetch(loader))
-    assert isinstance(batches, Pass)
+    assert isinstance(batches, ManagedEpoch)
     for _ in range(5):
         next(batches)
     batches._fetcher._thread.busy.acquire()  # type: ignore[union-attr]
@@ -660,8 +660,8 @@ def test_no_thread_in_modes_that_it_would_not_be_in(threads: Any, mode: Any) -> 
     assert set(dataset.threads) == {"MainThread"}
 
 
-class Draws(Where):
-    """Draws from one of the streams that a program shares, if only for late samples."""
+class RngUseDetector(Where):
+    """RngUseDetector from one of the streams that a program shares, if only for late samples."""
 
     def __init__(self, draw: Callable[[], Any], since: int = 0) -> None:
         super().__init__()
@@ -677,16 +677,16 @@ class Draws(Where):
     "draw", [lambda: torch.rand(1), random.random, np.random.rand], ids=["torch", "random", "numpy"]
 )
 def test_no_thread_where_samples_are_made_with_random_numbers(threads: Any, draw: Callable[[], Any]) -> None:
-    dataset = Draws(draw)
+    dataset = RngUseDetector(draw)
     loader = DataLoader(dataset, 2, shuffle=True, num_workers=WorkerCount(0))
     threads(loader, [True])
-    want = story(DataLoader(Draws(draw), 2, shuffle=True), lambda loader: loader)
+    want = story(DataLoader(RngUseDetector(draw), 2, shuffle=True), lambda loader: loader)
     assert story(loader, accel.prefetch) == want
     assert set(dataset.threads) == {"MainThread"}
 
 
 def test_the_thread_stops_at_the_first_random_number(threads: Any) -> None:
-    dataset = Draws(random.random, since=12)
+    dataset = RngUseDetector(random.random, since=12)
     loader = DataLoader(dataset, 2, num_workers=WorkerCount(0))
     threads(loader, [True])
     for _ in range(2):
@@ -743,13 +743,13 @@ def test_the_thread_ends_with_the_pass(threads: Any, end: str) -> None:
 def test_the_loaders_fetcher_is_still_torchs(choice: Choice) -> None:
     """What watches torch's fetchers asks them what they have."""
     batches = iter(accel.prefetch(DataLoader(Numbers(), num_workers=WorkerCount(0))))
-    assert isinstance(batches, Pass)
+    assert isinstance(batches, ManagedEpoch)
     assert batches._fetcher.dataset is batches._fetcher._genuine.dataset
     assert isinstance(batches._single, torch.utils.data.dataloader._SingleProcessDataLoaderIter)
 
 
 def test_looking_ahead_never_makes_the_training_process_fetch(choice: Choice) -> None:
-    batches = Pass(DataLoader(Numbers(), num_workers=WorkerCount(0)))
+    batches = ManagedEpoch(DataLoader(Numbers(), num_workers=WorkerCount(0)))
     next(batches)
     assert not batches.arrived()
     assert isinstance(accel.prefetch(DataLoader(Numbers(), num_workers=WorkerCount(0))), Prefetched)

@@ -28,7 +28,7 @@ from autoaccel import runtime as accel
 from autoaccel.runtime import devices
 from autoaccel.runtime.loading import loader_settings, prefetcher
 from autoaccel.runtime.loading.prefetcher import Epoch, Prefetched
-from autoaccel.runtime.loading.worker_cost import Plan
+from autoaccel.runtime.loading.worker_cost import WorkerPlan
 
 LaneOf = Callable[[int], Any]
 
@@ -431,11 +431,12 @@ def test_looking_ahead_on_workers_that_come_in_the_middle(
 ) -> None:
     """The training process fetches the first batches, and none of them before the loop asks for it.
 
-    A sampler that draws from the loader's own generator draws again when it is asked for more than there is.
+    A sampler that rng_use from the loader's own generator rng_use again when it is asked for more than there is.
     """
     monkeypatch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(
-        "autoaccel.runtime.loading.worker_cost.plan", lambda measured, machine: Plan(1, "chosen by the test", yet=True)
+        "autoaccel.runtime.loading.worker_cost.plan_workers",
+        lambda measured, machine: WorkerPlan(1, "chosen by the test", yet=True),
     )
 
     def run(loader: Any, synchronize: Callable[[], None]) -> list[Any]:
@@ -465,7 +466,7 @@ def test_looking_ahead_on_workers_that_come_in_the_middle(
 def test_a_generator_of_the_script_is_left_as_without_looking_ahead(
     cuda_lane: Any, monkeypatch: pytest.MonkeyPatch, leave: int, replacement: bool
 ) -> None:
-    """Workers of the script's own: the sampler draws in the middle of a pass, and once more when it is exhausted."""
+    """Workers of the script's own: the sampler rng_use in the middle of a pass, and once more when it is exhausted."""
     monkeypatch.setattr(prefetcher, "arrived", lambda batches: True)
 
     def run(wrap: Callable[[Any], Any]) -> list[Any]:
@@ -498,7 +499,7 @@ def test_a_worker_exception_over_a_real_loader(cuda_lane: Any) -> None:
 
 
 class Drawing(Sampler[int]):
-    """Draws between batches, from the generator that the loop uses as well."""
+    """RngUseDetector between batches, from the generator that the loop uses as well."""
 
     def __iter__(self) -> Iterator[int]:
         for _ in range(8):
@@ -598,7 +599,7 @@ def test_set_epoch_reaches_the_sampler(cuda_lane: Any) -> None:
 
 
 def test_the_iterator_is_made_when_the_loop_starts(cuda_lane: Any) -> None:
-    """Iterating draws from the random generator: not before the script's own loop would."""
+    """Iterating rng_use from the random generator: not before the script's own loop would."""
     loader = plain(shuffle=True, num_workers=1, pin_memory=False)
     before = torch.get_rng_state()
     fetched = Prefetched(loader, torch.device("cuda"), "all", 1)
@@ -701,7 +702,7 @@ def test_returns_before_a_late_batch(lane_of: LaneOf, monkeypatch: pytest.Monkey
 
 
 def epochs(loader: Any, count: int = 4) -> tuple[list[list[float]], float]:
-    """The order of every epoch, with a loop that draws as well, and the state of the generator afterwards."""
+    """The order of every epoch, with a loop that rng_use as well, and the state of the generator afterwards."""
     torch.manual_seed(0)
     orders = []
     for _ in range(count):
