@@ -8,21 +8,22 @@ models, loaders and optimizers.
 Only torch is needed, and nothing of the rest of the tool: `autoaccel rewrite --vendor` copies this folder beside a
 script.
 
-    amp          `autocast` and `grad_scaler`: low precision where it pays
-    compile      `compile`: in place, where it pays, eager where it fails
-    loading      `prefetch`, `num_workers` and `pin_memory`: batches before the loop asks for them
-    in_memory    `prefetch`, where the data are in memory: batches looked up whole
-    trial        A/B trials over the script's own steps, and what later runs are told of them
-    environment  what the user asked for by AUTOACCEL_*, and the log of what was decided
-    devices      which device something speaks of, and what it can do
-    call_context  whether a call is traced, intercepted, in a backward pass, in a distributed run
-    deciding     what would be decided here, for `autoaccel env`
+    amp              `autocast` and `grad_scaler`: low precision where it pays
+    compile          `compile`: in place, where it pays, eager where it fails
+    loading          `prefetch`, `num_workers` and `pin_memory`: batches before the loop asks for them
+    in_memory        `prefetch`, where the data are in memory: batches looked up whole
+    trial            A/B trials over the script's own steps, and what later runs are told of them
+    environment      what the user asked for by AUTOACCEL_*, and the log of what was decided
+    devices          which device something speaks of, and what it can do
+    rng_state        the states of the random generators that a program shares
+    call_context     whether a call is traced, intercepted, in a backward pass, in a distributed run
+    decision_report  what would be decided here, for `autoaccel env`
 """
 
 from .amp.autocast import autocast
 from .amp.grad_scaler import grad_scaler
 from .compile.in_place_compile import compile  # noqa: A004 - scripts say accel.compile
-from .deciding import decisions
+from .decision_report import decisions
 from .loading.loader_settings import num_workers, pin_memory
 from .loading.prefetcher import prefetch
 

@@ -14,7 +14,7 @@ import torch
 from autoaccel.runtime import devices, environment
 from autoaccel.runtime.amp import autocast, autocast_controller
 from autoaccel.runtime.loading import glibc_malloc, prefetcher
-from autoaccel.runtime.loading.copy_stream import Event
+from autoaccel.runtime.loading.copy_stream import CopyStream, Event
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -74,7 +74,7 @@ class RecordedEvent:
         return all(op.done for op in self.ops)
 
 
-class FakeCopyStream:
+class FakeCopyStream(CopyStream):
     """A device that runs its work late and in any order that streams and events permit.
 
     Memory is handed out again as soon as the host drops a tensor, whatever work is pending, as a caching allocator

@@ -143,8 +143,11 @@ class WatchedEpoch(prefetcher.Epoch):
         return batch if staged.copied is None else self._pass.hand_over(staged.host, batch, self._move)
 
 
-class HostCopyStream:
+class HostCopyStream(copy_stream.CopyStream):
     """A device that is the host: copies are made at once."""
+
+    def __init__(self) -> None:
+        """There is no stream."""
 
     def consumer(self) -> str:
         return "consumer"

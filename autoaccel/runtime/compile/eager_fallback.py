@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..environment import Decision, note, warn_once
+from ..rng_state import RngState
 from .cuda_graphs import GraphedCall
 
 
@@ -68,7 +69,7 @@ class EagerFallback:
         The errors have no common class. Whatever it is, eager execution starts from the same random state, and if the
         fault is the script's own it is raised again, without the compiler's frames around it.
         """
-        random = RandomState()
+        random = RngState(cuda=True)
         try:
             result = compiled(*args, **kwargs)
         except Exception as failure:
@@ -92,18 +93,3 @@ class EagerFallback:
         reason = f"{type(failure).__name__}: {lines[0] if lines else ''}"
         note(f"compile {self.name}", Decision(False, reason))
         warn_once(f"{self.name} is not compiled and runs eagerly: {reason}")
-
-
-class RandomState:
-    """The states of the default generators, as they were when this was made."""
-
-    def __init__(self) -> None:
-        self._cpu = torch.get_rng_state()
-        # the fork-safe way to ask whether CUDA is in use: this must not initialise it
-        self._cuda = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
-
-    def restore(self) -> None:
-        """Set them again."""
-        torch.set_rng_state(self._cpu)
-        if self._cuda is not None:
-            torch.cuda.set_rng_state(self._cuda)

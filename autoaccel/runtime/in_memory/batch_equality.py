@@ -2,40 +2,9 @@
 
 from __future__ import annotations
 
-import random
-import sys
 from typing import Any
 
 import torch
-
-
-class Streams:
-    """The states of the generators that a dataset could draw from, to be compared and put back."""
-
-    __slots__ = ("_numpy", "_python", "_torch")
-
-    def __init__(self) -> None:
-        self._torch = torch.get_rng_state()
-        self._python = random.getstate()
-        numpy = sys.modules.get("numpy")
-        self._numpy: Any = numpy.random.get_state() if numpy is not None and hasattr(numpy, "random") else None
-
-    def restore(self) -> None:
-        torch.set_rng_state(self._torch)
-        random.setstate(self._python)
-        if self._numpy is not None:
-            sys.modules["numpy"].random.set_state(self._numpy)
-
-    def same(self, other: Streams) -> bool:
-        return (
-            torch.equal(self._torch, other._torch)
-            and self._python == other._python
-            and _numpys(self._numpy) == _numpys(other._numpy)
-        )
-
-
-def _numpys(state: Any) -> Any:
-    return None if state is None else (state[0], state[1].tobytes(), *state[2:])
 
 
 def difference(want: Any, got: Any) -> str:

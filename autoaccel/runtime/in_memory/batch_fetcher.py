@@ -8,11 +8,13 @@ from typing import Any, Final
 import torch
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
-from .batch_equality import Streams, difference
+from ..call_context import is_intercepted
+from ..rng_state import RngState
+from .batch_equality import difference
 from .device_placement import DevicePlacement
 from .mutation_guard import MutationGuard
-from .row_indices import Rows, Unfit, rows
-from .sample_structure import Part, Sample, assemble, settle
+from .row_indices import Unfit, rows
+from .sample_structure import Part, Path, Sample, map_parts, settle
 
 # What looking up can meet in a dataset that is no longer what it was, or in indices outside it.
 _FAILURES: Final = (Unfit, RuntimeError, IndexError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
@@ -27,34 +29,25 @@ class LookupPlan:
         self.proven = False
         self._guard = guard
         self._dtype = torch.get_default_dtype()
-        self.draws = any(_draws(part) for part in parts(sample))
+        self.draws = False
+        map_parts(sample, self._note_draws)
 
     def current(self) -> bool:
         return self._guard.same() and torch.get_default_dtype() is self._dtype
 
     def batch(self, indices: Any) -> Any:
-        return assemble(self.sample, rows(indices), self._look)
+        at = rows(indices)
 
-    def _look(self, part: Part, at: Rows, path: tuple[Any, ...]) -> torch.Tensor:
-        found = self.placing.look(part, at, path)
-        if found.requires_grad:  # asked for since it was read
-            raise Unfit
-        return found
+        def look(part: Part, path: Path) -> torch.Tensor:
+            found = self.placing.look(part, at, path)
+            if found.requires_grad:  # asked for since it was read
+                raise Unfit
+            return found
 
+        return map_parts(self.sample, look)
 
-def parts(sample: Sample) -> list[Part]:
-    """All parts of a sample."""
-    found: list[Part] = []
-
-    def add(part: Part, *_: Any) -> Any:
-        found.append(part)
-
-    assemble(sample, Rows(torch.zeros(0, dtype=torch.int64)), add)
-    return found
-
-
-def _draws(part: Part) -> bool:
-    return any(getattr(step, "kinds", ()) for step in part.steps)
+    def _note_draws(self, part: Part, path: Path) -> None:  # noqa: ARG002 - wherever it is
+        self.draws = self.draws or any(getattr(step, "kinds", ()) for step in part.steps)
 
 
 class WholeBatchFetcher(_MapDatasetFetcher):
@@ -71,7 +64,7 @@ class WholeBatchFetcher(_MapDatasetFetcher):
         self._give_up = give_up
 
     def fetch(self, possibly_batched_index: Any) -> Any:
-        plan = None if _intercepted() else self._plan()
+        plan = None if is_intercepted() else self._plan()
         if plan is None:
             return self._plain.fetch(possibly_batched_index)
         if not plan.proven:
@@ -88,15 +81,15 @@ class WholeBatchFetcher(_MapDatasetFetcher):
 
     def _prove(self, plan: LookupPlan, indices: Any) -> Any:
         """The first batch, both ways; the streams of random numbers go on as torch's way leaves them."""
-        before = Streams()
+        before = RngState()
         want = self._plain.fetch(indices)
-        after = Streams()
+        after = RngState()
         before.restore()
         try:
             settle(plan.sample, want)
             got = plan.batch(indices)
             differs = difference(want, got)
-            if not differs and not Streams().same(after):
+            if not differs and RngState() != after:
                 differs = "other random numbers"
         except _FAILURES as failure:
             differs = _phrase(failure)
@@ -111,11 +104,3 @@ class WholeBatchFetcher(_MapDatasetFetcher):
 
 def _phrase(failure: BaseException) -> str:
     return str(failure).partition("\n")[0] or type(failure).__name__
-
-
-def _intercepted() -> bool:
-    """Whether something stands between the program and torch's operations, which may want to see each of them."""
-    try:
-        return bool(torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack())  # noqa: SLF001
-    except AttributeError:  # a torch that names these otherwise
-        return True

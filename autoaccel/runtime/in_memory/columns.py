@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
@@ -19,19 +19,21 @@ from .row_indices import Rows, Unfit, picked, whole_numbers
 View: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
 
-class Column(Protocol):
+class Column:
     """Looks up one part of a sample for a whole batch."""
+
+    __slots__ = ()
 
     def host(self, rows: Rows) -> torch.Tensor:
         """The values of a batch in memory of their own, on the host; the first dimension is the batch's."""
-        ...
+        raise NotImplementedError
 
     def kept(self) -> torch.Tensor | None:
         """The tensor that a device could keep in the place of this column; None where changes would go unnoticed."""
-        ...
+        return None
 
 
-class Tensors:
+class Tensors(Column):
     """A tensor, indexed along its first dimension, or an array of numpy, through a tensor on the same memory.
 
     views: how to look at the tensor, as other tensors on its memory, before it is indexed.
@@ -63,7 +65,7 @@ class Tensors:
         return source if is_torchs else None
 
 
-class Numbers:
+class Numbers(Column):
     """A list of Python's numbers, all of one type in every batch."""
 
     __slots__ = ("numbers",)
@@ -80,21 +82,15 @@ class Numbers:
             return torch.tensor(values, dtype=torch.float64)
         raise Unfit
 
-    def kept(self) -> torch.Tensor | None:
-        return None
 
-
-class Indices:
+class Indices(Column):
     """The indices themselves."""
 
     def host(self, rows: Rows) -> torch.Tensor:
         return rows.tensor.clone()
 
-    def kept(self) -> torch.Tensor | None:
-        return None
 
-
-class Constant:
+class Constant(Column):
     """The same number in every sample."""
 
     __slots__ = ("number",)
@@ -105,9 +101,6 @@ class Constant:
     def host(self, rows: Rows) -> torch.Tensor:
         dtype = torch.int64 if isinstance(self.number, int) else torch.float64
         return torch.full((len(rows),), self.number, dtype=dtype)
-
-    def kept(self) -> torch.Tensor | None:
-        return None
 
 
 def column(source: Any) -> Column | None:

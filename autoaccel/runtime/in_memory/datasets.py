@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from torch.utils import data
 
 from .columns import column
 from .mutation_guard import MutationGuard, Unsupported, is_librarys
 from .row_indices import Rows
-from .sample_structure import Named, Part, Route, Sample, Several
+from .sample_structure import Part, Route, Sample, map_parts
 
 
 def read_samples(dataset: Any, guard: MutationGuard) -> Sample:
@@ -26,7 +26,7 @@ def read_samples(dataset: Any, guard: MutationGuard) -> Sample:
         tensors = guard.attribute(dataset, "tensors")
         if type(tensors) not in (list, tuple):
             raise Unsupported("TensorDataset.tensors is not a tuple")
-        return Several([_part(tensor, kind.__name__) for tensor in guard.contents(tensors)])
+        return [_part(tensor, kind.__name__) for tensor in guard.contents(tensors)]
     if kind in (list, tuple):
         raise Unsupported("a list of samples is stacked as fast by torch")
     if kind.__module__.startswith("torchvision"):
@@ -63,18 +63,14 @@ def _of_subset(dataset: Any, guard: MutationGuard) -> Sample:
         raise Unsupported(f"{type(dataset).__name__} is not torch's own Subset")
     indices = guard.attribute(dataset, "indices")
     inner = read_samples(guard.attribute(dataset, "dataset"), guard)
-    return _routed(inner, lambda rows: rows.through(indices))
+    return cast(Sample, map_parts(inner, lambda part, _: _routed(part, lambda rows: rows.through(indices))))
 
 
-def _routed(sample: Sample, route: Route) -> Sample:
-    """The same sample at other indices."""
-    if isinstance(sample, Part):
-        then = sample.route
+def _routed(part: Part, route: Route) -> Part:
+    """The same part at other indices."""
+    then = part.route
 
-        def both(rows: Rows) -> Rows:
-            return route(rows) if then is None else then(route(rows))
+    def both(rows: Rows) -> Rows:
+        return route(rows) if then is None else then(route(rows))
 
-        return Part(sample.column, both, sample.steps, sample.scalar)
-    if isinstance(sample, Several):
-        return Several([_routed(item, route) for item in sample.items])
-    return Named({key: _routed(item, route) for key, item in sample.items.items()})
+    return Part(part.column, both, part.steps, part.scalar)

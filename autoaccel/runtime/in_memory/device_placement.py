@@ -103,7 +103,7 @@ class DevicePlacement:
     def _kept(self, part: Part, device: torch.device) -> torch.Tensor | None:
         """The part's source on the device, as it is now; None where it is not to be kept there."""
         column = part.column
-        source = column.kept() if isinstance(column, Tensors) else None
+        source = column.kept()
         if source is None or not isinstance(column, Tensors):
             return None
         values = copied(source, device, self._free)

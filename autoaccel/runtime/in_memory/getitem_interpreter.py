@@ -16,7 +16,7 @@ import torch
 from . import dtype_conversions, symbolic_rows, text_windows
 from .function_source import definition
 from .mutation_guard import MutationGuard, Unsupported
-from .sample_structure import Named, Sample, Several
+from .sample_structure import Sample
 from .symbolic_rows import Affine, Row
 
 _MOST_STATEMENTS = 20
@@ -45,9 +45,9 @@ def _sample(value: Any) -> Sample:
     if isinstance(value, (Row, Affine, int, float)) and not isinstance(value, bool):
         return symbolic_rows.part(value)
     if isinstance(value, (list, tuple)):
-        return Several([_sample(each) for each in value])
+        return [_sample(each) for each in value]
     if isinstance(value, dict):
-        return Named({key: _sample(each) for key, each in value.items()})
+        return {key: _sample(each) for key, each in value.items()}
     raise Unsupported(f"its samples hold a {type(value).__name__}")
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import functools
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -53,43 +56,22 @@ class Part:
             self.dtype = expected.dtype
 
 
-# A part, a tuple or list of samples (their type), or a mapping.
-Sample: TypeAlias = "Part | Several | Named"
+# A part, or a list or dict of samples. (Of a tuple default collate makes a list.)
+Sample: TypeAlias = "Part | list[Any] | dict[Any, Any]"
+
+Path: TypeAlias = "tuple[Any, ...]"
 
 
-@dataclass(frozen=True)
-class Several:
-    """A tuple or a list; both become a list."""
-
-    items: Sequence[Sample]
-
-
-@dataclass(frozen=True)
-class Named:
-    """A dict."""
-
-    items: Mapping[Any, Sample]
-
-
-Look: TypeAlias = Callable[[Part, Rows, "tuple[Any, ...]"], torch.Tensor]
-
-
-def assemble(sample: Sample, rows: Rows, look: Look, path: tuple[Any, ...] = ()) -> Any:
-    """The batch; `look` is asked for each part, with the path that leads to it."""
+def map_parts(sample: Sample, change: Callable[[Part, Path], Any], path: Path = ()) -> Any:
+    """The same structure with something else in the place of each part; `change` is told the path that leads to it."""
     if isinstance(sample, Part):
-        return look(sample, rows, path)
-    if isinstance(sample, Several):
-        return [assemble(item, rows, look, (*path, at)) for at, item in enumerate(sample.items)]
-    return {key: assemble(item, rows, look, (*path, key)) for key, item in sample.items.items()}
+        return change(sample, path)
+    if isinstance(sample, list):
+        return [map_parts(item, change, (*path, at)) for at, item in enumerate(sample)]
+    return {key: map_parts(item, change, (*path, key)) for key, item in sample.items()}
 
 
-def settle(sample: Sample, expected: Any) -> None:
-    """Let each part see its values in the first batch, where that has the same structure."""
-    if isinstance(sample, Part):
-        sample.settle(expected)
-    elif isinstance(sample, Several) and isinstance(expected, list) and len(expected) == len(sample.items):
-        for item, value in zip(sample.items, expected, strict=True):
-            settle(item, value)
-    elif isinstance(sample, Named) and isinstance(expected, dict):
-        for key, item in sample.items.items():
-            settle(item, expected.get(key))
+def settle(sample: Sample, batch: Any) -> None:
+    """Let each part see its values in the first batch; one of another structure fails in the comparison."""
+    with contextlib.suppress(LookupError, TypeError):
+        map_parts(sample, lambda part, path: part.settle(functools.reduce(operator.getitem, path, batch)))

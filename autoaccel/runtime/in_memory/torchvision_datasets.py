@@ -17,7 +17,7 @@ from .columns import Numbers, Tensors, column
 from .image_transforms import Crop, Cut, Flip, Geometry, Normalized, Pad, Pipeline, Scaled, Value
 from .mutation_guard import MutationGuard, Unsupported, is_librarys
 from .pillow_resize import like_pillow
-from .sample_structure import Part, Sample, Several
+from .sample_structure import Part, Sample
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def read_samples(dataset: Any, guard: MutationGuard) -> Sample | None:
     if isinstance(labels, Tensors) and (labels.seen().dim() != 1 or labels.seen().is_floating_point()):
         raise Unsupported(f"{name}.{layout.targets} are not whole numbers")
     steps = (lambda values: values.to(torch.int64),) if whole else ()
-    return Several((Part(images, steps=(pipeline,)), Part(labels, steps=steps)))
+    return [Part(images, steps=(pipeline,)), Part(labels, steps=steps)]
 
 
 class TransformReader:

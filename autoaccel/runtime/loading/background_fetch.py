@@ -12,8 +12,6 @@ import contextvars
 import functools
 import os
 import queue
-import random
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -23,6 +21,8 @@ import torch
 from torch.utils.data import _utils
 
 from .. import devices
+from ..call_context import is_intercepted
+from ..rng_state import RngState
 from .torch_iterators import Order
 
 Fetch: TypeAlias = "Callable[[], Any]"
@@ -84,16 +84,9 @@ class FetchThread:
         self._end()
 
 
-def ordinary() -> bool:
+def is_plain_context() -> bool:
     """Whether this thread of the program is in no mode that another would not be in: autocast, a default device."""
-    try:
-        return not (
-            torch.is_autocast_enabled("cpu")
-            or torch._C._len_torch_function_stack()  # noqa: SLF001
-            or torch._C._len_torch_dispatch_stack()  # noqa: SLF001
-        )
-    except (AttributeError, TypeError):  # a torch that names these otherwise
-        return False
+    return not (torch.is_autocast_enabled("cpu") or is_intercepted())
 
 
 class RngUseDetector:
@@ -109,19 +102,9 @@ class RngUseDetector:
         if self.seen:
             yield
             return
-        before = _shared()
+        before = RngState()
         yield
-        after = _shared()
-        self.seen = not (torch.equal(before[0], after[0]) and before[1:] == after[1:])
-
-
-def _shared() -> tuple[Any, ...]:
-    """The states of the generators that a program shares."""
-    numpy = sys.modules.get("numpy.random")
-    if numpy is None:
-        return torch.get_rng_state(), random.getstate()
-    state = numpy.get_state(legacy=False)
-    return torch.get_rng_state(), random.getstate(), state["state"]["key"].tobytes(), state["state"]["pos"]
+        self.seen = before != RngState()
 
 
 class BackgroundFetcher:

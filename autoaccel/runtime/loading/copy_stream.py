@@ -1,8 +1,4 @@
-"""The one place that touches accelerator streams: a side stream for copies, and events that order it.
-
-`CopyStream` is what the prefetcher needs of a device. `DeviceCopyStream` is the real one; tests put a recording one in
-its place.
-"""
+"""The one place that touches accelerator streams: a side stream for copies, and events that order it."""
 
 from __future__ import annotations
 
@@ -18,42 +14,6 @@ class Event(Protocol):
 
     def query(self) -> bool:
         """Whether the device has come past it."""
-        ...
-
-
-class CopyStream(Protocol):
-    """One device's side stream, as the prefetcher uses it. Streams are compared by `==`."""
-
-    def consumer(self) -> Any:
-        """The stream the program computes on at this moment."""
-        ...
-
-    def side(self) -> Any:
-        """The copy stream."""
-        ...
-
-    def record(self, stream: Any) -> Event:
-        """An event after everything enqueued on a stream so far."""
-        ...
-
-    def wait(self, stream: Any, event: Event) -> None:
-        """Let a stream's later work wait for an event; the host goes on."""
-        ...
-
-    def movable(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor can be copied without holding up the host, and exactly as the loop's own `.to` would."""
-        ...
-
-    def allocate(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Memory for a tensor's copy, from the current stream's pool, with the strides that `.to` would give it."""
-        ...
-
-    def copy(self, pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
-        """Enqueue copies (destination, source) on the side stream."""
-        ...
-
-    def keep(self, sources: list[torch.Tensor], copied: Event) -> None:
-        """Keep the sources of a copy alive until it has completed, even if nobody else does."""
         ...
 
 
@@ -73,8 +33,8 @@ def plain(tensor: torch.Tensor) -> bool:
     )
 
 
-class DeviceCopyStream:
-    """Streams and events of a CUDA or XPU device."""
+class CopyStream:
+    """A side stream for copies to one CUDA or XPU device, as the prefetcher uses it. Streams are compared by `==`."""
 
     def __init__(self, device: torch.device) -> None:
         self._module: Final[Any] = torch.get_device_module(device)
@@ -83,38 +43,46 @@ class DeviceCopyStream:
         self._kept: Final[deque[tuple[Event, list[torch.Tensor]]]] = deque()
 
     def consumer(self) -> Any:
+        """The stream the program computes on at this moment."""
         return self._module.current_stream(self._device)
 
     def side(self) -> Any:
+        """The copy stream."""
         return self._side
 
     def record(self, stream: Any) -> Event:
+        """An event after everything enqueued on a stream so far."""
         event: Event = stream.record_event()
         return event
 
     def wait(self, stream: Any, event: Event) -> None:
+        """Let a stream's later work wait for an event; the host goes on."""
         stream.wait_event(event)
 
     def movable(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor can be copied without holding up the host, and exactly as the loop's own `.to` would."""
         return plain(tensor) and tensor.is_pinned()
 
     def allocate(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Memory for a tensor's copy, from the current stream's pool, with the strides that `.to` would give it."""
         return torch.empty_like(tensor, device=self._device)
 
     def copy(self, pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        """Enqueue copies (destination, source) on the side stream."""
         context: contextlib.AbstractContextManager[Any] = self._module.stream(self._side)
         with context:
             for destination, source in pairs:
                 destination.copy_(source, non_blocking=True)
 
     def keep(self, sources: list[torch.Tensor], copied: Event) -> None:
+        """Keep the sources of a copy alive until it has completed, even if nobody else does."""
         while self._kept and self._kept[0][0].query():
             self._kept.popleft()
         self._kept.append((copied, sources))
 
 
 # One side stream per device for the whole process: a stream per epoch would leave a pool of memory behind with each.
-_copy_streams: Final[dict[torch.device, DeviceCopyStream]] = {}
+_copy_streams: Final[dict[torch.device, CopyStream]] = {}
 
 
 def copy_stream_of(device: torch.device) -> CopyStream:
@@ -122,5 +90,5 @@ def copy_stream_of(device: torch.device) -> CopyStream:
     if str(device) == device.type:  # no index
         device = torch.device(device.type, torch.get_device_module(device).current_device())
     if device not in _copy_streams:
-        _copy_streams[device] = DeviceCopyStream(device)
+        _copy_streams[device] = CopyStream(device)
     return _copy_streams[device]

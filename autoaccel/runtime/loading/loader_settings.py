@@ -69,7 +69,7 @@ def worker_decision() -> Decision:
         if method == "forkserver" and may_fork():
             return Decision(0, _BY_FORK)
         return Decision(0, f"processes start by {method}: a script without main guard would run again in each worker")
-    if (shared := _shared_memory()) < LEAST_SHARED_MEMORY:
+    if (shared := _shared_memory()[0]) < LEAST_SHARED_MEMORY:
         return Decision(0, f"/dev/shm holds {shared / 2**20:.0f} MiB only")
     cpus = usable_cpus() / _processes_here()
     # one CPU stays with the training loop
@@ -83,7 +83,7 @@ def machine() -> Machine:
     """What workers of one training process may use."""
     processes = _processes_here()
     return Machine(
-        usable_cpus() / processes, _free_memory() / processes, _free_shared_memory() / processes, _held_memory()
+        usable_cpus() / processes, _free_memory() / processes, _shared_memory()[1] / processes, _held_memory()
     )
 
 
@@ -171,21 +171,13 @@ def _processes_here() -> int:
     return max(1, int(tasks)) if in_step and tasks.isdecimal() else 1
 
 
-def _shared_memory() -> float:
-    """Bytes of shared memory on this machine; infinite where it has no such file system."""
+def _shared_memory() -> tuple[float, float]:
+    """Bytes of shared memory on this machine, all and free; infinite where it has no such file system."""
     try:
         state = os.statvfs("/dev/shm")
     except (OSError, AttributeError):
-        return math.inf
-    return float(state.f_frsize * state.f_blocks)
-
-
-def _free_shared_memory() -> float:
-    try:
-        state = os.statvfs("/dev/shm")
-    except (OSError, AttributeError):
-        return math.inf
-    return float(state.f_frsize * state.f_bavail)
+        return math.inf, math.inf
+    return float(state.f_frsize * state.f_blocks), float(state.f_frsize * state.f_bavail)
 
 
 def _free_memory() -> float:

@@ -177,7 +177,7 @@ class ManagedEpoch:
         statistics = self._statistics
         if statistics.trial.state is State.REJECTED or not (self._fetcher.possible and self._may_look_ahead()):
             return
-        if statistics.trial.next_iteration() and background_fetch.ordinary():
+        if statistics.trial.next_iteration() and background_fetch.is_plain_context():
             self._fetcher.begin(self._order)
             statistics.tell("trying", "laps with a thread that fetches ahead are timed")
         if statistics.trial.state is not State.UNDECIDED:

@@ -14,10 +14,10 @@ from typing import Any, Final
 import torch
 
 from .managed_epoch import ManagedEpoch, chosen, managed
-from .torch_iterators import at_hand
+from .torch_iterators import WorkerEpoch, generators_of
 
 # The pass under way over each loader with kept workers.
-_under_way: Final[weakref.WeakKeyDictionary[Any, weakref.ref[Any]]] = weakref.WeakKeyDictionary()
+_under_way: Final[weakref.WeakKeyDictionary[Any, weakref.ref[WorkerEpoch]]] = weakref.WeakKeyDictionary()
 
 
 def begin_epoch(loader: Any) -> Iterator[Any]:
@@ -28,10 +28,10 @@ def begin_epoch(loader: Any) -> Iterator[Any]:
         return iter(loader)
     earlier = _under_way.get(loader)
     if earlier is not None and (under_way := earlier()) is not None and under_way.active:
-        return PersistentWorkersEpoch(loader._get_iterator())  # noqa: SLF001
+        return WorkerEpoch(loader._get_iterator(), generators_of(loader))  # noqa: SLF001
     if loader._iterator is not None:  # noqa: SLF001
         torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-    batches = PersistentWorkersEpoch(iter(loader))
+    batches = WorkerEpoch(iter(loader), generators_of(loader))
     _under_way[loader] = weakref.ref(batches)
     return batches
 
@@ -39,25 +39,3 @@ def begin_epoch(loader: Any) -> Iterator[Any]:
 def keeps_chosen(loader: Any) -> bool:
     """Whether the runtime chose the workers of a loader that keeps them between passes."""
     return chosen(loader) and loader.num_workers > 0 and bool(loader.persistent_workers)
-
-
-class PersistentWorkersEpoch:
-    """A pass over kept workers; `active` until its batches have run out, or it is dropped."""
-
-    def __init__(self, batches: Iterator[Any]) -> None:
-        self.batches: Final = batches
-        self.active = True
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            return next(self.batches)
-        except StopIteration:
-            self.active = False
-            raise
-
-    def arrived(self) -> bool:
-        """Whether the next batch can be had without waiting for a worker."""
-        return at_hand(self.batches)

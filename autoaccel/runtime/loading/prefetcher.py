@@ -38,7 +38,7 @@ from .managed_epoch import foreseeable, managed
 from .persistent_workers import begin_epoch as begin_epoch  # verify puts its own in the place of this one
 from .persistent_workers import keeps_chosen
 from .rebuild_batch import Move, rebuild
-from .torch_iterators import Drawn, at_hand, generators_of, is_torchs
+from .torch_iterators import WorkerEpoch, at_hand, generators_of, is_torchs
 
 SMALLEST_BATCH: Final = 2**20  # bytes; below, the events cost more time than the copy takes
 
@@ -46,12 +46,18 @@ SMALLEST_BATCH: Final = 2**20  # bytes; below, the events cost more time than th
 def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> Any:
     """Iterate `loader` with the next batch already being copied to `device`.
 
-    loader: any iterable. What cannot be prefetched without changing what the loop sees is handed back as it is.
-    device: where batches go; None is the current accelerator. With CPU and MPS nothing overlaps: no lookahead.
-    move: "all", or the positions or keys of the batch that the loop itself moves; the rest stays on the CPU. With ()
-        nothing is moved, and `device` does not matter.
+    Batches of data that are in memory are looked up whole (`in_memory`). Where the CPU trains, the memory that a batch
+    and its step free stays with the process for the next ones (`glibc_malloc`).
 
-    The result has the loader's length and attributes. The loop keeps its own `.to(device)`, which finds the work done.
+    Args:
+        loader: Any iterable. What cannot be prefetched without changing what the loop sees is handed back as it is.
+        device: Where batches go; None is the current accelerator. With CPU and MPS nothing overlaps: no lookahead.
+        move: "all", or the positions or keys of the batch that the loop itself moves; the rest stays on the CPU. With
+            () nothing is moved, and `device` does not matter.
+
+    Returns:
+        What has the loader's length and attributes, or the loader itself. The loop keeps its own `.to(device)`, which
+        finds the work done.
     """
     home = devices.resolve(device if move else "cpu")
     glibc_malloc.keep_freed_memory(home.type)
@@ -124,7 +130,7 @@ class Prefetched:
         if batches is None:
             batches = begin_epoch(self._loader)
             if ahead and not hasattr(batches, "left") and (generators := generators_of(self._loader)):
-                batches = Drawn(batches, generators)
+                batches = WorkerEpoch(batches, generators)
         else:
             ahead = 0  # there is nothing to wait for, and random crops would be drawn before the loop's own numbers
         return batches if self._device is None else Epoch(batches, copy_stream_of(self._device), self._move, ahead)
@@ -232,10 +238,8 @@ class Epoch:
         try:
             targets = {id(source): self._copy_stream.allocate(source) for source in sources}
         except torch.OutOfMemoryError:
-            self._move, targets = (
-                (),
-                {},
-            )  # the loop did without a batch of memory more: from now on it moves them itself
+            # the loop did without a batch of memory more: from now on it moves them itself
+            self._move, targets = (), {}
         if not targets:
             self._staged.append(_Staged(host, host, consumer, None))
             return

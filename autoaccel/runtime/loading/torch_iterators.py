@@ -38,21 +38,54 @@ _INSIDES: Final = (
 _States: TypeAlias = "list[torch.Tensor]"
 
 
+class _EarlyDraws:
+    """The program's own generators that a sampler draws from, asked early: they can be put back to where they were.
+
+    Asked early, it draws early, which matters to nobody but the next pass after a `break`.
+    """
+
+    def __init__(self, generators: Collection[torch.Generator]) -> None:
+        self._generators: Final = tuple(generators)
+        self._arrived: Final[deque[_States]] = deque(maxlen=_RECENT)  # where they were when each batch had been drawn
+        self._latest: _States = []
+
+    def drawn(self) -> _States:
+        """Where they are, now that the sampler was asked."""
+        self._latest = self._states()
+        return self._latest
+
+    def arrived(self, states: _States) -> None:
+        """The batch for which they were drawn from until these states has arrived."""
+        self._arrived.append(states)
+
+    def rewind(self, unused: int) -> None:
+        """The loop was left: generators are as if nothing had been asked early, unless others drew from them since.
+
+        Args:
+            unused: How many of the last that arrived the loop never got.
+        """
+        if len(self._arrived) > unused and all(map(torch.equal, self._latest, self._states())):
+            for generator, state in zip(self._generators, self._arrived[-1 - unused], strict=True):
+                generator.set_state(state)
+
+    def _states(self) -> _States:
+        return [generator.get_state() for generator in self._generators]
+
+
 class Order:
     """The indices of the batches of a pass that are still to be fetched; remembers those under way.
 
-    generators: the program's own that the sampler may draw from. Asked early, it draws early, which matters to nobody
-    but the next pass after a `break`: `rewind` then takes back what was drawn for batches that never arrived.
+    Args:
+        indices: What the loader's sampler gives.
+        generators: The program's own that the sampler may draw from.
     """
 
     def __init__(self, indices: Iterator[Any], generators: Collection[torch.Generator] = ()) -> None:
         self._indices: Final = indices
-        self._generators: Final = tuple(generators)
+        self._draws: Final = _EarlyDraws(generators)
         # each with the states of the generators when it had been given
         self._again: Final[deque[tuple[Any, _States]]] = deque()
         self._under_way: Final[deque[tuple[Any, _States]]] = deque()
-        self._arrived: Final[deque[_States]] = deque(maxlen=_RECENT)
-        self._latest: _States = []
         self.taken = 0
 
     def __iter__(self) -> Order:
@@ -71,8 +104,8 @@ class Order:
             try:
                 indices = next(self._indices)
             finally:
-                self._latest = self._states()
-            self._again.append((indices, self._latest))
+                states = self._draws.drawn()
+            self._again.append((indices, states))
         return self._again[0][0]
 
     @property
@@ -82,7 +115,7 @@ class Order:
 
     def arrived(self) -> None:
         """The earliest of those under way has been fetched, or has failed for good."""
-        self._arrived.append(self._under_way.popleft()[1])
+        self._draws.arrived(self._under_way.popleft()[1])
 
     def put_back(self) -> None:
         """Nobody fetches what is under way any more: it comes next."""
@@ -91,39 +124,33 @@ class Order:
         self._under_way.clear()
 
     def rewind(self, unused: int = 0) -> None:
-        """The loop was left: generators are as if nothing had been asked early, unless others drew from them since.
-
-        unused: how many of the last that arrived the loop never got.
-        """
-        if len(self._arrived) > unused and all(map(torch.equal, self._latest, self._states())):
-            for generator, state in zip(self._generators, self._arrived[-1 - unused], strict=True):
-                generator.set_state(state)
-
-    def _states(self) -> _States:
-        return [generator.get_state() for generator in self._generators] if self._generators else []
+        """The loop was left, and never got the last `unused` batches that arrived."""
+        self._draws.rewind(unused)
 
 
-class Drawn:
-    """The batches of the script's own workers, for whom a sampler draws from generators of the program.
+class WorkerEpoch:
+    """A pass over a loader with workers of its own; `active` until its batches have run out, or it is dropped.
 
-    As with an `Order`, these are left as the loop would have left them had nobody looked ahead.
+    As with an `Order`, generators are left as the loop would have left them had nobody looked ahead.
     """
 
     def __init__(self, batches: Iterator[Any], generators: Collection[torch.Generator]) -> None:
         self.batches: Final = batches
-        self._generators: Final = tuple(generators)
-        self._given: Final[deque[_States]] = deque(maxlen=_RECENT)
-        self._latest: _States = []
+        self.active = True
+        self._draws: Final = _EarlyDraws(generators)
 
-    def __iter__(self) -> Drawn:
+    def __iter__(self) -> WorkerEpoch:
         return self
 
     def __next__(self) -> Any:
         try:
             batch = next(self.batches)
+        except StopIteration:
+            self.active = False
+            raise
         finally:
-            self._latest = self._states()
-        self._given.append(self._latest)
+            states = self._draws.drawn()
+        self._draws.arrived(states)
         return batch
 
     def arrived(self) -> bool:
@@ -132,12 +159,7 @@ class Drawn:
 
     def left(self, unused: int) -> None:
         """The loop was left, and never got the last `unused` batches."""
-        if len(self._given) > unused and all(map(torch.equal, self._latest, self._states())):
-            for generator, state in zip(self._generators, self._given[-1 - unused], strict=True):
-                generator.set_state(state)
-
-    def _states(self) -> _States:
-        return [generator.get_state() for generator in self._generators]
+        self._draws.rewind(unused)
 
 
 def generators_of(loader: Any) -> list[torch.Generator]:

@@ -160,7 +160,7 @@ def test_a_first_batch_that_differs_leaves_the_loader_to_torch(wrong: str, notes
     batches = whole(loader)
     plan = found(loader).plan()
     assert plan is not None
-    part: Any = plan.sample.items[0]  # type: ignore[union-attr]
+    part: Any = plan.sample[0]  # type: ignore[index]
 
     def step(values: torch.Tensor) -> torch.Tensor:
         if wrong == "draws":

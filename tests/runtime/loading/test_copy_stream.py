@@ -11,7 +11,7 @@ import torch
 
 from autoaccel.runtime import devices
 from autoaccel.runtime.loading import copy_stream, prefetcher
-from autoaccel.runtime.loading.copy_stream import DeviceCopyStream, plain
+from autoaccel.runtime.loading.copy_stream import CopyStream, plain
 
 
 class Event:
@@ -75,7 +75,7 @@ def test_one_lane_for_each_device_of_any_kind(module: Module, kind: str, monkeyp
 
 
 def test_copies_are_enqueued_on_the_side_stream(module: Module) -> None:
-    lane = DeviceCopyStream(torch.device("xpu", 0))
+    lane = CopyStream(torch.device("xpu", 0))
     destination, source = torch.zeros(3), torch.ones(3)
     lane.copy([(destination, source)])
     assert torch.equal(destination, source)
@@ -87,7 +87,7 @@ def test_copies_are_enqueued_on_the_side_stream(module: Module) -> None:
 
 
 def test_sources_are_kept_until_they_are_copied(module: Module) -> None:
-    lane = DeviceCopyStream(torch.device("xpu", 0))
+    lane = CopyStream(torch.device("xpu", 0))
     events: list[Any] = [Event() for _ in range(3)]
     for event in events[:2]:
         lane.keep([torch.ones(1)], event)

@@ -26,7 +26,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(loader_settings, "usable_cpus", lambda: 16.0)
     monkeypatch.setattr(loader_settings, "start_method", lambda: "fork")
-    monkeypatch.setattr(loader_settings, "_shared_memory", lambda: math.inf)
+    monkeypatch.setattr(loader_settings, "_shared_memory", lambda: (math.inf, math.inf))
     return monkeypatch
 
 
@@ -47,7 +47,7 @@ def test_processes_share_the_cpus(machine: pytest.MonkeyPatch, processes: str, e
     [
         ("start_method", lambda: "spawn"),
         ("start_method", lambda: "forkserver"),
-        ("_shared_memory", lambda: 64.0 * 2**20),
+        ("_shared_memory", lambda: (64.0 * 2**20, 64.0 * 2**20)),
         ("get_worker_info", lambda: object()),
     ],
 )
@@ -200,7 +200,7 @@ def test_memory_that_control_groups_leave(tmp_path: Path) -> None:
 
 def test_a_training_process_has_its_share_of_the_machine(machine: pytest.MonkeyPatch) -> None:
     machine.setattr(loader_settings, "_free_memory", lambda: 8e9)
-    machine.setattr(loader_settings, "_free_shared_memory", lambda: 4e9)
+    machine.setattr(loader_settings, "_shared_memory", lambda: (4e9, 4e9))
     machine.setattr(loader_settings, "_held_memory", lambda: 1e9)
     assert loader_settings.machine() == Machine(16.0, 8e9, 4e9, 1e9)
     machine.setenv("LOCAL_WORLD_SIZE", "4")

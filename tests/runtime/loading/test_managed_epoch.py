@@ -561,7 +561,7 @@ def test_with_and_without_the_thread_a_program_notices_nothing(
 
     def run(loader: Any, wrap: Callable[[Any], Any]) -> Any:
         try:
-            return story(loader, wrap, leave=leave, rng_use=rng_use)
+            return story(loader, wrap, leave=leave, draws=rng_use)
         except UnreadableError as failure:
             return failure.args, states(loader)
 
