@@ -6,8 +6,8 @@ is asked when the first batch is, batches come in the sampler's order. Only who 
 - the training process, for the first batches that the program ever takes from the loader, which tell what one costs;
 - workers, if that pays: they get the rest of the pass, and are kept for later ones where the loader keeps workers. They
   go again if the loop does not wait less for them;
-- without workers, a thread of the training process, one batch ahead, if laps of the loop are measurably shorter with
-  it, and neither the dataset nor, meanwhile, the loop draws random numbers on the host;
+- without workers, a thread of the training process, one batch ahead, if iterations of the loop are measurably shorter
+  with it, and neither the dataset nor, meanwhile, the loop draws random numbers on the host;
 - the training process again for what workers failed to do. A sample that cannot be had raises its own exception.
 """
 
@@ -111,7 +111,7 @@ class ManagedEpoch:
         self._machine: worker_cost.Machine | None = None
         self._begun = False
         self._active = True
-        self._statistics.trial.discard_iteration()  # the lap in progress began in another pass
+        self._statistics.trial.discard_iteration()  # the iteration in progress began in another pass
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -179,12 +179,12 @@ class ManagedEpoch:
             return
         if statistics.trial.next_iteration() and background_fetch.is_plain_context():
             self._fetcher.begin(self._order)
-            statistics.tell("trying", "laps with a thread that fetches ahead are timed")
+            statistics.tell("trying", "iterations with a thread that fetches ahead are timed")
         if statistics.trial.state is not State.UNDECIDED:
             adopted = statistics.trial.state is State.ADOPTED
             how = f"{statistics.trial.ratio:.2f}x as fast" if statistics.trial.ratio else statistics.trial.why
-            laps = f"over {statistics.trial.measured} laps" if adopted else f"({statistics.trial.why})"
-            statistics.tell("thread" if adopted else 0, f"with a thread that fetches ahead laps are {how} {laps}")
+            over = f"over {statistics.trial.measured} iterations" if adopted else f"({statistics.trial.why})"
+            statistics.tell("thread" if adopted else 0, f"with a thread that fetches ahead iterations are {how} {over}")
 
     def _may_look_ahead(self) -> bool:
         statistics = self._statistics

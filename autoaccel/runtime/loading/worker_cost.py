@@ -71,8 +71,8 @@ def plan_workers(measured: LoaderMeasurements, machine: Machine) -> WorkerPlan:
         return WorkerPlan(0, f"{times}: cheaper than handing it over", yet=True)
     if fetch < FAR_BELOW * step:
         return WorkerPlan(0, f"{times}: nothing to hide", yet=True)
-    lap = max(step, fetch + measured.host)  # what the host fetches while the device is busy costs nothing
-    if lap <= (1 + FAR_BELOW) * step:
+    iteration = max(step, fetch + measured.host)  # what the host fetches while the device is busy costs nothing
+    if iteration <= (1 + FAR_BELOW) * step:
         return WorkerPlan(0, f"{times}: hidden already", yet=True)
     most, limit = _most(measured, machine)
     if most < 1:
@@ -82,7 +82,7 @@ def plan_workers(measured: LoaderMeasurements, machine: Machine) -> WorkerPlan:
     for count in (min(wanted, most), min(enough, most)):
         reason = times if count >= enough else f"{times}; {enough} would hide it, but {limit}"
         cost = machine.start * count
-        saved = lap - max(step, fetch / count)
+        saved = iteration - max(step, fetch / count)
         lasting = measured.kept and measured.waited >= cost  # the run has shown that it goes on
         if lasting or saved * (measured.left or 0) >= 1.5 * cost:
             return WorkerPlan(count, reason)

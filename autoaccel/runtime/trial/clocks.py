@@ -1,4 +1,4 @@
-"""Clocks for laps of a training loop: the host's, and a device's that never makes the host wait.
+"""Clocks for iterations of a training loop: the host's, and a device's that never makes the host wait.
 
 A device works behind the host's back: the host's clock tells when work was handed over, not when it was done. So the
 moments of a device are events in its queue, and the time between two of them is known only once the device has come
@@ -17,7 +17,7 @@ class Clock(Protocol):
     """Takes moments, and tells the time between two of them."""
 
     def mark(self) -> Any | None:
-        """This moment; None where no moment can be taken: the lap before it and the lap after it are then unknown."""
+        """This moment; None where no moment can be taken: the iterations before and after are unknown then."""
 
     def seconds(self, start: Any, end: Any) -> float | None:
         """The seconds from one mark to a later one; None as long as that is not known yet."""
