@@ -123,9 +123,11 @@ _scalers: Final[weakref.WeakKeyDictionary[torch.optim.Optimizer, list[Scaler]]] 
 def grad_scaler(*optimizers: Any) -> Scaler:
     """The gradient scaler of these optimizers: always the same one for the same optimizers, in any order.
 
-    Optimizers may come in lists, tuples, sets and mappings. The scaler scales only where mixed precision means
-    float16 and is transparent elsewhere, so `scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()`
-    is right everywhere.
+    The scaler scales only where mixed precision means float16 and is transparent elsewhere, so
+    `scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()` is right everywhere.
+
+    Args:
+        optimizers: Optimizers, also in lists, tuples, sets and mappings.
     """
     wanted = {id(optimizer): optimizer for optimizer in _flat(optimizers)}
     if not wanted:

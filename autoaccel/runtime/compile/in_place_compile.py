@@ -49,9 +49,14 @@ def compile(target: _Target, *, steps: Any = None) -> _Target:  # noqa: A001 - s
     """Compile a module in place, or return a compiled version of a function; also usable as a decorator.
 
     Nothing happens until the first call; from then on the target is watched, and compiled when that pays. Where
-    compiling is impossible or fails, the target runs eagerly from then on, with one warning. What is already compiled
-    is left alone. `steps` is the number of optimizer steps of the whole run, if the script knows it: a hint, which
-    may be wrong.
+    compiling is impossible or fails, the target runs eagerly from then on, with one warning.
+
+    Args:
+        target: A module, or a function. What is already compiled is left alone.
+        steps: The number of optimizer steps of the whole run, if the script knows it: a hint, which may be wrong.
+
+    Returns:
+        The module itself, or a function in the place of `target`.
     """
     if disabled("compile"):
         note("compile", Decision(False, "AUTOACCEL_DISABLE"))
@@ -129,12 +134,12 @@ class _CallPolicy:
     def __init__(
         self,
         attempt: Callable[[], EagerFallback],
-        subject: Callable[[torch.device, int], CompileTarget],
+        target: Callable[[torch.device, int], CompileTarget],
         place: Callable[..., torch.device | None],
     ) -> None:
         self.given_up = False
         self._attempt = attempt
-        self._target = subject
+        self._target = target
         self._place = place
         self._forced: EagerFallback | None = None
         self._home: torch.device | None = None  # known as soon as compiling is known to be possible
@@ -324,7 +329,7 @@ def _compiled_function(function: _Target) -> _Target:
         return function
     name = getattr(function, "__name__", type(function).__name__)
 
-    def subject(place: torch.device, rank: int) -> CompileTarget:
+    def compile_target(place: torch.device, rank: int) -> CompileTarget:
         facts = (
             getattr(function, "__module__", ""),
             getattr(function, "__qualname__", name),
@@ -335,7 +340,7 @@ def _compiled_function(function: _Target) -> _Target:
 
     policy = _CallPolicy(
         lambda: EagerFallback(name, function, lambda _: _torch_compile(function)),
-        subject,
+        compile_target,
         lambda *arguments: devices.device_of(arguments),
     )
 

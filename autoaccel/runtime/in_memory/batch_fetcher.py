@@ -23,9 +23,9 @@ _FAILURES: Final = (Unfit, RuntimeError, IndexError, TypeError, ValueError, Attr
 class LookupPlan:
     """How one loader's batches are looked up, for as long as what was read from the dataset is still so."""
 
-    def __init__(self, sample: Sample, guard: MutationGuard, placing: DevicePlacement) -> None:
+    def __init__(self, sample: Sample, guard: MutationGuard, placement: DevicePlacement) -> None:
         self.sample = sample
-        self.placing = placing
+        self.placement = placement
         self.proven = False
         self._guard = guard
         self._dtype = torch.get_default_dtype()
@@ -39,7 +39,7 @@ class LookupPlan:
         at = rows(indices)
 
         def look(part: Part, path: Path) -> torch.Tensor:
-            found = self.placing.look(part, at, path)
+            found = self.placement.look(part, at, path)
             if found.requires_grad:  # asked for since it was read
                 raise Unfit
             return found

@@ -1,8 +1,8 @@
 """Where the values of one part of a sample come from: tensors, arrays and lists, read anew for every batch.
 
 A column holds the script's own object, never a copy of it: what the script changes between two batches is in the
-second. (Copies on a device are `placing`'s.) A list of tensors is no column: to notice which of them was changed since
-they were stacked costs more time than stacking those of a batch again, as torch does.
+second. (Copies on a device are `device_placement`'s.) A list of tensors is no column: to notice which of them was
+changed since they were stacked costs more time than stacking those of a batch again, as torch does.
 """
 
 from __future__ import annotations

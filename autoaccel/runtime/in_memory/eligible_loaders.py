@@ -29,9 +29,9 @@ _MOST_READ: Final = 4
 class InMemoryLoader:
     """One loader's batches for one device, read from the dataset as often as that has changed."""
 
-    def __init__(self, loader: data.DataLoader[Any], placing: DevicePlacement) -> None:
+    def __init__(self, loader: data.DataLoader[Any], placement: DevicePlacement) -> None:
         self._loader = weakref.ref(loader)
-        self._placing = placing
+        self._placement = placement
         self._plan: LookupPlan | None = None
         self._read = 0
         self._passes = 0
@@ -57,7 +57,7 @@ class InMemoryLoader:
             if reason := _unfit(loader):
                 raise Unsupported(reason)
             guard = MutationGuard()
-            self._plan = LookupPlan(read_samples(loader.dataset, guard), guard, self._placing)
+            self._plan = LookupPlan(read_samples(loader.dataset, guard), guard, self._placement)
         except Unsupported as reason:
             self.give_up(str(reason))
             return None
@@ -82,9 +82,9 @@ class InMemoryLoader:
         if type(batches) is torchs._SingleProcessDataLoaderIter:  # noqa: SLF001
             fetcher = WholeBatchFetcher(batches._dataset_fetcher, self.plan, self.give_up)  # noqa: SLF001
             batches._dataset_fetcher = fetcher  # noqa: SLF001
-            if self._placing.device is not None:
-                batches._pin_memory = False  # noqa: SLF001 - `placing` pins what stays here
-            where = "the host" if self._placing.device is None else str(self._placing.device)
+            if self._placement.device is not None:
+                batches._pin_memory = False  # noqa: SLF001 - `device_placement` pins what stays here
+            where = "the host" if self._placement.device is None else str(self._placement.device)
             note(self.topic, Decision(where, "batches are looked up whole"))
         return batches
 
@@ -116,7 +116,7 @@ _in_memory_loaders: Final[dict[int, tuple[weakref.ref[Any], dict[Any, InMemoryLo
 
 
 def in_memory_loader(loader: Any, device: torch.device, move: Move) -> InMemoryLoader | None:
-    """The residence of a loader on a device; the same one for as long as the loader lives."""
+    """The lookup of a loader's batches for a device; the same one for as long as the loader lives."""
     if not isinstance(loader, data.DataLoader):
         return None
     key = id(loader)

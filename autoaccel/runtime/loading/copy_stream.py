@@ -86,7 +86,7 @@ _copy_streams: Final[dict[torch.device, CopyStream]] = {}
 
 
 def copy_stream_of(device: torch.device) -> CopyStream:
-    """The lane of a device; a device without index is the current one of its kind."""
+    """The copy stream of a device; a device without index is the current one of its kind."""
     if str(device) == device.type:  # no index
         device = torch.device(device.type, torch.get_device_module(device).current_device())
     if device not in _copy_streams:

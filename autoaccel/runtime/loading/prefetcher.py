@@ -118,7 +118,7 @@ class Prefetched:
     def __init__(
         self, loader: Any, device: torch.device | None, move: Move, ahead: int, home: torch.device | None = None
     ) -> None:
-        """device: where copies go by a lane, None without; home: where the loop moves its batches, the same if None."""
+        """device: where copies go by a side stream, None without; home: where the loop moves its batches."""
         home = home or device or torch.device("cpu")
         given = {"_loader": loader, "_device": device, "_move": move, "_ahead": ahead, "_home": home}
         for name, value in given.items():
@@ -191,12 +191,12 @@ def _without_frames(failure: Exception) -> Exception:
 class Epoch:
     """One pass over a loader's batches, `ahead` of them under way to the device."""
 
-    def __init__(self, batches: Iterator[Any], lane: CopyStream, move: Move, ahead: int) -> None:
+    def __init__(self, batches: Iterator[Any], copy_stream: CopyStream, move: Move, ahead: int) -> None:
         self._staged: deque[_Staged] = deque()
         self._failure: Exception | None = None
         self._ended = False  # the loop was told that there are no more
         self._batches = batches
-        self._copy_stream = lane
+        self._copy_stream = copy_stream
         self._move = move
         self._ahead = ahead
 
