@@ -20,9 +20,8 @@ Fetch = Callable[[Any, Any], Any]
 
 def install() -> None:
     """Watch every fetch from now on."""
-    from autoaccel.runtime.in_memory.batch_fetcher import (
-        WholeBatchFetcher,  # not a cost of a script that does without the runtime
-    )
+    # not a cost of a script that does without the runtime
+    from autoaccel.runtime.in_memory.batch_fetcher import WholeBatchFetcher
 
     for kind in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         fetcher = getattr(_utils.fetch, kind)
