@@ -599,7 +599,7 @@ def test_numpy_stays_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_settings_of_the_program_stay_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it calls, is compiled or fails; and what is compiled is not compiled again because of them."""
+    """Whether it is called, compiled or fails; and what is compiled is not compiled again because of them."""
     monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "eager")
     config: Any = importlib.import_module("torch._dynamo.config")
     seen: list[bool] = []
@@ -611,12 +611,12 @@ def test_settings_of_the_program_stay_its_own(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(in_place_compile, "_backend", lambda name: backend)
     module = accel.compile(nn.Linear(2, 2))
     for value in (True, False, True):
-        monkeypatch.setattr(config, "trace_numpy", value)
-        module(torch.ones(1, 2))
-        assert config.trace_numpy is value
-        with pytest.raises(RuntimeError):
-            module(torch.ones(1, 3))
-        assert config.trace_numpy is value
+        with config.patch(trace_numpy=value):
+            module(torch.ones(1, 2))
+            assert config.trace_numpy is value
+            with pytest.raises(RuntimeError):
+                module(torch.ones(1, 3))
+            assert config.trace_numpy is value
     assert seen == [False]
 
 
