@@ -9,7 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-ROOMS = ("autoaccel/runtime", "autoaccel/runtime/resident", "autoaccel/measure/observing")
+ROOMS = tuple(
+    folder
+    for room in ("autoaccel/runtime", "autoaccel/measure/observing")
+    for folder in (REPOSITORY / room, *(REPOSITORY / room).glob("*/"))
+)
 # `sys.monitoring` is used where there is one.
 NEWER = {"autoaccel/measure/observing/coverage.py": "sys.monitoring"}
 
@@ -31,7 +35,7 @@ def module(name: str) -> Path | None:
 def needed() -> dict[Path, set[str]]:
     """The files that these rooms consist of or import, and what each imports from elsewhere."""
     found: dict[Path, set[str]] = {}
-    pending = [path for room in ROOMS for path in (REPOSITORY / room).glob("*.py")]
+    pending = [path for room in ROOMS for path in room.glob("*.py")]
     while pending:
         path = pending.pop()
         if path in found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -10,11 +11,13 @@ import pytest
 
 from autoaccel import analysis, dataflow, library_models, measure, pytorch, runtime
 from autoaccel.measure import benching, observing, verifying
-from autoaccel.runtime import resident
+
+# not as attributes of the runtime: `runtime.compile` is the verb
+PACKAGES = [import_module(f"autoaccel.runtime.{name}") for name in ("amp", "compile", "in_memory", "loading", "trial")]
 
 
 @pytest.mark.parametrize(
-    "room", [dataflow, library_models, analysis, pytorch, measure, observing, verifying, benching, runtime, resident]
+    "room", [dataflow, library_models, analysis, pytorch, measure, observing, verifying, benching, runtime, *PACKAGES]
 )
 def test_the_map_names_every_module(room: ModuleType) -> None:
     folder = Path(room.__file__ or "").parent

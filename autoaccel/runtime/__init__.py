@@ -8,55 +8,23 @@ models, loaders and optimizers.
 Only torch is needed, and nothing of the rest of the tool: `autoaccel rewrite --vendor` copies this folder beside a
 script.
 
-What every part leans on:
-
-    environment     what the user asked for by AUTOACCEL_*, and the log of what was decided
-    devices         which device something speaks of, and what it can do
-    clocks          moments of the host and of a device, without ever waiting for it
-    trials          of two ways to do a lap, the faster one, with next to nothing lost by asking
-    remembering     decisions of earlier runs, on disk
-    heap            memory that a step frees is kept for the next one, where the CPU trains
-    deciding        what would be decided here, for `autoaccel env`
-
-`autocast` and `grad_scaler`:
-
-    amp             the low precision that suits a device, the region, the scaler
-    lstm            LSTM layers on CPUs that have none in low precision
-    gating          whether it is worth it: a trial over the script's own steps
-
-`compile`:
-
-    compiling       modules in place, functions by a wrapper; what stands in the way
-    compilers       whether anything can be compiled here
-    courses         one target on its way from eager to compiled, and back
-    paying          what compiling costs against what it saves: arithmetic
-    laps            where steps begin, how long they take, and with what arguments
-    signatures      which arguments need a graph of their own
-    attempts        a compiled call that becomes the eager one when it fails
-    graphs          CUDA graphs, where they are asked for
-    subjects        what is compiled, and the account that all share
-    outcomes        what compiling came to in an earlier run
-    inductor_cache  where compiled code is kept
-
-`prefetch`, `num_workers` and `pin_memory`:
-
-    prefetching     batches under way to the device before the loop asks
-    streams         the side stream for copies, and the events that order it
-    batches         a batch with some of its tensors replaced
-    resident        batches looked up whole in data that are in memory
-    loading         how many workers the machine has room for; pinning
-    keeping         how a pass over a loader begins
-    passes          by whom the batches of a pass are fetched, decided meanwhile
-    records         what is known of a loader: fetches, steps, decisions
-    workers         how many workers pay: arithmetic
-    ahead           a thread that fetches one batch ahead
-    iterators       torch's own iterators, made in another way
+    amp              `autocast` and `grad_scaler`: low precision where it pays
+    compile          `compile`: in place, where it pays, eager where it fails
+    loading          `prefetch`, `num_workers` and `pin_memory`: batches before the loop asks for them
+    in_memory        `prefetch`, where the data are in memory: batches looked up whole
+    trial            A/B trials over the script's own steps, and what later runs are told of them
+    environment      what the user asked for by AUTOACCEL_*, and the log of what was decided
+    devices          which device something speaks of, and what it can do
+    rng_state        the states of the random generators that a program shares
+    call_context     whether a call is traced, intercepted, in a backward pass, in a distributed run
+    decision_report  what would be decided here, for `autoaccel env`
 """
 
-from .amp import autocast, grad_scaler
-from .compiling import compile  # noqa: A004 - scripts say accel.compile
-from .deciding import decisions
-from .loading import num_workers, pin_memory
-from .prefetching import prefetch
+from .amp.autocast import autocast
+from .amp.grad_scaler import grad_scaler
+from .compile.in_place_compile import compile  # noqa: A004 - scripts say accel.compile
+from .decision_report import decisions
+from .loading.loader_settings import num_workers, pin_memory
+from .loading.prefetcher import prefetch
 
 __all__ = ["autocast", "compile", "decisions", "grad_scaler", "num_workers", "pin_memory", "prefetch"]

@@ -49,8 +49,10 @@ def capability(device: torch.device) -> tuple[int, int]:
     return torch.cuda.get_device_capability(device)
 
 
-def model(device: torch.device) -> str:
-    """What the hardware is called, as far as torch tells."""
+def hardware_name(device: torch.device) -> str:
+    """What the hardware is called, as far as torch tells: of a CPU which vector units it has."""
+    if device.type == "cpu":
+        return str(torch.backends.cpu.get_cpu_capability())
     asked = getattr(getattr(torch, device.type, None), "get_device_name", None)
     return str(asked(device)) if asked is not None else device.type
 
@@ -61,7 +63,7 @@ def device_of(values: object) -> torch.device | None:
         case torch.Tensor():
             return values.device
         case torch.nn.Module():
-            return home(values)
+            return module_device(values)
         case Mapping():
             return _first(values.values())
         case list() | tuple():
@@ -70,7 +72,7 @@ def device_of(values: object) -> torch.device | None:
             return None
 
 
-def home(module: torch.nn.Module) -> torch.device | None:
+def module_device(module: torch.nn.Module) -> torch.device | None:
     """Where a module's parameters live, or its buffers if it has no parameters."""
     for tensor in module.parameters():
         return tensor.device

@@ -445,9 +445,10 @@ def test_vendor(run: Run, folder: Path, repository: Path) -> None:
     assert result.exit_code == 0, result.output
     text = (folder / "train.py").read_text()
     assert text == "import torch\nimport autoaccel_runtime as accel\nx = fast(accel.autocast)\n"
-    copied = {path.name for path in (folder / "autoaccel_runtime").iterdir()}
-    assert copied >= {path.name for path in (repository / "autoaccel/runtime").glob("*.py")}
-    for path in (folder / "autoaccel_runtime").glob("*.py"):
+    here, there = folder / "autoaccel_runtime", repository / "autoaccel/runtime"
+    copied = {path.relative_to(here) for path in here.rglob("*.py")}
+    assert copied == {path.relative_to(there) for path in there.rglob("*.py")}
+    for path in here.rglob("*.py"):
         assert "from autoaccel" not in path.read_text().replace("`from autoaccel import runtime as accel`", "")
 
 

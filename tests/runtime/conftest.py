@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from autoaccel.runtime import amp, devices, environment, gating, heap, prefetching
-from autoaccel.runtime.streams import Event
+from autoaccel.runtime import devices, environment
+from autoaccel.runtime.amp import autocast, autocast_controller
+from autoaccel.runtime.loading import glibc_malloc, prefetcher
+from autoaccel.runtime.loading.copy_stream import CopyStream, Event
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,9 +36,15 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
-    monkeypatch.setattr(amp, "_gates", {})
-    monkeypatch.setattr(gating, "_compiles", lambda: False)  # other tests did, in this process
-    for cache in (amp._candidate, environment._switched_off, environment.warn_once, environment._log, heap.keep):
+    monkeypatch.setattr(autocast_controller, "_controllers", {})
+    monkeypatch.setattr(autocast_controller, "_is_anything_compiled", lambda: False)  # other tests did, in this process
+    for cache in (
+        autocast._candidate,
+        environment._switched_off,
+        environment.warn_once,
+        environment._log,
+        glibc_malloc.keep_freed_memory,
+    ):
         cache.cache_clear()
 
 
@@ -66,7 +74,7 @@ class RecordedEvent:
         return all(op.done for op in self.ops)
 
 
-class FakeLane:
+class FakeCopyStream(CopyStream):
     """A device that runs its work late and in any order that streams and events permit.
 
     Memory is handed out again as soon as the host drops a tensor, whatever work is pending, as a caching allocator
@@ -184,23 +192,23 @@ class FakeLane:
 
 
 @pytest.fixture
-def lane_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], FakeLane]:
+def lane_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], FakeCopyStream]:
     """Makes fake lanes by seed; no batch is too small for them."""
-    monkeypatch.setattr(prefetching, "SMALLEST_BATCH", 0)
-    return FakeLane
+    monkeypatch.setattr(prefetcher, "SMALLEST_BATCH", 0)
+    return FakeCopyStream
 
 
 @pytest.fixture
-def cuda_lane(lane_of: Callable[[int], FakeLane], monkeypatch: pytest.MonkeyPatch) -> FakeLane:
+def cuda_lane(lane_of: Callable[[int], FakeCopyStream], monkeypatch: pytest.MonkeyPatch) -> FakeCopyStream:
     """Pretends that "cuda" is available and is the fake device, also to `accel.prefetch`."""
     fake = lane_of(0)
 
-    def lane(device: torch.device) -> Any:
+    def copy_stream_of(device: torch.device) -> Any:
         return fake
 
     def available(device: torch.device) -> bool:
         return True
 
-    monkeypatch.setattr(prefetching, "lane", lane)
+    monkeypatch.setattr(prefetcher, "copy_stream_of", copy_stream_of)
     monkeypatch.setattr(devices, "available", available)
     return fake

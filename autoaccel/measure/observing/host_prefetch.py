@@ -19,9 +19,10 @@ from torch import nn
 from torch.utils import data
 
 from autoaccel import runtime
-from autoaccel.runtime import devices, prefetching, streams
-from autoaccel.runtime.batches import Move, rebuild
+from autoaccel.runtime import devices
 from autoaccel.runtime.environment import Decision, note
+from autoaccel.runtime.loading import copy_stream, prefetcher
+from autoaccel.runtime.loading.rebuild_batch import Move, rebuild
 
 KEPT_ON_HOST = "a batch was moved that the script keeps on the host"
 
@@ -122,7 +123,7 @@ class WatchedPass:
             handed.part.done = handed.part.handed
 
 
-class WatchedEpoch(prefetching.Epoch):
+class WatchedEpoch(prefetcher.Epoch):
     """A pass whose moved tensors are watched."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -142,8 +143,11 @@ class WatchedEpoch(prefetching.Epoch):
         return batch if staged.copied is None else self._pass.hand_over(staged.host, batch, self._move)
 
 
-class HostLane:
+class HostCopyStream(copy_stream.CopyStream):
     """A device that is the host: copies are made at once."""
+
+    def __init__(self) -> None:
+        """There is no stream."""
 
     def consumer(self) -> str:
         return "consumer"
@@ -151,16 +155,16 @@ class HostLane:
     def side(self) -> str:
         return "side"
 
-    def record(self, stream: str) -> streams.Event:  # noqa: ARG002 - the lanes of devices need it
+    def record(self, stream: str) -> copy_stream.Event:  # noqa: ARG002 - those of devices need it
         return Reached()
 
-    def wait(self, stream: str, event: streams.Event) -> None:
+    def wait(self, stream: str, event: copy_stream.Event) -> None:
         pass
 
     def movable(self, tensor: torch.Tensor) -> bool:
         # On the host the script's own `.to` of a view gives that view: what the loop writes to it reaches what the
         # script keeps, here and in the rewritten script, but never a copy.
-        return streams.plain(tensor) and tensor._base is None  # noqa: SLF001
+        return copy_stream.plain(tensor) and tensor._base is None  # noqa: SLF001
 
     def allocate(self, tensor: torch.Tensor) -> torch.Tensor:
         return torch.empty_like(tensor)
@@ -169,7 +173,7 @@ class HostLane:
         for destination, source in pairs:
             destination.copy_(source)
 
-    def keep(self, sources: list[torch.Tensor], copied: streams.Event) -> None:
+    def keep(self, sources: list[torch.Tensor], copied: copy_stream.Event) -> None:
         pass
 
 
@@ -185,25 +189,25 @@ def install() -> None:
 
     Without workers fetching ahead would change the order of random draws; there batches are only moved.
     """
-    overlaps, lane, epoch = prefetching.overlaps, streams.lane, prefetching.Epoch
-    host = HostLane()
+    overlaps, accelerators, epoch = prefetcher.overlaps, copy_stream.copy_stream_of, prefetcher.Epoch
+    host = HostCopyStream()
 
     def yes(_: Any) -> bool:
         return True
 
-    def watched(batches: Iterator[Any], lane: streams.Lane, move: Move, ahead: int) -> prefetching.Epoch:
-        kind = WatchedEpoch if lane is host else epoch
-        return kind(batches, lane, move, ahead)
+    def watched(batches: Iterator[Any], stream: copy_stream.CopyStream, move: Move, ahead: int) -> prefetcher.Epoch:
+        kind = WatchedEpoch if stream is host else epoch
+        return kind(batches, stream, move, ahead)
 
-    vars(prefetching).update(
+    vars(prefetcher).update(
         overlaps=lambda device: device.type == "cpu" or overlaps(device),
         pinned=yes,
         arrived=yes,
-        lane=lambda device: host if device.type == "cpu" else lane(device),
+        copy_stream_of=lambda device: host if device.type == "cpu" else accelerators(device),
         Epoch=watched,
         SMALLEST_BATCH=0,
     )
-    vars(runtime)["prefetch"] = functools.wraps(prefetching.prefetch)(moved_at_least)
+    vars(runtime)["prefetch"] = functools.wraps(prefetcher.prefetch)(moved_at_least)
     for name in ("to", "cuda", "type", *_CONVERTING):
         method = getattr(torch.Tensor, name)
         setattr(torch.Tensor, name, asking := _asking(name, method))
@@ -213,11 +217,11 @@ def install() -> None:
 
 def moved_at_least(loader: Any, device: devices.Device = None, move: Move = "all") -> Any:
     """`accel.prefetch`, which would not move the batches of a loader without workers."""
-    watched, place = prefetching.prefetch(loader, device, move), devices.resolve(device if move else "cpu")
+    watched, place = prefetcher.prefetch(loader, device, move), devices.resolve(device if move else "cpu")
     is_torchs = isinstance(loader, data.DataLoader) and type(loader).__iter__ is data.DataLoader.__iter__
     if getattr(watched, "_device", None) is not None or place.type != "cpu" or not is_torchs:
         return watched
-    return prefetching.Prefetched(loader, place, move if isinstance(move, str) else tuple(move), 0)
+    return prefetcher.Prefetched(loader, place, move if isinstance(move, str) else tuple(move), 0)
 
 
 def look_back(mark: Mark) -> None:
@@ -269,7 +273,7 @@ def _asking(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     def called(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if not _stands or type(self) is not torch.Tensor or torch.compiler.is_compiling():
             return method(self, *args, **kwargs)
-        stand = _stands.get(_memory(self)) if streams.plain(self) else None
+        stand = _stands.get(_memory(self)) if copy_stream.plain(self) else None
         if stand is None or self.dtype is not stand.real.dtype:
             return method(self, *args, **kwargs)
         if _moves(name, args, kwargs):

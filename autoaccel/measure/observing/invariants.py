@@ -26,8 +26,8 @@ from autoaccel import runtime
 from autoaccel.measure.observing.hooks import replacing
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.training import BACKWARD_IN_AUTOCAST, STEP_IN_AUTOCAST
-from autoaccel.runtime import loading
-from autoaccel.runtime.amp import Scaler, _has_gradients
+from autoaccel.runtime.amp.grad_scaler import Scaler, has_gradients
+from autoaccel.runtime.loading import loader_settings
 
 CLIPPED_SCALED = "gradients were clipped while they were scaled"
 NEVER_SCALED = "a scaler stepped an optimizer before any loss was scaled"
@@ -128,7 +128,7 @@ class _Scalers:
 
         @replacing(Scaler, "step")
         def step(plain: Callable[..., Any], scaler: Scaler, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
-            if scaler.is_enabled() and scaler._scale is None and _has_gradients(optimizer):  # noqa: SLF001
+            if scaler.is_enabled() and scaler._scale is None and has_gradients(optimizer):  # noqa: SLF001
                 mark(NEVER_SCALED)
             self._steps_under_way += 1
             try:
@@ -176,7 +176,7 @@ def watch_seeds(observation: Observation) -> None:
     @replacing(dataloader._MultiProcessingDataLoaderIter, "__init__")  # noqa: SLF001
     def create(plain: Callable[..., None], iterator: Any, loader: Any) -> None:
         own = loader.worker_init_fn
-        if isinstance(loader.num_workers, loading.WorkerCount) and loading.start_method() == "fork":
+        if isinstance(loader.num_workers, loader_settings.WorkerCount) and loader_settings.start_method() == "fork":
             loader.worker_init_fn = functools.partial(_begin, own, noted, next(numbers))
         try:
             plain(iterator, loader)

@@ -129,9 +129,10 @@ def _length(loader: Any) -> int | None:
 
 def watch_fetches() -> None:
     """Watch every fetch from now on."""
-    from autoaccel.runtime.resident.fetching import Batches  # not a cost of a script that does without the runtime
+    # not a cost of a script that does without the runtime
+    from autoaccel.runtime.in_memory.batch_fetcher import WholeBatchFetcher
 
-    for owner in (_utils.fetch._MapDatasetFetcher, _utils.fetch._IterableDatasetFetcher, Batches):  # noqa: SLF001
+    for owner in (_utils.fetch._MapDatasetFetcher, _utils.fetch._IterableDatasetFetcher, WholeBatchFetcher):  # noqa: SLF001
         replacing(owner, "fetch")(_watched)
 
 

@@ -23,9 +23,10 @@ from autoaccel.measure.observing import host_prefetch, invariants
 from autoaccel.measure.observing.hooks import replacing
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS
-from autoaccel.runtime import compiling, keeping, prefetching
-from autoaccel.runtime.amp import Scaler
+from autoaccel.runtime.amp.grad_scaler import Scaler
+from autoaccel.runtime.compile import in_place_compile
 from autoaccel.runtime.environment import Decision, note
+from autoaccel.runtime.loading import persistent_workers, prefetcher
 
 _TOO_OFTEN = "Dynamo recompile limit exceeded"
 
@@ -70,7 +71,7 @@ def _draw_missing_seeds() -> None:
     """
     prefetched: list[Any] = []
 
-    @replacing(prefetching, "begin_epoch")
+    @replacing(prefetcher, "begin_epoch")
     def begin(plain: Callable[[Any], Any], loader: Any) -> Any:
         prefetched.append(loader)
         try:
@@ -80,7 +81,7 @@ def _draw_missing_seeds() -> None:
 
     @replacing(data.DataLoader, "__iter__")
     def iterate(plain: Callable[[Any], Any], loader: Any) -> Any:
-        is_again = keeping.keeps_chosen(loader) and loader._iterator is not None  # noqa: SLF001
+        is_again = persistent_workers.keeps_chosen(loader) and loader._iterator is not None  # noqa: SLF001
         if is_again and not any(each is loader for each in prefetched):
             torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
         return plain(loader)
@@ -94,8 +95,8 @@ def _keep_checkpoints() -> None:
             return importlib.import_module("torch._dynamo").lookup_backend("aot_eager")(graph, inputs)
         return graph.forward
 
-    backend = compiling._backend  # noqa: SLF001
-    vars(compiling)["_backend"] = lambda name: captured if name == "eager" else backend(name)
+    backend = in_place_compile._backend  # noqa: SLF001
+    vars(in_place_compile)["_backend"] = lambda name: captured if name == "eager" else backend(name)
 
 
 def _tell_graphs() -> None:

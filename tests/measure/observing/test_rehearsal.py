@@ -21,15 +21,17 @@ from autoaccel.measure.observing import host_prefetch, invariants, loaders, rehe
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, REHEARSALS, SCALER, WORKERS, Request
-from autoaccel.runtime import compiling, prefetching, resident
-from autoaccel.runtime.amp import Scaler
-from autoaccel.runtime.resident.fetching import Batches
+from autoaccel.runtime import in_memory
+from autoaccel.runtime.amp.grad_scaler import Scaler
+from autoaccel.runtime.compile import in_place_compile
+from autoaccel.runtime.in_memory.batch_fetcher import WholeBatchFetcher
+from autoaccel.runtime.loading import prefetcher
 
 # What rehearsing puts hooks on.
 HOOKED: tuple[Any, ...] = (
     accel,
-    compiling,
-    prefetching,
+    in_place_compile,
+    prefetcher,
     DataLoader,
     Scaler,
     torch.Tensor,
@@ -40,7 +42,7 @@ HOOKED: tuple[Any, ...] = (
     torch.utils.data.dataloader._MultiProcessingDataLoaderIter,
     torch.utils.data._utils.fetch._MapDatasetFetcher,
     torch.utils.data._utils.fetch._IterableDatasetFetcher,
-    Batches,
+    WholeBatchFetcher,
 )
 
 
@@ -423,7 +425,7 @@ def test_the_loop_gets_its_batches(rehearse: Callable[..., Observation], workers
 def test_no_tensor_is_the_loaders_own(rehearse: Callable[..., Observation]) -> None:
     rehearse(PREFETCH)
     given = [(torch.ones(3),), (torch.ones(3),)]
-    epoch = host_prefetch.WatchedEpoch(iter(given), host_prefetch.HostLane(), "all", 1)
+    epoch = host_prefetch.WatchedEpoch(iter(given), host_prefetch.HostCopyStream(), "all", 1)
     for (mine,), (theirs,) in zip(given, epoch, strict=True):
         assert theirs.data_ptr() != mine.data_ptr()
         assert torch.equal(theirs.to(CPU), mine)
@@ -783,15 +785,15 @@ def test_what_a_dataset_draws_from(draw: Callable[[], Any], streams_drawn: tuple
 
 
 def test_what_is_drawn_for_a_batch_that_is_looked_up_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_up = Batches.fetch
+    looked_up = WholeBatchFetcher.fetch
 
-    def drawing_too(self: Batches, indices: Any) -> Any:
+    def drawing_too(self: WholeBatchFetcher, indices: Any) -> Any:
         torch.rand(1)  # as random crops do
         return looked_up(self, indices)
 
-    monkeypatch.setattr(Batches, "fetch", drawing_too)
+    monkeypatch.setattr(WholeBatchFetcher, "fetch", drawing_too)
     loaders.watch_fetches()
-    batches: Any = resident.begin(loader := DataLoader(TensorDataset(torch.arange(4)), batch_size=2), CPU)
+    batches: Any = in_memory.begin(loader := DataLoader(TensorDataset(torch.arange(4)), batch_size=2), CPU)
     assert (len(list(batches)), loaders.drawn(batches)) == (len(loader), ("torch",))
 
 
@@ -806,7 +808,7 @@ def test_batches_that_are_looked_up_whole_are_moved_too(rehearse: Callable[..., 
     observation = rehearse(PREFETCH)
     loader = DataLoader(TensorDataset(torch.arange(10.0), torch.arange(10)), batch_size=2)
     batches = accel.prefetch(loader, CPU, move=(0, 1))
-    assert resident.fits(loader, CPU, (0, 1))
+    assert in_memory.fits(loader, CPU, (0, 1))
     labels = []
     for x, y in batches:
         x.to(CPU)

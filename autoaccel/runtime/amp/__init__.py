@@ -1,0 +1,9 @@
+"""Mixed precision: `accel.autocast` and `accel.grad_scaler`.
+
+Modules:
+    autocast             the region
+    precision            the low precision that suits a device
+    autocast_controller  whether it is worth it: a trial over the script's own steps
+    grad_scaler          the scaler, active where gradients are float16
+    lstm_fallback        LSTM layers on CPUs that have none in low precision
+"""

@@ -1,0 +1,102 @@
+"""The autocast region: in the precision that suits the device, and that the trial of it has found to be faster."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+
+import torch
+
+from .. import devices
+from ..environment import Decision, note, setting
+from . import lstm_fallback
+from .autocast_controller import AutocastController, controller_of
+from .precision import is_tried, precision
+
+
+def autocast(device: devices.Device = None, *, fp16: bool = True) -> contextlib.AbstractContextManager[object]:
+    """A region in which forward passes compute in the low precision that suits `device`.
+
+    Where mixed precision is off the result is an empty context manager, not a disabled autocast, so a region that the
+    script opened itself stays in force.
+
+    Args:
+        device: Where the region computes; None is the current accelerator, without one the CPU.
+        fp16: Whether float16 will do, whose range ends at 65504: not for masks of -1e9 and sums of many squares.
+
+    Returns:
+        The region, not entered yet.
+    """
+    place = devices.resolve(device)
+    if torch.compiler.is_compiling():
+        dtype = _dtype(place)
+    else:
+        candidate, controller = _candidate(place, setting("DISABLE"), setting("AMP_DTYPE"))
+        dtype = _noted(place, candidate) if controller is None else controller.dtype(sys._getframe(1))  # noqa: SLF001
+    if dtype is None or (dtype is torch.float16 and not fp16):
+        return contextlib.nullcontext()
+    if dtype is torch.float32:
+        return LiftToFloat32(place.type)
+    return torch.autocast(place.type, dtype=dtype)  # the type alone: with an index torch skips its own checks
+
+
+@functools.lru_cache(maxsize=64)
+def _candidate(place: torch.device, disable: str, wish: str) -> tuple[Decision, AutocastController | None]:  # noqa: ARG001 - a key
+    """The precision for a device under these settings, and who tries it if it is to be tried."""
+    decision = _prepared(place)
+    return decision, controller_of(place, decision) if is_tried(decision) else None
+
+
+def _noted(device: torch.device, decision: Decision) -> torch.dtype | None:
+    note(f"amp on {device.type}", decision)
+    dtype: torch.dtype | None = decision.value
+    return dtype
+
+
+def _dtype(device: torch.device) -> torch.dtype | None:
+    return _noted(device, _prepared(device))
+
+
+# torch.compile evaluates a function marked so while it traces and keeps the result: an autocast region inside
+# compiled code then costs no graph break, and is not tried. (torch.compiler.assume_constant_result sets the same mark,
+# but importing it takes seconds.)
+_dtype._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def _prepared(device: torch.device) -> Decision:
+    """The precision for a device, once it is made sure that regions can be in it."""
+    decision = precision(device)
+    if device.type == "cpu" and decision.value is not None:
+        lstm_fallback.prepare(decision.value)
+    return decision
+
+
+class LiftToFloat32:
+    """A region that lifts what is low to float32: autocast with float32 as its low precision.
+
+    `torch.autocast` itself refuses this precision on a CPU: what a checkpoint computes again in the backward pass is
+    computed without a region there, which is right, and torch warns that it is so. A region that is open already
+    stays in force.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._before: torch.dtype | None = None
+
+    def __enter__(self) -> None:
+        if torch.is_autocast_enabled(self._kind):
+            return
+        self._before = torch.get_autocast_dtype(self._kind)
+        torch.set_autocast_enabled(self._kind, True)
+        torch.set_autocast_dtype(self._kind, torch.float32)
+        torch.autocast_increment_nesting()
+
+    def __exit__(self, *exception: object) -> None:
+        if self._before is None:
+            return
+        if torch.autocast_decrement_nesting() == 0:
+            torch.clear_autocast_cache()
+        torch.set_autocast_enabled(self._kind, False)
+        torch.set_autocast_dtype(self._kind, self._before)
+        self._before = None

@@ -1,0 +1,81 @@
+"""What is compiled, how it is called, and the account that all in one process share."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+
+
+class Executor(Protocol):
+    """How to call the target."""
+
+    given_up: bool
+
+    def eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """As it is."""
+
+    def prepare(self, backend: str) -> bool:
+        """Make a compiled version, which compiles when it is called; False where that is impossible."""
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compiled; or eagerly, if that fails, with `given_up` set."""
+
+    def drop(self) -> None:
+        """Forget the compiled version."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileTarget:
+    """What there is to know of a target beforehand.
+
+    gradients: whether its calls are followed by a backward pass.  steps: parameters whose changes tell steps apart;
+    none where each call is one.  stateful: whether calls change buffers.  leaves: how many leaf modules it has.
+    planned: steps of the run, if the script says.  backends: backends, in the order in which they are tried.
+    facts: by which it is known again in a later run.
+    """
+
+    name: str
+    place: torch.device
+    gradients: bool = True
+    steps: tuple[torch.Tensor, ...] = ()
+    stateful: bool = False
+    leaves: int = 1
+    planned: int | None = None
+    backends: tuple[str, ...] = ("inductor",)
+    facts: tuple[object, ...] = ()
+
+
+class Compiling(Protocol):
+    """Something that is compiled or compared at times."""
+
+    @property
+    def is_compiling(self) -> bool:
+        """Whether it is at this moment."""
+
+
+@dataclass(slots=True)
+class SharedBudget:
+    """What compiling took so far in this process, and whose turn it is: side by side they would time one another.
+
+    spent: seconds, whatever for.  cost_factor: how many times as long the last one took as was expected.
+    """
+
+    spent: float = 0.0
+    cost_factor: float = 1.0
+    _turn: weakref.ref[Compiling] | None = field(default=None)
+
+    def free(self, asking: Compiling) -> bool:
+        """Whether nobody else is being compiled or compared."""
+        other = self._turn() if self._turn is not None else None
+        return other is None or other is asking or not other.is_compiling
+
+    def take(self, controller: Compiling) -> None:
+        """It is this one's turn."""
+        self._turn = weakref.ref(controller)
+
+    def learn(self, cost: float, expected: float) -> None:
+        """With Inductor's cache on disk it is quicker, on a busy machine slower: so will be the next."""
+        self.cost_factor = min(4.0, max(0.1, cost / expected))

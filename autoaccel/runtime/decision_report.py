@@ -1,0 +1,102 @@
+"""What the runtime would do on this machine, for `autoaccel env`."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from . import devices
+from .amp.precision import is_tried, precision, scaling
+from .compile import cuda_graphs
+from .compile.in_place_compile import verdict
+from .environment import Decision, disabled, setting, whole_number
+from .loading import glibc_malloc
+from .loading.loader_settings import pin_decision, worker_decision
+from .trial import decision_cache
+
+
+def decisions() -> dict[str, tuple[bool | int | str, str]]:
+    """Every decision by name, as (what, why); only strings, numbers and truth values, so it can be written as JSON.
+
+    What is measured while a script runs is named as what it may become, and the reason says on what that depends.
+    """
+    place = devices.resolve()
+    found = {
+        "device": Decision(place.type, "the current accelerator" if place.type != "cpu" else "no accelerator"),
+        "amp": _amp(place),
+        "grad_scaler": scaling(place),
+        "compile": _compile(place),
+        "cuda_graphs": _cuda_graphs(place),
+        "prefetch": _prefetch(place),
+        "resident": _resident(place),
+        "num_workers": _workers(),
+        "pin_memory": pin_decision(),
+        "heap": _heap(place),
+        "remember": _remember(),
+    }
+    return {name: (decision.value, decision.reason) for name, decision in found.items()}
+
+
+def _amp(place: torch.device) -> Decision:
+    found = precision(place)
+    if found.value is None:
+        return Decision(False, found.reason)
+    reason = f"where it is measured to be faster; {found.reason}" if is_tried(found) else found.reason
+    return Decision(str(found.value).removeprefix("torch."), reason)
+
+
+def _compile(place: torch.device) -> Decision:
+    if disabled("compile"):
+        return Decision(False, "AUTOACCEL_DISABLE")
+    decision = verdict(place)
+    return Decision((setting("COMPILE_MODE") or "default") if decision.value else False, decision.reason)
+
+
+def _prefetch(place: torch.device) -> Decision:
+    if disabled("prefetch"):
+        return Decision(0, "AUTOACCEL_DISABLE")
+    if place.type not in ("cuda", "xpu"):
+        return Decision(0, f"copies to {place.type} cannot overlap with the computation")
+    depth = whole_number("PREFETCH_DEPTH")
+    return Decision(1 if depth is None else depth, "loaders with workers and pinned memory")
+
+
+def _heap(place: torch.device) -> Decision:
+    return glibc_malloc.verdict(os.environ) if place.type == "cpu" else Decision(False, "the CPU does not train")
+
+
+def _resident(place: torch.device) -> Decision:
+    for feature in ("prefetch", "resident"):
+        if disabled(feature):
+            return Decision(False, "AUTOACCEL_DISABLE")
+    where = "by the batch" if place.type == "cpu" else f"on {place.type} where it fits, else by the batch"
+    return Decision(True, f"data in memory is indexed {where}")
+
+
+def _workers() -> Decision:
+    found = worker_decision()
+    measured = found.value > 0 and whole_number("NUM_WORKERS") is None
+    return (
+        Decision(found.value, f"at first; changed by what batches and steps take; {found.reason}")
+        if measured
+        else found
+    )
+
+
+def _cuda_graphs(place: torch.device) -> Decision:
+    if disabled("compile"):
+        return Decision(False, "AUTOACCEL_DISABLE")
+    asked = cuda_graphs.wanted()
+    if place.type != "cuda":
+        return Decision(False, f"there are none on {place.type}")
+    return Decision(asked, "AUTOACCEL_CUDA_GRAPHS" if asked else "only with AUTOACCEL_CUDA_GRAPHS=on")
+
+
+def _remember() -> Decision:
+    if not decision_cache.on():
+        return Decision(False, "AUTOACCEL_REMEMBER")
+    try:
+        return Decision(str(decision_cache.folder()), "what was measured holds for later runs of the same command")
+    except (OSError, RuntimeError):
+        return Decision(False, "there is no home")

@@ -1,0 +1,76 @@
+"""Which datasets are understood: those whose samples are elements of tensors, arrays and lists, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from torch.utils import data
+
+from .columns import column
+from .mutation_guard import MutationGuard, Unsupported, is_librarys
+from .row_indices import Rows
+from .sample_structure import Part, Route, Sample, map_parts
+
+
+def read_samples(dataset: Any, guard: MutationGuard) -> Sample:
+    """What the dataset's samples are made of. Unsupported says why a dataset is left to torch."""
+    kind = type(dataset)
+    if isinstance(dataset, data.IterableDataset):
+        raise Unsupported("an IterableDataset has no indices")
+    guard.method(kind, "__getitem__")
+    if isinstance(dataset, data.Subset):
+        return _of_subset(dataset, guard)
+    if _whole_batches(dataset):
+        raise Unsupported(f"{kind.__name__} has a __getitems__ of its own")
+    if isinstance(dataset, data.TensorDataset) and _is_torchs(dataset, "TensorDataset"):
+        tensors = guard.attribute(dataset, "tensors")
+        if type(tensors) not in (list, tuple):
+            raise Unsupported("TensorDataset.tensors is not a tuple")
+        return [_part(tensor, kind.__name__) for tensor in guard.contents(tensors)]
+    if kind in (list, tuple):
+        raise Unsupported("a list of samples is stacked as fast by torch")
+    if kind.__module__.startswith("torchvision"):
+        from .torchvision_datasets import (
+            read_samples as in_vision,  # most scripts can do without, and start a little sooner
+        )
+
+        found = in_vision(dataset, guard)
+        if found is not None:
+            return found
+    from .getitem_interpreter import read_samples as in_text
+
+    return in_text(dataset, guard)
+
+
+def _is_torchs(dataset: Any, name: str) -> bool:
+    return is_librarys(type(dataset).__getitem__, "torch", f"{name}.__getitem__")
+
+
+def _whole_batches(dataset: Any) -> bool:
+    return getattr(dataset, "__getitems__", None) is not None
+
+
+def _part(source: Any, name: str) -> Part:
+    found = column(source)
+    if found is None:
+        raise Unsupported(f"a part of {name} is not plain numbers in memory")
+    return Part(found)
+
+
+def _of_subset(dataset: Any, guard: MutationGuard) -> Sample:
+    whole = getattr(type(dataset), "__getitems__", None)  # torch's fetcher asks for these
+    if not _is_torchs(dataset, "Subset") or not (whole is None or is_librarys(whole, "torch", "Subset.__getitems__")):
+        raise Unsupported(f"{type(dataset).__name__} is not torch's own Subset")
+    indices = guard.attribute(dataset, "indices")
+    inner = read_samples(guard.attribute(dataset, "dataset"), guard)
+    return cast(Sample, map_parts(inner, lambda part, _: _routed(part, lambda rows: rows.through(indices))))
+
+
+def _routed(part: Part, route: Route) -> Part:
+    """The same part at other indices."""
+    then = part.route
+
+    def both(rows: Rows) -> Rows:
+        return route(rows) if then is None else then(route(rows))
+
+    return Part(part.column, both, part.steps, part.scalar)

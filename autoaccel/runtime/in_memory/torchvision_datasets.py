@@ -1,0 +1,233 @@
+"""torchvision's datasets that hold all images in memory, and those of its transforms that can be done for a batch.
+
+A class counts as torchvision's only if it is the one of that name in the loaded package, with the methods it came
+with. Nothing is imported: a script that uses none of it has not loaded it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from .columns import Numbers, Tensors, column
+from .image_transforms import Crop, Cut, Flip, Geometry, Normalized, Pad, Pipeline, Scaled, Value
+from .mutation_guard import MutationGuard, Unsupported, is_librarys
+from .pillow_resize import like_pillow
+from .sample_structure import Part, Sample
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a dataset keeps its images (axes of one image) and what it calls the labels."""
+
+    axes: str
+    targets: str = "targets"
+
+
+DATASETS: Final = {
+    **dict.fromkeys(("MNIST", "FashionMNIST", "KMNIST", "EMNIST", "USPS"), Layout("HW")),
+    **dict.fromkeys(("CIFAR10", "CIFAR100"), Layout("HWC")),
+    **dict.fromkeys(("SVHN", "STL10"), Layout("CHW", "labels")),
+}
+_DEFINED: Final = {"FashionMNIST": "MNIST", "KMNIST": "MNIST", "EMNIST": "MNIST", "CIFAR100": "CIFAR10"}
+
+
+def is_torchvisions(thing: Any, package: str, method: str, defined: str | None = None) -> bool:
+    """Whether an object is of a class of torchvision, unchanged."""
+    kind = type(thing)
+    name = kind.__name__
+    module = sys.modules.get(f"torchvision.{package}")
+    return getattr(module, name, None) is kind and is_librarys(
+        getattr(kind, method, None), "torchvision", f"{defined or name}.{method}"
+    )
+
+
+def read_samples(dataset: Any, guard: MutationGuard) -> Sample | None:
+    """The samples of an in-memory dataset; None for another kind of dataset."""
+    name = type(dataset).__name__
+    layout = DATASETS.get(name)
+    if layout is None or not is_torchvisions(dataset, "datasets", "__getitem__", _DEFINED.get(name)):
+        return None
+    if guard.attribute(dataset, "target_transform") is not None:
+        raise Unsupported("the labels are transformed")
+    images = column(guard.attribute(dataset, "data"))
+    labels = column(guard.attribute(dataset, layout.targets))
+    if not isinstance(images, Tensors) or not isinstance(labels, (Tensors, Numbers)):
+        raise Unsupported(f"{name}.data is not in memory")
+    pixels = images.seen()
+    if pixels.dtype != torch.uint8 or pixels.dim() != len(layout.axes) + 1:
+        raise Unsupported(f"{name}.data holds no images of bytes")
+    size = dict(zip(layout.axes, pixels.shape[1:], strict=True))
+    if size.get("C", 3) != 3:
+        raise Unsupported(f"{name}.data holds no images of three colours")
+    axes = layout.axes
+    if axes == "HWC" and not pixels.is_contiguous() and pixels.permute(0, 3, 1, 2).is_contiguous():
+        images, axes = Tensors(images.source, (lambda source: source.permute(0, 3, 1, 2),)), "CHW"
+    reading = TransformReader(guard, size["H"], size["W"], size.get("C", 1))
+    pipeline = reading.pipeline(guard.attribute(dataset, "transform"), axes)
+    whole = isinstance(labels, Tensors) and labels.seen().dtype != torch.int64
+    if isinstance(labels, Tensors) and (labels.seen().dim() != 1 or labels.seen().is_floating_point()):
+        raise Unsupported(f"{name}.{layout.targets} are not whole numbers")
+    steps = (lambda values: values.to(torch.int64),) if whole else ()
+    return [Part(images, steps=(pipeline,)), Part(labels, steps=steps)]
+
+
+class TransformReader:
+    """Reads transforms, following the size of the images; `as_tensor` from the transform on that makes one."""
+
+    def __init__(self, guard: MutationGuard, height: int, width: int, channels: int) -> None:
+        self.guard = guard
+        self.height, self.width, self.channels = height, width, channels
+        self.as_tensor = False
+        self.geometry: list[Geometry] = []
+        self.values: list[Value] = []
+
+    def pipeline(self, transform: Any, axes: str) -> Pipeline:
+        """What the transform does to a batch of bytes whose images have these axes."""
+        self.read(transform)
+        if not self.as_tensor:
+            raise Unsupported("the transforms make no tensors")
+        return Pipeline(axes, tuple(self.geometry), tuple(self.values))
+
+    def read(self, transform: Any) -> None:
+        kind = type(transform)
+        reader = _READERS.get(kind.__name__)
+        method = "forward" if isinstance(transform, torch.nn.Module) else "__call__"
+        if reader is None or not is_torchvisions(transform, "transforms", method):
+            raise Unsupported(f"the transform {kind.__name__} is not known")
+        own = vars(transform)
+        if "forward" in own or any(self.guard.contents(own.get(name, ())) for name in _HOOKS):
+            raise Unsupported(f"the transform {kind.__name__} was changed")
+        reader(self, transform)
+
+    def compose(self, transform: Any) -> None:
+        several = self.guard.attribute(transform, "transforms")
+        if type(several) not in (list, tuple):
+            raise Unsupported("the transforms are not in a list")
+        for each in self.guard.contents(several):
+            self.read(each)
+
+    def to_tensor(self, transform: Any) -> None:
+        self._first(transform)
+        self.values.append(Scaled(None))
+
+    def pil_to_tensor(self, transform: Any) -> None:
+        self._first(transform)
+
+    def convert(self, transform: Any) -> None:
+        dtype = self.guard.attribute(transform, "dtype")
+        if not self.as_tensor or self.values or dtype not in (torch.float32, torch.float64):
+            raise Unsupported("a conversion that is not from bytes to floats")
+        self.values.append(Scaled(dtype))
+
+    def normalize(self, transform: Any) -> None:
+        mean, std = (self._numbers(transform, name) for name in ("mean", "std"))
+        self.guard.attribute(transform, "inplace")
+        right = all(len(each) in (1, self.channels) for each in (mean, std))
+        if not self.values or not right or not all(torch.as_tensor(std, dtype=torch.float32)):
+            raise Unsupported("a normalisation that fails")
+        self.values.append(Normalized(mean, std))
+
+    def flip(self, transform: Any) -> None:
+        chance = self.guard.attribute(transform, "p")
+        if type(chance) not in (float, int):
+            raise Unsupported("the chance of a flip is not a number")
+        along = 2 if type(transform).__name__ == "RandomHorizontalFlip" else 1
+        self.geometry.append(Flip(along, float(chance)))
+
+    def pad(self, transform: Any) -> None:
+        self._image(transform)
+        self._border(transform)
+
+    def resize(self, transform: Any) -> None:
+        self._image(transform)
+        size = self.guard.attribute(transform, "size")
+        kind = getattr(self.guard.attribute(transform, "interpolation"), "value", None)
+        if kind != "bilinear" or self.guard.attribute(transform, "max_size") is not None:
+            raise Unsupported("a resizing of another kind")
+        sides = (size,) if type(size) is int else self.guard.contents(size) if type(size) in (list, tuple) else ()
+        if {*map(type, sides)} != {int} or min(sides) < 1 or len(sides) > 2:
+            raise Unsupported("a size that is no number")
+        if len(sides) == 1:  # the length of the shorter side
+            shorter = min(self.height, self.width)
+            after = tuple(int(sides[0] * side / shorter) for side in (self.height, self.width))
+        else:
+            after = sides
+        if after != (self.height, self.width):
+            resized = like_pillow((self.height, self.width), (after[0], after[1]))
+            if resized is None:
+                raise Unsupported("a resizing that Pillow does in another way, or faster")
+            self.geometry.append(resized)
+        self.height, self.width = after
+
+    def center_crop(self, transform: Any) -> None:
+        self._image(transform)
+        height, width = self._size(transform)
+        top, left = round((self.height - height) / 2.0), round((self.width - width) / 2.0)
+        self.geometry.append(Cut(top, left, height, width))
+        self.height, self.width = height, width
+
+    def random_crop(self, transform: Any) -> None:
+        self._image(transform)
+        if self.guard.attribute(transform, "pad_if_needed") is not False:
+            raise Unsupported("a crop that pads where needed")
+        if self.guard.attribute(transform, "padding") is not None:
+            self._border(transform)
+        height, width = self._size(transform)
+        if (height, width) != (self.height, self.width):
+            self.geometry.append(Crop(self.height - height + 1, self.width - width + 1, height, width))
+        self.height, self.width = height, width
+
+    def _first(self, transform: Any) -> None:
+        self._image(transform)
+        self.as_tensor = True
+
+    def _image(self, transform: Any) -> None:
+        if self.as_tensor:
+            raise Unsupported(f"{type(transform).__name__} of a tensor")
+
+    def _border(self, transform: Any) -> None:
+        padding, fill, mode = (self.guard.attribute(transform, name) for name in ("padding", "fill", "padding_mode"))
+        sides = (padding,) if type(padding) is int else padding
+        if type(sides) not in (list, tuple) or {*map(type, sides)} != {int} or min(sides) < 0 or len(sides) == 3:
+            raise Unsupported("a padding that is no number")
+        if mode != "constant" or type(fill) is not int or not 0 <= fill <= 255:
+            raise Unsupported("a padding that is not one value")
+        left, top, right, bottom = self.guard.contents(sides) * (4 // len(sides))
+        self.geometry.append(Pad(left, top, right, bottom, fill))
+        self.height, self.width = self.height + top + bottom, self.width + left + right
+
+    def _size(self, transform: Any) -> tuple[int, int]:
+        size = self.guard.attribute(transform, "size")
+        if type(size) not in (list, tuple) or [*map(type, size)] != [int, int]:
+            raise Unsupported("a size that is no pair of numbers")
+        height, width = self.guard.contents(size)
+        if not (0 < height <= self.height and 0 < width <= self.width):
+            raise Unsupported("a crop that is larger than the images")
+        return height, width
+
+    def _numbers(self, transform: Any, name: str) -> tuple[float, ...]:
+        numbers: Sequence[Any] = self.guard.attribute(transform, name)
+        if type(numbers) not in (list, tuple) or not {*map(type, numbers)} <= {int, float} or not numbers:
+            raise Unsupported(f"the {name} is not a list of numbers")
+        return self.guard.contents(numbers)
+
+
+_HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks")
+_READERS: Final[dict[str, Callable[[TransformReader, Any], None]]] = {
+    "Compose": TransformReader.compose,
+    "ToTensor": TransformReader.to_tensor,
+    "PILToTensor": TransformReader.pil_to_tensor,
+    "ConvertImageDtype": TransformReader.convert,
+    "Normalize": TransformReader.normalize,
+    "RandomHorizontalFlip": TransformReader.flip,
+    "RandomVerticalFlip": TransformReader.flip,
+    "RandomCrop": TransformReader.random_crop,
+    "Pad": TransformReader.pad,
+    "Resize": TransformReader.resize,
+    "CenterCrop": TransformReader.center_crop,
+}

@@ -1,0 +1,15 @@
+"""`accel.prefetch`, `accel.num_workers` and `accel.pin_memory`: batches before the loop asks for them.
+
+Modules:
+    prefetcher          batches under way to the device before the loop asks
+    copy_stream         the side stream for copies, and the events that order it
+    rebuild_batch       a batch with some of its tensors replaced
+    loader_settings     how many workers the machine has room for; pinning
+    managed_epoch       by whom the batches of an epoch are fetched, decided meanwhile
+    persistent_workers  how an epoch begins whose workers are kept
+    loader_statistics   what is known of a loader: fetches, steps, decisions
+    worker_cost         how many workers pay: arithmetic
+    background_fetch    a thread that fetches one batch ahead
+    torch_iterators     torch's own iterators, made in another way
+    glibc_malloc        memory that a step frees is kept for the next one, where the CPU trains
+"""
