@@ -51,6 +51,7 @@ def test_every_built_in_rule_is_complete() -> None:
         assert rule.module.rpartition(".")[2] == rule.name.replace("-", "_"), "a rule's module is named as the rule"
         assert "Before:" in rule.explanation
         assert "After:" in rule.explanation
+        assert "TODO" not in rule.explanation, "`tools/new_rule.py` leaves these to be replaced"
 
 
 def test_a_pack_adds_its_rules_after_the_built_in_ones(monkeypatch: pytest.MonkeyPatch) -> None:
