@@ -88,6 +88,7 @@ def python(code: str, *, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 HEAVY = ["libcst", "torch", "autoaccel.analysis", "autoaccel.rewriting.engine"]
+TABLE = "fixtures/scripts/table.py"
 
 IMPORTED = """
 import sys
@@ -105,6 +106,7 @@ finally:
     [
         pytest.param(["--help"], [], id="help imports nothing of the tool's engine"),
         pytest.param(["rewrite", "--help"], [], id="nor does a command's help"),
+        pytest.param(["rewrite", "--diff", TABLE], ["libcst", *HEAVY[2:]], id="rewriting imports no torch"),
     ],
 )
 def test_what_is_imported(repository: Path, arguments: list[str], expected: list[str]) -> None:

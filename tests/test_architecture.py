@@ -1,0 +1,54 @@
+"""What the page on the architecture claims: layers, tests and terms are those of the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.test_layers import BESIDE, LAYERS
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)))
+
+
+def rows(section: str) -> list[list[str]]:
+    """The cells of the table in a section, without its heading."""
+    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_layers_are_those_that_are_tested() -> None:
+    told = [tuple(re.findall(r"`(\w+)`", row[0])) for row in rows("Layers")]
+    assert told == [*reversed(LAYERS), BESIDE]
+
+
+def test_every_contract_has_a_page_and_a_test() -> None:
+    for contract, page, test in rows("Contracts"):
+        assert page == "this line" or re.match(r"\[\w+\]\([\w/.]+\)", page), contract
+        assert "`tests/" in test or test.startswith("missing: "), contract
+
+
+@pytest.mark.parametrize(("path", "function"), NAMED)
+def test_every_test_that_is_named_exists(path: str, function: str) -> None:
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    assert not function or function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def test_terms_are_used() -> None:
+    """In the code or in what it says, as a word of its own or as a part of a name."""
+    terms = [row[0] for row in rows("Glossary")]
+    assert terms == sorted(terms)
+    assert 10 < len(terms) <= 30
+    sources = [*(ROOT / "autoaccel").rglob("*.py"), *(ROOT / "codemods").rglob("*.py")]
+    words = "\n".join(path.read_text(encoding="utf-8") for path in sources).lower().replace("_", " ")
+    unused = [term for term in terms if not re.search(rf"\b{term}s?\b|\b{term.replace(' ', '')}s?\b", words)]
+    assert unused == []
+
+
+def test_it_is_short() -> None:
+    assert len(PAGE.splitlines()) <= 250
