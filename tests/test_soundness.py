@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from autoaccel.dataflow.bounds import Bounds
+from autoaccel.rewriting import registry
 from benchmarks.soundness import properties
 
 PROJECTS = list(properties.fixtures())
@@ -32,6 +33,16 @@ def test_lower_bounds_add_no_finding(number: int, bound: str) -> None:
 def test_another_order_changes_nothing(seed: int) -> None:
     for texts in PROJECTS[seed::EVERY]:
         assert properties.in_another_order(texts, seed) == properties.in_order(texts)
+
+
+def test_a_rule_alone_finds_what_it_finds_among_all() -> None:
+    findings = 0
+    for texts in PROJECTS[5::EVERY]:
+        alone = [properties.in_order(texts, [rule]) for rule in registry.rules() if rule.function]
+        together = {path: frozenset().union(*(each[path] for each in alone)) for path in texts}
+        assert together == properties.in_order(texts)
+        findings += sum(map(len, together.values()))
+    assert findings > 20, "there is little to lose"
 
 
 def test_every_hash_seed_gives_the_same_bytes() -> None:

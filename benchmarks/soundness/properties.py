@@ -110,13 +110,13 @@ def in_another_order(texts: Texts, seed: int) -> dict[Path, Said]:
     return found
 
 
-def in_order(texts: Texts) -> dict[Path, Said]:
-    """What the rules say of each file, before findings are settled among one another."""
+def in_order(texts: Texts, rules: Sequence[Rule] | None = None) -> dict[Path, Said]:
+    """What the rules (by default all) say of each file, before findings are settled among one another."""
     project = _project(texts)
     found: dict[Path, Said] = {}
     for path, text in texts.items():
         try:
-            found[path] = frozenset(_findings(load(text, path, project), registry.rules()))
+            found[path] = frozenset(_findings(load(text, path, project), registry.rules() if rules is None else rules))
         except (SyntaxError, ValueError):
             found[path] = frozenset()
     return found
