@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from autoaccel import analysis, dataflow, library_models, measure, pytorch, runtime
+from autoaccel import analysis, dataflow, library_models, measure, pytorch, rewriting, runtime
 from autoaccel.measure import benching, observing, verifying
 
 # not as attributes of the runtime: `runtime.compile` is the verb
@@ -17,7 +17,20 @@ PACKAGES = [import_module(f"autoaccel.runtime.{name}") for name in ("amp", "comp
 
 
 @pytest.mark.parametrize(
-    "room", [dataflow, library_models, analysis, pytorch, measure, observing, verifying, benching, runtime, *PACKAGES]
+    "room",
+    [
+        dataflow,
+        library_models,
+        analysis,
+        pytorch,
+        rewriting,
+        measure,
+        observing,
+        verifying,
+        benching,
+        runtime,
+        *PACKAGES,
+    ],
 )
 def test_the_map_names_every_module(room: ModuleType) -> None:
     folder = Path(room.__file__ or "").parent

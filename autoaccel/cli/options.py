@@ -118,7 +118,7 @@ def output_options(command: Command) -> Command:
 def jobs_option(command: Command) -> Command:
     """How many processes share the work."""
     return click.option(
-        "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes. Default: what the work is worth."
+        "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of worker processes (default: automatic)."
     )(command)
 
 

@@ -70,7 +70,7 @@ def read(path: Path, *, folder: Path | None = None) -> Settings:
 def _read(path: Path, folder: Path, inheriting: tuple[Path, ...]) -> Settings:
     full = absolute(path)
     if full in inheriting:
-        raise ConfigError(f"{inheriting[-1]}: extend leads in a circle, to {path}")
+        raise ConfigError(f"{inheriting[-1]}: circular extend, to {path}")
     table = _table(path)
     if table is None:
         if path.name == "pyproject.toml":
@@ -121,7 +121,7 @@ def _per_file(pattern: str, selectors: tuple[str, ...], where: str, folder: Path
     others = pattern.startswith("!")
     lines = (pattern.removeprefix("!"),)
     if not lines[0].strip():
-        raise ConfigError(f"{where}: per-file-ignores: {pattern!r} is no pattern")
+        raise ConfigError(f"{where}: per-file-ignores: {pattern!r} is not a valid pattern")
     return PerFile(_compiled(Patterns(lines, str(folder)), where, "per_file_ignores"), others, selectors)
 
 

@@ -52,7 +52,7 @@ def inspect(
 ) -> list[Report]:
     """Report on files. With `changes` findings come with the edits that mend them.
 
-    `jobs` is the number of processes; by default what the work is worth. What `cache` knows is not asked again.
+    `jobs` is the number of processes; automatic by default. What `cache` knows is not asked again.
     `progress` hears how many more files are done.
     """
     reports: dict[Path, Report] = {}

@@ -4,6 +4,8 @@ Autocast computes products in low precision and losses in float32; everything el
 
 from __future__ import annotations
 
+from autoaccel.library_models.autocast_operations import LOWER
+
 # Results that are no tensors of decimals, whatever goes in: Python values, whole numbers, masks, arrays.
 WHOLE = frozenset(
     """argmax argmin argsort nonzero argwhere bincount count_nonzero multinomial randint randint_like randperm
@@ -61,11 +63,10 @@ PRODUCTS = frozenset(
 )
 # Refuse operands of different precision everywhere; they are no products.
 ALIKE = frozenset("allclose isclose assert_close cross heaviside put_".split())
-# In low precision wherever autocast is on.
-LOW = frozenset(
-    """matmul mm bmm einsum addmm baddbmm mv addmv linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d
-    conv_transpose3d scaled_dot_product_attention multi_head_attention_forward chain_matmul addbmm""".split()
-)
+# In low precision where autocast is on, on the CPU or on CUDA, whatever goes in.
+LOW = frozenset(name.removeprefix("linalg_") for names in LOWER.values() for name in names) | {
+    "multi_head_attention_forward"
+}
 # In float32 wherever autocast is on, on the CPU and on CUDA.
 LOSSES = frozenset(
     """cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss kl_div binary_cross_entropy_with_logits

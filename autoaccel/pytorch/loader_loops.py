@@ -140,7 +140,7 @@ def _transfers(script: Script) -> Iterator[Transfer]:
         function = call.func
         if not isinstance(function, ast.Attribute) or function.attr not in _WIDENING:
             continue
-        if (function.attr == "type" and not call.args) or _only_converts(call):
+        if (function.attr == "type" and not call.args) or _only_converts(script, call):
             continue
         batches = [value for value in script.values(function.value) if value.kind is not Kind.NONE]
         if not batches or any(value.kind is not Kind.BATCH for value in batches):
@@ -158,13 +158,15 @@ def _transfers(script: Script) -> Iterator[Transfer]:
             yield Transfer(call, function.attr, device, path, how, site, home)  # type: ignore[arg-type]
 
 
-def _only_converts(call: ast.Call) -> bool:
-    """`x.to(dtype=…)`, `x.to(y.dtype)`: whose batch it is need not be found out."""
+def _only_converts(script: Script, call: ast.Call) -> bool:
+    """`x.to(dtype=…)`, `x.to(y.dtype)`, `x.to(torch.float32)`: whose batch it is need not be found out."""
     match call:
         case ast.Call(func=ast.Attribute(attr="to"), args=[], keywords=keywords):
             return all(keyword.arg not in (None, "device") for keyword in keywords)
-        case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Attribute(attr="dtype")], keywords=[]):
-            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Attribute(attr=name) as only], keywords=[]):
+            return name.endswith("dtype") or (script.qualname(only) is not None and script.kind(only) is Kind.DTYPE)
+        case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Name(id=name)], keywords=[]):
+            return name.endswith("dtype")
         case _:
             return False
 

@@ -1,8 +1,7 @@
-"""Training steps: the backwards, optimizer steps and forwards that belong together, and why one must not be converted.
+"""Training steps: the backwards, optimizer steps and forwards that belong together.
 
 A training step is one component: everything that is connected through the call graph, a class, a scope or an optimizer.
-Whatever is true of one backward of it (a closure, a second derivative, gradients applied by hand) is a problem of the
-whole.
+Facts alone: why AA301 leaves one as it is, its package says (`step_problems`, `blockers`).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def _(scene: Scene) -> Planted:
     return made_up(
         scene.rule("AA401"),
         made,
-        "the model runs kernel by kernel",
+        "the model is not compiled",
         InsertAfter(made, Code('model.compile(backend="eager")')),
     )
 
@@ -47,4 +47,4 @@ def _(scene: Scene) -> Planted:
 def _(scene: Scene) -> Planted:
     function = scene.function("warp")
     edit = AddDecorator(function, Code("accel.compile"))
-    return made_up(scene.rule("AA401"), function, "it runs kernel by kernel", RUNTIME, edit)
+    return made_up(scene.rule("AA401"), function, "it is not compiled", RUNTIME, edit)

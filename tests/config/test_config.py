@@ -140,7 +140,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
         pytest.param('required-version = ">=99"', f"autoaccel >=99 is required, this is {__version__}", id="newer"),
         pytest.param('required-version = "99"\nnew-key = 1', "autoaccel 99 is required", id="newer file"),
         pytest.param('extend = "none.toml"', "extend: no such file: ", id="nothing to extend"),
-        pytest.param('extend = "autoaccel.toml"', "extend leads in a circle", id="circle"),
+        pytest.param('extend = "autoaccel.toml"', "circular extend", id="circle"),
         pytest.param('tier = "exacct"', "tier must be one of exact, equivalent, numerics", id="tier"),
         pytest.param("respect-gitignore = 1", "respect-gitignore must be true or false, not 1", id="bool"),
         pytest.param("select = [", "not valid TOML", id="broken"),

@@ -56,5 +56,5 @@ def _on_sums(original: Column, rewritten: Column) -> Iterator[str]:
 def _on_losses(original: Column, rewritten: Column) -> Iterator[str]:
     for (step, before), (_, after) in zip(original.losses, rewritten.losses, strict=False):
         if math.isfinite(before) and not math.isfinite(after):
-            yield f"the loss of rewritten is no number any more from step {step} on; `autoaccel verify` says more"
+            yield f"the loss of rewritten is NaN from step {step} on; `autoaccel verify` says more"
             return

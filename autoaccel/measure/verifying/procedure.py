@@ -140,7 +140,7 @@ class _Procedure:
         sound = _sound_steps(first)
         if sound is not None:
             if not sound:
-                raise CannotVerifyError("its loss is no number from the start on, so there is nothing to compare with")
+                raise CannotVerifyError("the loss is NaN from the first step, so there is nothing to compare with")
             steps = min(steps, sound)
             notes.append(f"the original itself diverges, so only its first {counted(sound, 'step')} were compared")
         if steps != self.limits.steps and steps != made:

@@ -1,4 +1,4 @@
-"""WholeBatchFetcher that are looked up whole, instead of sample by sample: on the host, or on the device they go to.
+"""Batches that are looked up whole, instead of sample by sample: on the host, or on the device they go to.
 
 A plain loader asks its dataset for one sample after the other and stacks them: microseconds a sample where the data
 are tensors in memory, tens of them where every image goes through PIL. Where the samples are known to be nothing but

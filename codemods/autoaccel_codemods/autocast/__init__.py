@@ -128,7 +128,7 @@ def _judged(script: Script) -> Iterator[Finding | Skipped]:
 def _single(script: Script, step: TrainingStep) -> Iterator[Problem]:
     """A demonstration: there is only one step, which another precision does not make noticeably faster."""
     if step.backwards and all(runs_once(script, each.call) for each in step.backwards):
-        yield step.backwards[0].call, "it is the only step that is made"
+        yield step.backwards[0].call, "the step runs only once"
 
 
 def _message(step: TrainingStep) -> str:

@@ -83,7 +83,7 @@ def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
             yield place, "policy gradients of small networks do not profit from low precision"
             break
         if _OWN_WAYS.match(imported):
-            yield place, f"{imported.split('.')[0]} has its own ways with gradients or kernels"
+            yield place, f"{imported.split('.')[0]} uses gradients or kernels of its own"
             break
     for call in script.find(ast.Call):
         reason = _call_reason(script, call)

@@ -84,7 +84,7 @@ def _backward_problems(script: Script, backward: Backward) -> Iterator[Problem]:
     if script.qualname(call.func) == "torch.distributed.autograd.backward":
         yield call, "distributed autograd keeps the gradients"
     elif backward.loss is call:
-        yield call, "what it runs backward from is not seen"
+        yield call, "it is not seen which tensor `backward` is called on"
     if isinstance(backward.home, ast.Lambda):
         yield call, "backward runs in a lambda"
     if backward.scaled:

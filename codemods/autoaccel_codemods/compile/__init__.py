@@ -120,7 +120,7 @@ def _finding(script: Script, model: TrainedModel, models: list[TrainedModel]) ->
         f"{script.accel}.compile({name})" if steps is None else f"{script.accel}.compile({name}, steps={steps})"
     )
     edit: Edit = InsertAfter(at, code) if model.wrapped is None else InsertBefore(at, code)
-    return RULE.finding(model.made, f"`{name}` runs kernel by kernel", edit, *script.import_runtime)
+    return RULE.finding(model.made, f"`{name}` is not compiled", edit, *script.import_runtime)
 
 
 def _compiles(script: Script, call: ast.Call) -> bool:

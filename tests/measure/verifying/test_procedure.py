@@ -507,7 +507,7 @@ def _nan(record: RunRecord) -> RunRecord:
         (_dies, "a run could not be observed: ended with exit status 1: TypeError: ours"),
         (_fails, "it fails: ValueError: no data (train.py:3)"),
         (_trains_nothing, "it trains nothing: there was neither a backward nor an optimizer step in its own process"),
-        (_nan, "its loss is no number from the start on, so there is nothing to compare with"),
+        (_nan, "the loss is NaN from the first step, so there is nothing to compare with"),
     ],
 )
 def test_nothing_can_be_said(script: Path, original: Callable[[RunRecord], RunRecord], message: str) -> None:

@@ -1,0 +1,31 @@
+"""From findings to rewritten text. Rules speak of `ast` nodes; LibCST carries out their edits, formatting kept.
+
+Rules:
+    rule         what a rule is: metadata, documentation, the function that finds opportunities
+    registry     the rules there are
+    packs        distributions that announce rules
+    suppression  comments that tell the tool to leave code alone
+
+One text, in this order:
+    engine       analyse, plan, apply, check
+    linting      the same, stopped before it applies
+    places       where the nodes of the `ast` tree are in the text
+    plan         which findings can be applied together
+    apply        one LibCST transformer, one traversal
+    check        the self-check: what a rewrite must not have done
+    comments     edits of comments, on the text
+    baseline     comments beside everything that is found, so that nothing more is
+
+Pieces of `apply`:
+    layout       where the nodes of LibCST's tree are in the text
+    blocks       statements inserted, wrapped and removed within one block
+    arguments    call arguments added and dropped
+    imports      where an import belongs
+    fragments    new code as LibCST nodes
+    disguise     texts that LibCST would not give back as they are
+
+What is said of it:
+    record       findings as plain data
+    recording    findings as records
+    wording      the edits of a finding in words
+"""

@@ -1,0 +1,33 @@
+"""Words of our own that were replaced by those of the field, and do not come back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GONE = {
+    r"runs kernel by kernel": "is not compiled",
+    r"is no pattern\b(?!\.)": "is not a valid pattern",
+    r"leads in a circle": "circular",
+    r"(loss|losses) is no number": "is NaN",
+    r"what the work is worth": "automatic",
+    r"\b(hazards|judging|saturation|courses|laps|gating|jitter)\.py": "blockers, inference_only, …",
+    r"\bfrom autoaccel\.script\b": "autoaccel.analysis, autoaccel.pytorch",
+    r"\b(Lane|HostThread|NotUnderstood|_with_company|_CALM)\b": "CopyStream, FetchThread, Unsupported, …",
+}
+
+
+@pytest.mark.parametrize("pattern", GONE)
+def test_a_word_of_our_own_does_not_come_back(pattern: str) -> None:
+    files = [*(ROOT / "autoaccel").rglob("*.py"), *(ROOT / "codemods").rglob("*.py"), *(ROOT / "docs").rglob("*.md")]
+    files += [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()} (say: {GONE[pattern]})"
+        for path in files
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(pattern, line)
+    ]
+    assert found == []
