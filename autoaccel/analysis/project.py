@@ -383,7 +383,7 @@ class Project:
                 if _makes_classes(other, base.node.name):
                     return None
                 for cls in other.find(ast.ClassDef):
-                    bases = [each for each in cls.bases if _may_stand_for(other, each, names)]
+                    bases = [each for each in cls.bases if self._may_stand_for(other, each, names)]
                     values = [value for each in bases for value in other.inference.possible(each)]
                     if any(value.kind.name == "UNKNOWN" for value in values) and _names(
                         other, cls.bases, base.node.name
@@ -395,6 +395,25 @@ class Project:
                             found[each] = None
                             pending.append(each)
         return tuple(found)
+
+    def _may_stand_for(self, script: Script, expression: ast.expr, names: frozenset[str]) -> bool:
+        """Whether an expression may be what goes by some names: an import of what its file defines as a class under
+        another name, and binds by nothing else, is not. Told by the text of that file, which is not parsed."""
+        if not isinstance(expression, ast.Name) or expression.id in names:
+            return True
+        definitions = script.definitions(expression)
+        return not definitions or any(
+            each.how != "import" or not self._is_another_class(script, each) for each in definitions
+        )
+
+    def _is_another_class(self, script: Script, definition: Definition) -> bool:
+        located = self.locate(script, definition.target or "", definition.level)
+        if located is None or len(located[1]) != 1:
+            return False
+        name, text = re.escape(located[1][0]), self._text(located[0]) or ""
+        bound = rf"^[ \t]*{name}[ \t]*(?:[:=,)]|$)|\bas[ \t]+{name}\b|\bimport\b.*\b{name}\b|\bglobals\b"
+        is_class = re.search(rf"^class[ \t]+{name}\b", text, re.MULTILINE) is not None
+        return is_class and re.search(bound, text, re.MULTILINE) is None
 
     def _with_derived(self, ref: ClassRef) -> tuple[tuple[Script, ...] | None, frozenset[str]]:
         """The files in which a class may derive from one, None where there may be more; the names it has in them."""
@@ -623,18 +642,6 @@ def _names(script: Script, expressions: Iterable[ast.expr], name: str) -> bool:
         for each in expressions
         for part in script.within(each, ast.AST)
     )
-
-
-def _may_stand_for(script: Script, expression: ast.expr, names: frozenset[str]) -> bool:
-    """Whether an expression may be what imports hand on under some names: what they bring in under another is not."""
-    match expression:
-        case ast.Attribute(value=value, attr=name):
-            return name in names or _may_stand_for(script, value, names)
-        case ast.Name(id=name) if name not in names:
-            definitions = script.definitions(expression)
-            return not definitions or any(each.how != "import" for each in definitions)
-        case _:
-            return True
 
 
 def _line(other: Script, node: ast.expr, script: Script) -> str:

@@ -67,7 +67,7 @@ class Scratch:
         """When the copy was as it should be, in nanoseconds since the epoch."""
         # Of a folder that holds everything, only what lies in it directly.
         self._budget = (
-            _Budget(entries=0) if str(original) in (os.sep, os.path.realpath(Path("~").expanduser())) else _Budget()
+            _Budget(entries=0) if str(original) in (os.sep, os.path.realpath(os.path.expanduser("~"))) else _Budget()
         )
         self.restore()
 
@@ -90,15 +90,18 @@ class Scratch:
             self._put(entry, f"{place}/{name}")
         with contextlib.suppress(OSError):
             shutil.copystat(original, place)
+            os.chmod(place, stat.S_IMODE(os.lstat(place).st_mode) | stat.S_IRWXU)  # it is to be restored and removed
 
     def _entries(self, folder: str, place: str) -> Iterable[tuple[str, os.DirEntry[str]]]:
         """What is in a folder; makes the one in the copy, where nothing else shall be."""
-        found: dict[str, os.DirEntry[str]] = {}
-        with contextlib.suppress(OSError), os.scandir(folder) as entries:
-            found.update((entry.name, entry) for entry in entries)
         if os.path.islink(place) or not os.path.isdir(place):
             _remove(place)
             os.mkdir(place)
+        try:
+            with os.scandir(folder) as entries:
+                found = {entry.name: entry for entry in entries}
+        except OSError:  # what cannot be listed stays as it is: the way to the copy may lie in it
+            return ()
         for name in os.listdir(place):
             if name not in found:
                 _remove(f"{place}/{name}")

@@ -185,3 +185,15 @@ def test_a_process_that_ends_soon_leaves_the_first_analyses_as_they_are(tmp_path
         script.release()
         kept.append(hasattr(script, "tree"))
     assert kept == [True, True, False]
+
+
+def test_a_class_that_goes_by_another_name_has_derived_classes(tmp_path: Path) -> None:
+    (tmp_path / "base.py").write_text("class Base:\n    pass\n\n\nOld = Base\n\n\nclass Other:\n    pass\n")
+    (tmp_path / "user.py").write_text(
+        "from base import Base, Old, Other\n"
+        "class D(Old):\n    pass\nclass E(Base):\n    pass\nclass F(Other):\n    pass\n"
+    )
+    files = [tmp_path / "base.py", tmp_path / "user.py"]
+    script = load(files[0].read_text(), files[0], Project(files))
+    cls = next(each for each in script.find(ast.ClassDef) if each.name == "Base")
+    assert [each.node.name for each in script.project.derived(script.class_ref(cls)) or ()] == ["D", "E"]

@@ -80,6 +80,9 @@ class Guard:
             "os.rmdir": self._remove_folder,
             "os.mkdir": self._make,
             "os.truncate": lambda path, _: self.open(path),
+            "os.chmod": self._set,
+            "os.chown": self._set,
+            "os.utime": self._set,
             "os.link": lambda _, path, *folders: self._make(path, 0, folders[-1] if folders else -1),
             "os.symlink": lambda _, path, folder=-1: self._make(path, 0, folder),
             "shutil.rmtree": self._remove_tree,
@@ -102,6 +105,12 @@ class Guard:
         if name is not None:
             self._unlink_from_original(name, keeps)
             self._write(os.path.realpath(name))
+
+    def _set(self, path: Any, *_: object) -> None:
+        """The mode, owner or time of a file is about to be set, which of a link means the file behind it."""
+        name = _name_of(path)
+        if name is not None:
+            self._unlink_from_original(name, keeps=True)
 
     def _unlink_from_original(self, name: str, keeps: bool) -> None:
         """In the copy, large files are links: a copy takes the place of one that is written through."""
@@ -146,9 +155,11 @@ class Guard:
         size = os.fstat(self._journal).st_size
         if size > self._read:
             lines = os.pread(self._journal, size - self._read, self._read).splitlines()
+            # Replaced whole, and first: threads that ask meanwhile find either what was known or all of it.
+            self._own = self._own | {json.loads(line)[1] for line in lines}
             self._read = size
-            self._own.update(json.loads(line)[1] for line in lines)
-        return path in self._own or path.startswith(tuple(f"{each}{os.sep}" for each in self._own))
+        own = self._own
+        return path in own or path.startswith(tuple(f"{each}{os.sep}" for each in own))
 
     def _keep(self, path: str, verb: str) -> None:
         if self._is_others(path):
@@ -196,7 +207,9 @@ class Guard:
         """A folder of the copy may be a link: what it leads to is not the script's to remove. Others are removed entry
         by entry, each of which is an event of its own."""
         top = _entry_of(path, -1 if folder is None else folder)
-        if self._copy and top.startswith(self._copy) and os.path.islink(top) and self._watched(os.path.realpath(top)):
+        if not self._copy or not top.startswith(self._copy) or not os.path.islink(top):
+            return
+        if not os.path.realpath(top).startswith(self._copy):
             os.unlink(top)
             os.mkdir(top)
 

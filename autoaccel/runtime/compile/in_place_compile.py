@@ -92,14 +92,16 @@ def _compilable(module: nn.Module) -> bool:
 def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
     """What `torch.compile` makes of a function, which keeps to what Python would have computed.
 
-    Two of torch's settings are switched off while it is called, for it compiles then; the program's own compiled code
-    finds them as the program has set them.
+    NumPy's functions are not traced while it is called, for it compiles then; the program's own compiled code finds the
+    setting as the program has set it.
     """
     # else NumPy's functions are traced as torch's, which draw from torch's random numbers and round otherwise
-    off = [(importlib.import_module("torch._dynamo.config"), "trace_numpy")]
+    dynamo: Any = importlib.import_module("torch._dynamo.config")
     if _torch_version() < (2, 13):
-        # backward(retain_graph=True) needs what a compiled backward would otherwise overwrite
-        off.append((importlib.import_module("torch._functorch.config"), "donated_buffer"))
+        # backward(retain_graph=True) needs what a compiled backward would otherwise overwrite. Once and for all: torch
+        # reads the setting again when backward runs.
+        functorch: Any = importlib.import_module("torch._functorch.config")
+        functorch.donated_buffer = False
     mode = setting("COMPILE_MODE").lower()
     if mode in _BACKENDS:
         compiled = torch.compile(function, backend=_backend(mode))
@@ -108,14 +110,11 @@ def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
         compiled = torch.compile(function, mode=None if mode in ("", "default", "inductor") else mode)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        before = [getattr(config, name) for config, name in off]
-        for config, name in off:
-            setattr(config, name, False)
+        before, dynamo.trace_numpy = dynamo.trace_numpy, False
         try:
             return compiled(*args, **kwargs)
         finally:
-            for (config, name), value in zip(off, before, strict=True):
-                setattr(config, name, value)
+            dynamo.trace_numpy = before
 
     return call
 

@@ -319,5 +319,5 @@ class ManagedEpoch:
 
 
 def _quiet(sampler: Any) -> bool:
-    """Whether a sampler rng_use when its iteration begins, and not from a generator of the program's while it lasts."""
+    """Whether a sampler draws when its iteration begins, and not from a generator of the program's while it lasts."""
     return not (isinstance(sampler, data.RandomSampler) and sampler.replacement and sampler.generator is not None)

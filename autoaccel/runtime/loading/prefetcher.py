@@ -12,8 +12,8 @@ side stream, while the device computes. Values never change, only the time of th
 4. Whatever was staged and is not handed out (break, exception, `close`) is dropped only after the consumer was made
    to wait for it.
 
-Looking ahead must not change what the loader yields either. It is done only where the main process rng_use no random
-numbers while fetching: worker processes, and a sampler that rng_use when its iteration begins or from a generator of
+Looking ahead must not change what the loader yields either. It is done only where the main process draws no random
+numbers while fetching: worker processes, and a sampler that draws when its iteration begins or from a generator of
 its own.
 """
 
