@@ -337,7 +337,10 @@ def _into(builder: Builder, to: Additions, key: str, name: str, dimension: str) 
         case "print":
             to.loss.append(f"print({name}.requires_grad, float({name}.sum()))")
         case "out":
-            to.forward.append(f"out = out + 0.1 * {name}.mean()")
+            added = f"out + 0.1 * {name}.mean()"
+            # A binary cross-entropy refuses what is no probability, in the original as well.
+            likely = builder.features.vector.get("sigmoid") == "yes"
+            to.forward.append(f"out = ({added}).clamp(0, 1)" if likely else f"out = {added}")
         case "kept":
             place = kept(builder, f"{dimension.split()[0]}_{key}")
             to.forward.append(place.store(name))
