@@ -8,7 +8,7 @@ tree. A module of its own, so that a cache can tell whether summaries have chang
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 
 _BLANK = rb"(?:[ \t\f]|\\\n)*"
@@ -41,6 +41,12 @@ __dict__ .__dict__""".split()
 _MAKING = frozenset(b"type .type new_class .new_class make_dataclass .make_dataclass".split())
 _BY_NAME = (b"getattr", b"setattr", b"methodcaller", b"attrgetter")
 _BASES = re.compile(rb"\bclass[ \t]+\w+\s*(?:\[[^\]]*\]\s*)?\((.*?)\)\s*:", re.DOTALL)
+# What ends a line like `Old = Base`, `Old = New = pkg.Base if fast else Other`, `Old, New = Base, Other`; and what
+# may stand before it, down to `Old: type[Base]`.
+_VALUES = re.compile(rb"=[ \t]*([A-Za-z_\x80-\xff][\w.,\x80-\xff \t]*)(?=[\n#])")
+_TARGETS = re.compile(rb"[ \t]*([A-Za-z_\x80-\xff][\w,= \t\x80-\xff]*)(?::[^\n]*)?")
+# `class A(make(B))` or `class A(KNOWN["b"])`, but not `class A(Generic[T])` or `class A(B, metaclass=ABCMeta)`.
+_COMPUTED_BASE = re.compile(rb"(?<!\bGeneric)(?<!\bProtocol)[\[(]")
 _MADE_CLASS = re.compile(rb"\btype\s*\([^()]*,|\bnew_class\b|\bmake_dataclass\b")
 _NAME = re.compile(r"[^\W\d][\w.]*")
 
@@ -52,7 +58,8 @@ class Summary:
     with, behind a question mark, and after a dot where it is relative.
 
     `words` are separated by spaces: `x` for a name that is mentioned, `.x` for an attribute, `:x` for a function or
-    class that is defined, `<x` for what a class derives from (`<?` where `type` makes it), and `?` where names may be
+    class that is defined, `<x` for what a class derives from (`<?` where `type` makes it, `<()` where it is computed:
+    `class A(make(x))`), `=y=x` where what is imported or defined as `x` is assigned to `y`, and `?` where names may be
     computed: `getattr(model, mode)`."""
 
     imports: tuple[str, ...] = ()
@@ -73,7 +80,9 @@ def summary(data: bytes) -> Summary:
             imports["?."] = None
         else:
             imports[f"?{start.strip('.') and start}"] = None
-    return Summary(tuple(imports), _text(b" ".join(sorted(_words(data)))))
+    words = _words(data)
+    words |= _assigned(data, {word[1:] for word in words if word[:1] == b":"}, imports)
+    return Summary(tuple(imports), _text(b" ".join(sorted(words))))
 
 
 def _imports(data: bytes) -> Iterator[str]:
@@ -120,11 +129,31 @@ def _words(data: bytes) -> set[bytes]:
         words.add(b"?")
     for bases in _BASES.findall(data):
         words.update(b"<" + name for name in _IDENTIFIER.findall(bases))
+        if _COMPUTED_BASE.search(bases):
+            words.add(b"<()")
     if not words.isdisjoint(_MAKING) and _MADE_CLASS.search(data):
         words.add(b"<?")
     for pattern in _DEFINED:
         words.update(b":" + name for name in pattern.findall(data))
     return words
+
+
+def _assigned(data: bytes, defined: Set[bytes], imports: Iterable[str]) -> set[bytes]:
+    """The other names that a file gives to what it defines or imports."""
+    brought = [re.split(r"[.=]", each)[-1].encode() for each in imports]
+    known = {*defined, *brought}
+    everything = b"*" in known
+    found: set[bytes] = set()
+    for match in _VALUES.finditer(data):
+        values = match[1].replace(b",", b" ").split()
+        dotted = [each.split(b".") for each in values if everything or b"." in each or each in known]
+        sources = {parts[-1] for parts in dotted if everything or parts[0] in known}
+        if sources:
+            targets = _TARGETS.fullmatch(data, data.rfind(b"\n", 0, match.start()) + 1, match.start())
+            if targets is not None:
+                names = set(_IDENTIFIER.findall(targets[1]))
+                found.update(b"=%b=%b" % (name, source) for name in names for source in sources - names)
+    return found
 
 
 def _text(data: bytes) -> str:

@@ -62,6 +62,16 @@ def test_imports(text: str, imports: tuple[str, ...]) -> None:
         pytest.param("x = {'features': 1}\n", ".features", False, id="a text is no attribute"),
         pytest.param("my_features(x)\n", "features", False, id="part of a name"),
         pytest.param("prüfe(x)\n", "prüfe", True, id="not ASCII"),
+        pytest.param("from m import A\nOld = A\n", "=Old=A", True, id="assigned"),
+        pytest.param("def a(): pass\nOld = New = a  # both\n", "=New=a", True, id="assigned to several names"),
+        pytest.param("import m\nOld: type = m.A\n", "=Old=A", True, id="an attribute assigned with an annotation"),
+        pytest.param("from m import *\nif x:\n    Old = A\n", "=Old=A", True, id="assigned what a star may bring"),
+        pytest.param("from m import A, B\nx, y = A, B\n", "=x=B", True, id="assigned as one of a tuple"),
+        pytest.param("Old = A\n", "=Old=A", False, id="assigned what is neither imported nor defined"),
+        pytest.param("from m import A\nx = A()\n", "=x=A", False, id="assigned what a call gives"),
+        pytest.param("from m import A\nx.y = A\n", "=y=A", False, id="assigned to an attribute"),
+        pytest.param("class A(make(B)):\n    pass\n", "<()", True, id="a base that is computed"),
+        pytest.param("class A(B, Generic[T]):\n    pass\n", "<()", False, id="a generic class"),
     ],
 )
 def test_words(text: str, word: str, there: bool) -> None:

@@ -7,7 +7,7 @@ where none of these speak from use (`x.zero_grad()` with `x.step()` makes an opt
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -381,45 +381,35 @@ class Inference:
 
     def _by_use(self, definition: Definition) -> Values:
         """What the uses of a parameter with unknown arguments prove."""
-        methods: set[str] = set()
-        called = iterated = False
-        for use in self.script.uses(definition):
-            parent = self.script.parent(use)
-            if isinstance(parent, ast.Attribute):
-                methods.add(parent.attr)
-            elif isinstance(parent, ast.Call) and parent.func is use:
-                called = True
-            elif isinstance(parent, ast.For) and parent.iter is use:
-                iterated = True
-            elif isinstance(parent, ast.Call) and library_values.is_loop_wrapper(self.script.qualname(parent.func)):
-                iterated = True
-        kind = _used_as(definition.name, methods, called=called, iterated=iterated)
+        kind = self._used_as(definition.name, self.script.uses(definition))
         return Values({Value(kind, definition.node, self.script)}) if kind is not None else NOTHING
 
     def _attribute_by_use(self, ref: ClassRef, name: str) -> Values:
         """The same for `self.name`, over all methods of the class."""
+        attributes = self.script.within(ref.node, ast.Attribute)
+        reads = [each for each in attributes if each.attr == name and isinstance(each.value, ast.Name)]
+        kind = self._used_as(name, reads)
+        if kind is None:
+            return NOTHING
+        first = next(iter(self.script.tree_index.by_depth(reads)), None)
+        return Values({Value(kind, first, self.script)})
+
+    def _used_as(self, name: str, uses: Iterable[ast.expr]) -> Kind | None:
         methods: set[str] = set()
         called = iterated = False
-        first: ast.Attribute | None = None
-        tree = self.script.tree_index
-        reads = [
-            part
-            for part in self.script.within(ref.node, ast.Attribute)
-            if part.attr == name and isinstance(part.value, ast.Name)
-        ]
-        for part in tree.by_depth(reads):
-            first = first or part
-            parent = self.script.parent(part)
-            if isinstance(parent, ast.Attribute):
-                methods.add(parent.attr)
-            elif isinstance(parent, ast.Call) and parent.func is part:
-                called = True
-            elif isinstance(parent, ast.For) and parent.iter is part:
-                iterated = True
-            elif isinstance(parent, ast.Call) and library_values.is_loop_wrapper(self.script.qualname(parent.func)):
-                iterated = True
-        kind = _used_as(name, methods, called=called, iterated=iterated)
-        return Values({Value(kind, first, self.script)}) if kind is not None else NOTHING
+        for use in uses:
+            match self.script.parent(use):
+                case ast.Attribute(attr=method):
+                    methods.add(method)
+                case ast.Call(func=function) if function is use:
+                    called = True
+                case ast.For(iter=source) if source is use:
+                    iterated = True
+                case ast.Call(func=function) if library_values.is_loop_wrapper(self.script.qualname(function)):
+                    iterated = True
+                case _:
+                    pass
+        return _used_as(name, methods, called=called, iterated=iterated)
 
     # -- attributes
 

@@ -385,9 +385,8 @@ class Project:
                 for cls in other.find(ast.ClassDef):
                     bases = [each for each in cls.bases if self._may_stand_for(other, each, names)]
                     values = [value for each in bases for value in other.inference.possible(each)]
-                    if any(value.kind.name == "UNKNOWN" for value in values) and _names(
-                        other, cls.bases, base.node.name
-                    ):
+                    unknown = any(value.kind.name == "UNKNOWN" for value in values)
+                    if unknown and (_names(other, cls.bases, base.node.name) or _computes_base(other, cls)):
                         return None
                     if any(value.cls is not None and value.cls.node is base.node for value in values):
                         each = other.class_ref(cls)
@@ -632,6 +631,16 @@ def _makes_classes(script: Script, name: str) -> bool:
         for call in made
         if len(call.args) > 1
     )
+
+
+def _computes_base(script: Script, cls: ast.ClassDef) -> bool:
+    """Whether a class derives from what a function or a container of the project gives: `class A(make(x))`."""
+    sources = [
+        each.func if isinstance(each, ast.Call) else each.value
+        for each in cls.bases
+        if isinstance(each, ast.Call | ast.Subscript)
+    ]
+    return any(script.qualname(each) is None or script.is_project_name(each) for each in sources)
 
 
 def _names(script: Script, expressions: Iterable[ast.expr], name: str) -> bool:

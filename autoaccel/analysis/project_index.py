@@ -60,6 +60,7 @@ class Index:
         self._naming: dict[
             tuple[str, int], set[int]
         ] = {}  # by imported name and whence: the files whose `_names` have it
+        self._assigned: dict[str, set[tuple[int, str]]] = {}  # by name: the files that assign it, and to which name
         self._loose: dict[str, list[int]] = {}  # by dotted name: who imports it where it leads to nothing known
         self._computed: dict[int, tuple[tuple[str, tuple[str, ...]], ...]] = {}  # who imports by names that are
         # computed: what they begin with, and the folders from below which they are
@@ -90,6 +91,12 @@ class Index:
                     if known is None:
                         known = self._postings[word] = array("I")
                     known.append(number)
+                elif word[0] == "=":
+                    self._note_assigned(number, word)
+
+    def _note_assigned(self, number: int, word: str) -> None:
+        _, target, value = word.split("=")
+        self._assigned.setdefault(value, set()).add((number, target))
 
     def _number(self, path: str) -> int:
         number = self._numbers.setdefault(path, len(self._paths))
@@ -173,6 +180,9 @@ class Index:
             index._importers[other].discard(number)
         index._imports[number] = set()
         index._loose = {name: [each for each in known if each != number] for name, known in self._loose.items()}
+        index._assigned = {
+            name: {each for each in known if each[0] != number} for name, known in self._assigned.items()
+        }
         index._computed = {each: known for each, known in self._computed.items() if each != number}
         index._reached, index._computing, index._computable, index._sought, index._importing_here = {}, {}, {}, {}, {}
         vars(index).pop("_circles", None)
@@ -187,7 +197,10 @@ class Index:
     def _take_up(self, number: int, summary: Summary | None = None) -> None:
         """Note a file that is none of the first ones, or no longer as it was."""
         summary = summary or self._read(Path(self._paths[number]))
-        self._words[number] = frozenset(self._enter(number, summary).words.split())
+        words = self._words[number] = frozenset(self._enter(number, summary).words.split())
+        for word in words:
+            if word[0] == "=":
+                self._note_assigned(number, word)
         vars(self).pop("_computing_names", None)
 
     # -- questions
@@ -222,6 +235,7 @@ class Index:
             bases = set().union(*(self._with_word(f"<{word}") for word in words))
             for word in words:
                 bases |= self._those_that_mention(self._with_word("<?"), word)
+            bases |= self._with_word("<()")
             found = bases - {number}
             if found:
                 found &= self._reach(number, shared=False)
@@ -238,7 +252,10 @@ class Index:
         seen = {*pending}
         while pending:
             source, word = pending.pop()
-            for each, alias in self._given(source, word, self._importing(source, among)):
+            importing = self._importing(source, among)
+            given = {*self._given(source, word, importing)}
+            given.update(each for each in self._assigned.get(word, ()) if each[0] == source or each[0] in importing)
+            for each, alias in given:
                 if (each, alias) not in seen:
                     seen.add((each, alias))
                     pending.append((each, alias))

@@ -65,6 +65,11 @@ def test_prefetched() -> None:
         pytest.param("x = Variable(data[0].cuda())", [("cuda", (0,), None)], id="Variable"),
         pytest.param("x = Variable(data[0]).cuda()", [("cuda", (0,), None)], id="Variable moved"),
         pytest.param("x = data[0].to(torch.float16)", [], id="a conversion is no move"),
+        pytest.param("x = data[0].to(dtype=torch.float16)", [], id="a conversion by keyword"),
+        pytest.param("x = data[0].to(b.dtype)", [], id="a conversion to the dtype of another"),
+        pytest.param("x = data[0].to(weight_dtype)", [], id="a conversion to a named dtype"),
+        pytest.param("x = data[0].to(dtype=dtype, device=device)", [("to", (0,), None)], id="moved and converted"),
+        pytest.param("x = data[0].to(a.device)", [("to", (0,), None)], id="to where another is"),
         pytest.param("x = data[0].to(device)\n    x = x.to(device)", [("to", (0,), None)], id="moved once"),
     ],
 )
