@@ -26,28 +26,32 @@ _COMPUTED = re.compile(
 )
 _NO_WORD = bytes(each if chr(each).isalnum() or each in b"_." or each > 127 else 32 for each in range(256))
 _DEFINED = (re.compile(rb"def[ \t]+(\w+)"), re.compile(rb"class[ \t]+(\w+)"))
-_LATE_ATTRIBUTE = re.compile(rb"(?<!\.)\.(?:\s|\\\n)+([A-Za-z_\x80-\xff][\w\x80-\xff]*)")
+# What stands before a word is looked at behind it: so a search skips to the first letter of what it looks for.
+_LATE_ATTRIBUTE = re.compile(rb"\.(?<!\.\.)(?:\s|\\\n)+([A-Za-z_\x80-\xff][\w\x80-\xff]*)")
 _IDENTIFIER = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
 _QUOTED = re.compile(rb"[\"']([A-Za-z_]\w*)[\"']")
-_LOOKUP = re.compile(
-    rb"\b(?:getattr|methodcaller|attrgetter)\b(?!\s*\(\s*[\w.\[\]]+\s*,\s*[rR]?[\"']\w+[\"'])"
-    rb"|(?<![\w.])(?:globals|locals|vars|eval|exec)\s*\(|\b__dict__\b"
-)
-# The words without which these need not be searched for.
-_LOOKING = frozenset(
-    rb"""getattr .getattr methodcaller .methodcaller attrgetter .attrgetter globals locals vars eval exec
-__dict__ .__dict__""".split()
-)
-_MAKING = frozenset(b"type .type new_class .new_class make_dataclass .make_dataclass".split())
+# By word: where names may be computed, which need not be searched for where the word is not mentioned.
+_LOOKUPS = {
+    **{
+        name: re.compile(rb"%b(?<!\w%b)\b(?!\s*\(\s*[\w.\[\]]+\s*,\s*[rR]?[\"']\w+[\"'])" % (name, name))
+        for name in (b"getattr", b"methodcaller", b"attrgetter")
+    },
+    **{
+        name: re.compile(rb"%b(?<![\w.]%b)\s*\(" % (name, name))
+        for name in (b"globals", b"locals", b"vars", b"eval", b"exec")
+    },
+    b"__dict__": re.compile(rb"__dict__"),
+}
+_MAKING = frozenset(b"new_class .new_class make_dataclass .make_dataclass".split())
 _BY_NAME = (b"getattr", b"setattr", b"methodcaller", b"attrgetter")
-_BASES = re.compile(rb"\bclass[ \t]+\w+\s*(?:\[[^\]]*\]\s*)?\((.*?)\)\s*:", re.DOTALL)
+_BASES = re.compile(rb"class(?<!\wclass)[ \t]+\w+\s*(?:\[[^\]]*\]\s*)?\((.*?)\)\s*:", re.DOTALL)
 # What ends a line like `Old = Base`, `Old = New = pkg.Base if fast else Other`, `Old, New = Base, Other`; and what
 # may stand before it, down to `Old: type[Base]`.
 _VALUES = re.compile(rb"=[ \t]*([A-Za-z_\x80-\xff][\w.,\x80-\xff \t]*)(?=[\n#])")
 _TARGETS = re.compile(rb"[ \t]*([A-Za-z_\x80-\xff][\w,= \t\x80-\xff]*)(?::[^\n]*)?")
 # `class A(make(B))` or `class A(KNOWN["b"])`, but not `class A(Generic[T])` or `class A(B, metaclass=ABCMeta)`.
 _COMPUTED_BASE = re.compile(rb"(?<!\bGeneric)(?<!\bProtocol)[\[(]")
-_MADE_CLASS = re.compile(rb"\btype\s*\([^()]*,|\bnew_class\b|\bmake_dataclass\b")
+_TYPE_CALL = re.compile(rb"type(?<!\wtype)\s*\([^()]*,")
 _NAME = re.compile(r"[^\W\d][\w.]*")
 
 
@@ -80,8 +84,10 @@ def summary(data: bytes) -> Summary:
             imports["?."] = None
         else:
             imports[f"?{start.strip('.') and start}"] = None
+    defined = {name for pattern in _DEFINED for name in pattern.findall(data)}
     words = _words(data)
-    words |= _assigned(data, {word[1:] for word in words if word[:1] == b":"}, imports)
+    words.update(b":" + name for name in defined)
+    words |= _assigned(data, defined, imports)
     return Summary(tuple(imports), _text(b" ".join(sorted(words))))
 
 
@@ -125,16 +131,14 @@ def _words(data: bytes) -> set[bytes]:
     words.update(b"." + name for name in _LATE_ATTRIBUTE.findall(data))
     if any(b"." + each in words or each in words for each in _BY_NAME):
         words.update(b"." + name for name in _QUOTED.findall(data))
-    if not words.isdisjoint(_LOOKING) and _LOOKUP.search(data):
+    if any((each in words or b"." + each in words) and found.search(data) for each, found in _LOOKUPS.items()):
         words.add(b"?")
     for bases in _BASES.findall(data):
         words.update(b"<" + name for name in _IDENTIFIER.findall(bases))
         if _COMPUTED_BASE.search(bases):
             words.add(b"<()")
-    if not words.isdisjoint(_MAKING) and _MADE_CLASS.search(data):
+    if not words.isdisjoint(_MAKING) or ((b"type" in words or b".type" in words) and _TYPE_CALL.search(data)):
         words.add(b"<?")
-    for pattern in _DEFINED:
-        words.update(b":" + name for name in pattern.findall(data))
     return words
 
 
