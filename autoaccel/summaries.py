@@ -8,7 +8,7 @@ tree. A module of its own, so that a cache can tell whether summaries have chang
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 _BLANK = rb"(?:[ \t\f]|\\\n)*"
@@ -49,6 +49,14 @@ _BASES = re.compile(rb"class(?<!\wclass)[ \t]+\w+\s*(?:\[[^\]]*\]\s*)?\((.*?)\)\
 # may stand before it, down to `Old: type[Base]`.
 _VALUES = re.compile(rb"=[ \t]*([A-Za-z_\x80-\xff][\w.,\x80-\xff \t]*)(?=[\n#])")
 _TARGETS = re.compile(rb"[ \t]*([A-Za-z_\x80-\xff][\w,= \t\x80-\xff]*)(?::[^\n]*)?")
+# `engine.log = my_log`, and what stands before the last point; `setattr(engine, "log", my_log)`.
+_ATTRIBUTE_STORE = re.compile(rb"\.(?<!self\.)(?<!cls\.)([A-Za-z_\x80-\xff][\w\x80-\xff]*)[ \t]*(?::[^=\n]*)?=(?!=)")
+_RECEIVER = re.compile(rb"([A-Za-z_\x80-\xff][\w\x80-\xff]*)[\w.\x80-\xff]*$")
+_SETATTR = re.compile(rb"(?:setattr|\.object)\(\s*(?!self\b|cls\b)([A-Za-z_]\w*)[\w.]*\s*,\s*(?:[rR]?[\"'](\w+)[\"'])?")
+_VARS = re.compile(rb"vars\(\s*(?!self\b|cls\b)([A-Za-z_]\w*)")
+_DICT = re.compile(rb"\.__dict__\b(?<!self\.__dict__)(?<!cls\.__dict__)")
+_CODE = re.compile(rb"__globals__|__code__[ \t]*(?:=(?!=)|,)")
+_PATCH = re.compile(rb"\bpatch\(\s*[\"'][\w.]*\.(\w+)[\"']")
 # `class A(make(B))` or `class A(KNOWN["b"])`, but not `class A(Generic[T])` or `class A(B, metaclass=ABCMeta)`.
 _COMPUTED_BASE = re.compile(rb"(?<!\bGeneric)(?<!\bProtocol)[\[(]")
 _TYPE_CALL = re.compile(rb"type(?<!\wtype)\s*\([^()]*,")
@@ -62,9 +70,10 @@ class Summary:
     with, behind a question mark, and after a dot where it is relative.
 
     `words` are separated by spaces: `x` for a name that is mentioned, `.x` for an attribute, `:x` for a function or
-    class that is defined, `<x` for what a class derives from (`<?` where `type` makes it, `<()` where it is computed:
-    `class A(make(x))`), `=y=x` where what is imported or defined as `x` is assigned to `y`, and `?` where names may be
-    computed: `getattr(model, mode)`."""
+    class that is defined, and `?` where names may be computed: `getattr(model, mode)`. `<x` is what a class derives
+    from: `<?` where `type` makes it, `<()` where the base is computed. `=y=x` says that what is imported or defined as
+    `x` is assigned to `y`; `.x=` that an attribute of something imported is assigned, `.x=?` one of anything else but
+    `self` and `cls`, `.?=` one whose name is computed."""
 
     imports: tuple[str, ...] = ()
     words: str = ""
@@ -87,7 +96,9 @@ def summary(data: bytes) -> Summary:
     defined = {name for pattern in _DEFINED for name in pattern.findall(data)}
     words = _words(data)
     words.update(b":" + name for name in defined)
-    words |= _assigned(data, defined, imports)
+    brought = {re.split(r"[.=]", each)[-1].encode() for each in imports}
+    words |= _assigned(data, defined | brought)
+    words |= _stored(data, brought, words)
     return Summary(tuple(imports), _text(b" ".join(sorted(words))))
 
 
@@ -142,10 +153,8 @@ def _words(data: bytes) -> set[bytes]:
     return words
 
 
-def _assigned(data: bytes, defined: Set[bytes], imports: Iterable[str]) -> set[bytes]:
+def _assigned(data: bytes, known: Set[bytes]) -> set[bytes]:
     """The other names that a file gives to what it defines or imports."""
-    brought = [re.split(r"[.=]", each)[-1].encode() for each in imports]
-    known = {*defined, *brought}
     everything = b"*" in known
     found: set[bytes] = set()
     for match in _VALUES.finditer(data):
@@ -157,6 +166,32 @@ def _assigned(data: bytes, defined: Set[bytes], imports: Iterable[str]) -> set[b
             if targets is not None:
                 names = set(_IDENTIFIER.findall(targets[1]))
                 found.update(b"=%b=%b" % (name, source) for name in names for source in sources - names)
+    return found
+
+
+def _stored(data: bytes, brought: Set[bytes], words: Set[bytes]) -> set[bytes]:
+    """The attributes that a file assigns, `self` aside."""
+    by_name = not words.isdisjoint((b"setattr", b".setattr", b".object"))
+    namespaces = not words.isdisjoint((b"vars", b".__dict__"))
+    patches = not words.isdisjoint((b"patch", b".patch"))
+    found: set[bytes] = set()
+    for match in _ATTRIBUTE_STORE.finditer(data):
+        receiver = _RECEIVER.search(data, data.rfind(b"\n", 0, match.start()) + 1, match.start())
+        imported = receiver is not None and receiver[1] in brought
+        found.add(b".%b=" % match[1] if imported else b".%b=?" % match[1])
+    stores = _SETATTR.findall(data) if by_name else []
+    if namespaces:
+        stores += [(root, b"") for root in _VARS.findall(data)]
+        owners = (
+            _RECEIVER.search(data, data.rfind(b"\n", 0, each.start()) + 1, each.start())
+            for each in _DICT.finditer(data)
+        )
+        stores += [(owner[1] if owner else b"", b"") for owner in owners]
+    for root, name in stores:
+        found.add(b".%b=" % (name or b"?") if root in brought else b".%b=?" % (name or b"?"))
+    if (b"__globals__" in data or b"__code__" in data) and _CODE.search(data):
+        found.add(b".?=")
+    found.update(b".%b=" % name for name in _PATCH.findall(data) if patches)
     return found
 
 

@@ -4,6 +4,7 @@ From the outside in:
     script             `Script`, the door to all of it; `load`
     inference          which values an expression may have
     attributes         what is stored in an attribute of a class, and by whom
+    namespaces         what is assigned through `vars(x)`, `x.__dict__` and `globals()`
     name_lookups       functions that are reached by names which the program computes
     keyword_arguments  keys and values behind `**kwargs`
     imported_names     dotted names that a file imports

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from autoaccel.analysis.namespaces import binds, namespaces
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.reaching_definitions import STAR, Path
@@ -26,7 +27,24 @@ class Stored(NamedTuple):
     value: ast.expr | None
     path: Path = ()
     how: str = "assign"
-    """`assign`, `for` (an element of the value), `with`, or `add` for `self.x += value`."""
+    """`assign`, `for` (an element of the value), `with`, `add` for `self.x += value`, or of any name: `computed` by
+    `setattr`, or `namespace`."""
+    receiver: ast.expr | None = None
+    """What the attribute is of."""
+
+    @property
+    def of_class(self) -> bool | None:
+        """Whether it is an attribute of a class, whose functions become methods, or of an instance; None where that is
+        not known."""
+        if self.receiver is None:
+            return None
+        method = _method(self.script, self.receiver)
+        if method is not None:
+            return any(_last_name(each) == "classmethod" for each in method.decorator_list)
+        kinds = {value.kind for value in self.script.inference.possible(self.receiver)}
+        if kinds == {Kind.CLASS}:
+            return True
+        return None if kinds & {Kind.CLASS, Kind.UNKNOWN} else False
 
 
 def stores(ref: ClassRef, name: str) -> Iterator[Stored]:
@@ -37,17 +55,35 @@ def stores(ref: ClassRef, name: str) -> Iterator[Stored]:
         yield Stored(ref.script, None)
         return
     for script in homes:
-        for target in script.tree_index.stored(name):
-            if _may_be_instance(script, target.value, ref):
-                yield _stored(script, target)
-        for call in script.tree_index.calls_named("setattr"):
-            match call.args:
-                case [receiver, ast.Constant(value=constant), value] if constant == name:
-                    if _may_be_instance(script, receiver, ref):
-                        yield Stored(script, value)
-                case [receiver, ast.expr() as computed, _] if not isinstance(computed, ast.Constant):
-                    if _is_instance(script, receiver, ref):
-                        yield Stored(script, None)
+        for stored in stored_as(script, name):
+            if stored.receiver is None:
+                continue
+            computed = stored.how in ("computed", "namespace")
+            related = _is_instance if computed else _may_be_instance
+            if related(script, stored.receiver, ref):
+                yield stored
+
+
+def stored_as(script: Script, name: str) -> Iterator[Stored]:
+    """The stores of a file to attributes of this name, whatever they are attributes of; and those to attributes
+    whose names it computes. Without a receiver: to those of a module that is not known."""
+    for target in script.tree_index.stored(name):
+        yield _stored(script, target)._replace(receiver=target.value)
+    for call in script.tree_index.calls_named("setattr"):
+        match call.args:
+            case [receiver, ast.Constant(value=constant), value] if constant == name:
+                yield Stored(script, value, receiver=receiver)
+            case [receiver, ast.expr() as computed, _] if not isinstance(computed, ast.Constant):
+                yield Stored(script, None, how="computed", receiver=receiver)
+    for call in script.tree_index.calls_named("object", "patch"):
+        match call.args:
+            case [receiver, ast.Constant(value=constant), *new] if constant == name:  # `mock.patch.object(…)`
+                yield Stored(script, new[0] if new else None, receiver=receiver)
+            case [ast.Constant(value=str() as dotted), *new] if dotted.rpartition(".")[2] == name:
+                yield Stored(script, new[0] if new else None)
+    for namespace, owner in namespaces(script):
+        if binds(script, namespace, name):
+            yield Stored(script, None, how="namespace", receiver=owner)
 
 
 def _may_be_instance(script: Script, receiver: ast.expr, ref: ClassRef) -> bool:
@@ -77,17 +113,28 @@ def _are_related(first: ClassRef, second: ClassRef) -> bool:
 
 def _method_class(script: Script, receiver: ast.expr) -> ast.ClassDef | None:
     """The class of whose method `receiver` is the `self`, also in functions within the method."""
+    method = _method(script, receiver)
+    cls = script.parent(method) if method is not None else None
+    return cls if isinstance(cls, ast.ClassDef) else None
+
+
+def _method(script: Script, receiver: ast.expr) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The method of which `receiver` is the first parameter."""
     if not isinstance(receiver, ast.Name):
         return None
     definitions = script.definitions(receiver)
     if len(definitions) != 1 or definitions[0].how != "param":
         return None
     method = definitions[0].scope.node
-    cls = script.parent(method)
-    if not isinstance(cls, ast.ClassDef) or not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
+    if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
     static = any(isinstance(each, ast.Name) and each.id == "staticmethod" for each in method.decorator_list)
-    return cls if not static and method.args.args[:1] == [definitions[0].node] else None
+    own = isinstance(script.parent(method), ast.ClassDef) and method.args.args[:1] == [definitions[0].node]
+    return method if own and not static else None
+
+
+def _last_name(expression: ast.expr) -> str:
+    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")
 
 
 def _stored(script: Script, target: ast.Attribute) -> Stored:

@@ -163,6 +163,8 @@ class Files:
                 return self.index.related(path, self.bounds.sharing)
             case "deriving":
                 return self.index.deriving(path, name, self.bounds.related)
+            case "patched":
+                return self.index.patched(path)
             case "mentioning":
                 return self.index.mentioning(path, name)
             case _:

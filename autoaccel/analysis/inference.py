@@ -17,6 +17,7 @@ from autoaccel.analysis.name_lookups import named_member
 from autoaccel.dataflow.abstract_values import (
     ANY,
     BOOL,
+    BOUND,
     NONE,
     NOTHING,
     NUMBER,
@@ -201,7 +202,7 @@ class Inference:
                 if node.id in library_values.BUILTINS
                 else ANY
             )
-        return settle(union(self.definition(each) for each in definitions))
+        return settle(union(self.definition(each) for each in definitions) | self._patched(node.id, definitions))
 
     def exported(self, name: str) -> Values:
         """The value of a module-level name, seen from another file."""
@@ -212,7 +213,16 @@ class Inference:
             if starred is not None:
                 return starred[0].inference.exported(starred[1])
             return ANY
-        return settle(union(self.definition(each) for each in definitions))
+        return settle(union(self.definition(each) for each in definitions) | self._patched(name, definitions))
+
+    def _patched(self, name: str, definitions: Iterable[Definition]) -> Values:
+        """What other files may put in the place of a name of this module: `engine.log = my_log`."""
+        project = self.script.project
+        if name not in project.patched_names(self.script) or any(each.scope.parent for each in definitions):
+            return NOTHING
+        defined = all(each.how in ("def", "class") for each in definitions)
+        stores = [each for each in project.patches(self.script, name) if defined or each.how != "namespace"]
+        return union(each.script.inference._stored(each) for each in stores)
 
     def definition(self, definition: Definition) -> Values:
         """The values that one binding gives its name."""
@@ -338,7 +348,10 @@ class Inference:
         if "staticmethod" in names:
             return None
         ref = self.script.class_ref(cls)
-        return self._instances(ref, made="classmethod" not in names)
+        if "classmethod" in names:
+            return self._instances(ref, made=False)
+        found = self._instances(ref)
+        return found | ANY if self.script.project.is_lent(ref, function.name) else found
 
     def _instances(self, ref: ClassRef, *, made: bool = True) -> Values:
         """The objects of a class and of those that derive from it, or (not `made`) these classes."""
@@ -464,7 +477,9 @@ class Inference:
     def _attribute_of(self, ref: ClassRef, name: str, *, instance: bool) -> Values | None:
         info = self.script.project.class_info(ref)
         body = [value for value, _ in info.attributes.get(name, ()) if isinstance(value, Definition)]
-        stores = list(attributes.stores(ref, name))
+        method = any(each.how == "def" for each in body)
+        # Options that are put into a namespace may take the place of methods; nobody gives them twice.
+        stores = [each for each in attributes.stores(ref, name) if method or each.how != "namespace"]
         if not body and not stores:
             for base in info.bases:
                 inherited = self.attribute_of(base, name, instance=instance)
@@ -473,17 +488,20 @@ class Inference:
             return None
         added = [each for each in stores if each.how == "add"]
         found = union(self.definition(each) for each in body)
-        found |= union(each.script.inference._stored(each) for each in stores if each not in added)
+        if instance:
+            found = _bound(found)
+        for each in stores:
+            if each not in added:
+                stored = each.script.inference._stored(each)
+                if instance and any(value.kind is Kind.FUNCTION for value in stored):
+                    of_class = each.of_class
+                    stored = stored if of_class is False else _bound(stored) if of_class else _bound(stored) | ANY
+                found |= stored
         for each in added:
             assert each.value is not None
             found |= arithmetic(found, each.script.inference._stored(each), each.value, each.script)
         if found and all(value.kind in (Kind.UNKNOWN, Kind.NONE) for value in found):
             found = self._attribute_by_use(ref, name) or found
-        if any(value.kind is Kind.FUNCTION for value in found):
-            found = Values(
-                value._replace(path=("bound",)) if value.kind is Kind.FUNCTION and instance else value
-                for value in found
-            )
         return found
 
     def _stored(self, stored: Stored) -> Values:
@@ -862,6 +880,13 @@ def _used_as(name: str, methods: set[str], *, called: bool, iterated: bool) -> K
     if iterated and (methods & {"dataset", "batch_size", "sampler"} or "loader" in lowered):
         return Kind.LOADER
     return None
+
+
+def _bound(values: Values) -> Values:
+    """These values as an instance has them whose class has them: functions are methods."""
+    if all(value.kind is not Kind.FUNCTION for value in values):
+        return values
+    return Values(value._replace(path=BOUND) if value.kind is Kind.FUNCTION else value for value in values)
 
 
 def _constant(value: object, node: ast.expr) -> Value:

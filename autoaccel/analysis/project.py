@@ -13,10 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis import name_lookups
+from autoaccel.analysis import attributes, name_lookups, namespaces
+from autoaccel.analysis.attributes import Stored
 from autoaccel.analysis.files import Files
 from autoaccel.analysis.module_search import Located, name_in_library
 from autoaccel.analysis.project_index import Found
+from autoaccel.dataflow.abstract_values import BOUND
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Callers, CallSite, Incomplete
 from autoaccel.dataflow.query import Queries
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.abstract_values import ClassRef, Kind
 
+_COMPUTES = re.compile("setattr|__dict__|__globals__|__code__|vars")  # by which names may be bound that are not spelled
 _CALLERS = ("callers", "callers of a method")
 _PROCESSES = ("Process", "spawn", "start_processes")
 _TRAINING = re.compile(r"\bbackward\b|[lL]oader")
@@ -329,6 +332,90 @@ class Project:
             self._texts[path] = self.disk.text(path)
         return self._texts[path]
 
+    # -- names that other files bind anew
+
+    def patched_names(self, script: Script) -> frozenset[str]:
+        """The names of a module that other files may bind to something else: `engine.log = my_log`."""
+        found = Found() if script.path is None else self._ask("patched", script.path)
+        own = script.module_scope.definitions if script.tree_index.calls_named("globals") else ()
+        return frozenset({*found.names, *own})
+
+    def patches(self, script: Script, name: str) -> tuple[Stored, ...]:
+        """What other files may bind such a name to; a store of nothing in sight where that is not known."""
+        return self.queries.ask(
+            ("patches", script.tree, name), lambda: tuple(self._patches(script, name)), (), (Stored(script, None),)
+        )
+
+    def _patches(self, script: Script, name: str) -> Iterator[Stored]:
+        if namespaces.binds_own(script, name):
+            yield Stored(script, None, how="namespace")
+        if script.path is None:
+            return
+        found = self._ask("patched", script.path)
+        try:
+            if found.missing is not None:
+                raise Incomplete(found.missing)
+            texts = {path: self._text(path) or "" for path in found.paths}
+            for other in self._parsed(path for path, text in texts.items() if name in text or _COMPUTES.search(text)):
+                for stored in attributes.stored_as(other, name):
+                    if stored.receiver is None:
+                        yield stored
+                        continue
+                    values = other.inference.possible(stored.receiver)
+                    if any(value.node is script.tree for value in values):
+                        yield stored
+                    elif any(value.kind.name == "UNKNOWN" for value in values) and self.is_handed_on(script):
+                        yield stored
+        except Incomplete:
+            yield Stored(script, None)
+
+    def is_handed_on(self, script: Script) -> bool:
+        """Whether a module is used as a value: `install(engine)`. Raises `Incomplete`."""
+        return self.queries.ask(("handed on", script.tree), lambda: self._is_handed_on(script), False, True)
+
+    def _is_handed_on(self, script: Script) -> bool:
+        return any(
+            not isinstance(other.parent(mention), ast.Attribute)
+            and any(value.node is script.tree for value in other.inference.possible(mention))
+            for other in self.importing(script)
+            for mention in other.find(ast.Name)
+            if isinstance(mention.ctx, ast.Load) and any(each.how == "import" for each in other.definitions(mention))
+        )
+
+    def is_lent(self, ref: ClassRef, method: str) -> bool:
+        """Whether a method may get an object of another class for its `self`: `Trainer.run(proxy)`."""
+        return self.queries.ask(("lent", ref, method), lambda: self._is_lent(ref, method), False, True)
+
+    def _is_lent(self, ref: ClassRef, method: str) -> bool:
+        mention = re.compile(rf"\b{re.escape(ref.node.name)}\s*\.\s*{re.escape(method)}\b")
+        try:
+            if not any(map(mention.search, self.texts_with_word(ref.script, ref.node.name))):
+                return False
+            homes = self.with_word(ref.script, ref.node.name)
+        except Incomplete:
+            return True
+        return any(
+            self._lends(other, part, ref)
+            for other in homes
+            for part in other.tree_index.mentions(method)
+            if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load)
+        )
+
+    def _lends(self, script: Script, part: ast.Attribute, ref: ClassRef) -> bool:
+        """Whether `Trainer.run` gets an object that is none of the class."""
+        owners = script.inference.possible(part.value)
+        if not any(value.kind.name == "CLASS" and value.node is ref.node for value in owners):
+            return False
+        match script.parent(part):
+            case ast.Call(func=function, args=[ast.expr() as first, *_]) if function is part:
+                passed = script.inference.possible(first)
+                return not all(
+                    value.cls is not None and any(each.node is ref.node for each in self.lineage(value.cls))
+                    for value in passed
+                )
+            case _:
+                return True
+
     # -- classes
 
     def class_info(self, ref: ClassRef) -> ClassInfo:
@@ -610,8 +697,9 @@ class Project:
     def is_bound(self, script: Script, function: ast.AST, other: Script, call: ast.Call) -> bool:
         """Whether the first parameter is the receiver, not the first argument of the call."""
         cls = script.parent(function)
-        if not isinstance(cls, ast.ClassDef):
-            return False
+        if not isinstance(cls, ast.ClassDef):  # a class may have been given it: `Trainer.log = log`
+            reached = other.inference.possible(call.func) if isinstance(call.func, ast.Attribute) else ()
+            return any(value.node is function and value.path == BOUND for value in reached)
         decorators = {each.id for each in getattr(function, "decorator_list", ()) if isinstance(each, ast.Name)}
         if "staticmethod" in decorators:
             return False

@@ -9,7 +9,7 @@ import os
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -61,6 +61,9 @@ class Index:
             tuple[str, int], set[int]
         ] = {}  # by imported name and whence: the files whose `_names` have it
         self._assigned: dict[str, set[tuple[int, str]]] = {}  # by name: the files that assign it, and to which name
+        self._stored: dict[int, tuple[frozenset[str], frozenset[str]]] = {}  # by file: the attributes that it assigns,
+        # of what it imports and of other things
+        self._defined: dict[int, tuple[str, ...]] = {}  # by file: functions and classes
         self._loose: dict[str, list[int]] = {}  # by dotted name: who imports it where it leads to nothing known
         self._computed: dict[int, tuple[tuple[str, tuple[str, ...]], ...]] = {}  # who imports by names that are
         # computed: what they begin with, and the folders from below which they are
@@ -91,12 +94,19 @@ class Index:
                     if known is None:
                         known = self._postings[word] = array("I")
                     known.append(number)
-                elif word[0] == "=":
-                    self._note_assigned(number, word)
+            self._note(number, text.split())
 
-    def _note_assigned(self, number: int, word: str) -> None:
-        _, target, value = word.split("=")
-        self._assigned.setdefault(value, set()).add((number, target))
+    def _note(self, number: int, words: Collection[str]) -> None:
+        """Keep what a file defines and assigns."""
+        self._defined[number] = tuple(sys.intern(word[1:]) for word in words if word[0] == ":")
+        stored = [word for word in words if word[0] == "." and "=" in word]
+        if stored:
+            of_imports = frozenset(word[1:-1] for word in stored if word[-1] == "=")
+            self._stored[number] = of_imports, frozenset(word[1:-2] for word in stored if word[-1] == "?")
+        for word in words:
+            if word[0] == "=":
+                _, target, value = word.split("=")
+                self._assigned.setdefault(value, set()).add((number, target))
 
     def _number(self, path: str) -> int:
         number = self._numbers.setdefault(path, len(self._paths))
@@ -183,6 +193,8 @@ class Index:
         index._assigned = {
             name: {each for each in known if each[0] != number} for name, known in self._assigned.items()
         }
+        index._stored = {each: known for each, known in self._stored.items() if each != number}
+        index._defined = self._defined.copy()
         index._computed = {each: known for each, known in self._computed.items() if each != number}
         index._reached, index._computing, index._computable, index._sought, index._importing_here = {}, {}, {}, {}, {}
         vars(index).pop("_circles", None)
@@ -197,10 +209,8 @@ class Index:
     def _take_up(self, number: int, summary: Summary | None = None) -> None:
         """Note a file that is none of the first ones, or no longer as it was."""
         summary = summary or self._read(Path(self._paths[number]))
-        words = self._words[number] = frozenset(self._enter(number, summary).words.split())
-        for word in words:
-            if word[0] == "=":
-                self._note_assigned(number, word)
+        self._words[number] = frozenset(self._enter(number, summary).words.split())
+        self._note(number, self._words[number])
         vars(self).pop("_computing_names", None)
 
     # -- questions
@@ -296,6 +306,29 @@ class Index:
         if shared:
             mentioning |= self._computing_names
         return mentioning & self._reach(number, shared=shared) if mentioning else mentioning
+
+    def patched(self, path: Path) -> Found:
+        """The other files that may bind names of a file to something else, and the names: attributes of what they
+        import from it, by way of any number of files, and attributes of objects that they are handed where it defines
+        a function or class of that name. All that it defines where the attributes' names are computed."""
+        number = self._number(str(path))
+        defined = frozenset(self._defined.get(number, ()))
+        names: set[str] = set()
+        files: set[int] = set()
+        try:
+            importing = self._reach(number, shared=False)
+            for each in self._stored.keys() & importing - {number}:
+                of_imports, _ = self._stored[each]
+                names |= of_imports | (defined if "?" in of_imports else frozenset())
+                files.add(each)
+            others = [each for each, (_, of_others) in self._stored.items() if each != number and of_others & defined]
+            if others:
+                for each in self._reach(number, shared=True).intersection(others):
+                    names |= self._stored[each][1] & defined
+                    files.add(each)
+        except _TooManyError as error:
+            return Found((), str(error), tuple(sorted(defined)))
+        return Found(self._ordered(files), self._missing(str(path)), tuple(sorted(names)))
 
     def related(self, path: Path, most: int) -> Found:
         """The files that may share objects with a file: those that import it, over any number of imports, and what

@@ -60,6 +60,10 @@ class ClassRef:
     node: ast.ClassDef
 
 
+BOUND = ("bound",)
+"""The path of a function that its receiver is passed to as the first argument."""
+
+
 class Values(frozenset["Value"]):
     """A set of possible values, iterated in the order of the source: no answer follows from how a set is hashed."""
 

@@ -28,6 +28,12 @@ MODE_ATTRIBUTES = frozenset("requires_grad grad grad_fn is_leaf".split())
 VIEW_ATTRIBUTES = frozenset("T mT H mH real imag".split())
 """Attributes of tensors that are tensors, of the same graph."""
 
+VIEW_METHODS = frozenset(
+    """view view_as reshape reshape_as squeeze unsqueeze transpose permute t swapaxes swapdims movedim moveaxis flatten
+    unflatten expand expand_as narrow select diagonal unbind split chunk tensor_split unfold detach ravel""".split()
+)
+"""Methods of tensors that may give a view of their data."""
+
 ENDING_FUNCTIONS = frozenset(
     f"torch.{name}"
     for name in f"""{_COMPARISONS} {_INDICES} is_tensor numel save tensor zeros_like ones_like empty_like full_like

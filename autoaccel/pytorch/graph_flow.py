@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.reaching_definitions import Definition
 
+_MODELS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION})
 _TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH})
 
 _STORES = frozenset({"__dict__", "_buffers", "_parameters", "_modules", "__slots__"})
@@ -241,6 +242,8 @@ class GraphFlow:
         kinds = {value.kind for value in values}
         if functions and (Kind.UNKNOWN not in kinds or isinstance(functions[0][1], ast.Lambda)):
             return True if Kind.CLASS in kinds else None
+        if functions and isinstance(call.func, ast.Attribute) and script.kind(call.func.value) in _MODELS:
+            raise _UNFOLLOWED  # a method of a model that something else may have taken the place of
         if kinds == {Kind.CLASS}:
             self._fields(script, argument, values)
             return True
@@ -267,6 +270,8 @@ class GraphFlow:
             return True if any(each.arg == "dtype" for each in call.keywords) else None
         if name in ENDING_FUNCTIONS or name.startswith(ENDING_LIBRARIES):
             return None
+        if name == "copy.deepcopy" and _is_tried(script, call):
+            raise _NEEDED  # it fails where there is a graph
         if not held and self._is_recorded_nowhere(script, call):
             return None
         return name.startswith(("collections.", "itertools.", "copy.", "torch.utils.data."))
@@ -310,6 +315,8 @@ class GraphFlow:
             return None
         if name.startswith("assert"):
             return None
+        if name in ("send", "asend", "throw", "athrow"):  # a generator goes on with it
+            raise _UNFOLLOWED
         if Kind.OPTIMIZER in kinds or (name == "step" and "opt" in owner):
             raise _NEEDED
         if name == "step" and "sched" in owner:
@@ -463,6 +470,8 @@ class GraphFlow:
     def _imported(self, script: Script, name: str, held: bool) -> None:
         """Where other files read a name of this one, under whichever names they have imported it."""
         others = [each for each in importing_files(script) if each is not script]
+        if script.project.is_handed_on(script):  # its names may be read as attributes of any object
+            self._attribute_reads(script, None, name, held)
         if any(other.tree_index.calls_named(*_COMPUTED_IMPORTS) for other in others):
             raise _UNFOLLOWED
         names, known = {name}, 0

@@ -15,6 +15,7 @@ from autoaccel.library_models.graph_operations import (
     HOLDING_BUILTINS,
     SHOWING_METHODS,
     VIEW_ATTRIBUTES,
+    VIEW_METHODS,
 )
 from autoaccel.pytorch.graph_flow import NEEDED, Entries, GraphFlow, State, called_name, entered, functions_of
 from autoaccel.pytorch.graph_places import connected_files, property_name
@@ -59,7 +60,7 @@ def reaches_backward(script: Script, *sources: ast.AST) -> bool:
 def lost_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> str | None:
     """Why a function, or statements, must record a graph, as a backward pass may need what is computed there: by these
     forward passes, by other operations, or in the functions that they call. None if nobody needs it."""
-    forwards = list(forwards)
+    forwards, region = list(forwards), list(region)
     try:
         states: list[State] = [(script, each, False, ()) for each in forwards]
         seen: Seen = {}
@@ -71,11 +72,62 @@ def lost_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast
             states.extend(_hooked(other, flow))
             for call in forwards[:1]:
                 states.extend(_kept_by_models(other, (script, call), seen))
+            if _writes_into_kept(other) and any(_makes_view(script, part) for part in region):
+                raise Incomplete("a view that is made in it may be written to where gradients are on")
         states.extend((other, read, False, ()) for other, read in reads_of_computed_weights(script))
         flow.run(states)
     except Incomplete as reason:
         return NEEDED if NEEDED in str(reason) else f"{NEEDED}: {reason}"
     return None
+
+
+def _makes_view(script: Script, part: ast.AST) -> bool:
+    """Whether code makes a view of a tensor, which remembers that gradients were off."""
+    return any(isinstance(each.ctx, ast.Load) for each in script.within(part, ast.Subscript)) or any(
+        isinstance(each.func, ast.Attribute) and each.func.attr in VIEW_METHODS
+        for each in script.within(part, ast.Call)
+    )
+
+
+def _writes_into_kept(script: Script) -> bool:
+    """Whether a file writes what carries a graph into a tensor that an attribute or a module's name keeps: torch allows
+    it in no view that was made without gradients."""
+    writes: list[tuple[ast.expr, ast.expr]] = [(each.target, each.value) for each in script.find(ast.AugAssign)]
+    writes += [
+        (target, each.value)
+        for each in script.find(ast.Assign)
+        for target in each.targets
+        if isinstance(target, ast.Subscript)
+    ]
+    writes += [
+        (call.func.value, argument)
+        for call in script.find(ast.Call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_") and not call.func.attr.endswith("__")
+        for argument in call.args
+    ]
+    leaves = _leaf_names(script)
+    return any(_is_kept(script, target) and _carries(script, value, leaves) for target, value in writes)
+
+
+def _is_kept(script: Script, target: ast.expr) -> bool:
+    """Whether a tensor may be one that other code has kept: a name that it is summed up in, is not."""
+    owner = target
+    while isinstance(owner, ast.Subscript):
+        owner = owner.value
+    if script.kind(owner) not in (*_MAY_HOLD, Kind.TENSOR, Kind.BATCH):
+        return False
+    definitions = script.definitions(owner) if isinstance(owner, ast.Name) else ()
+    return isinstance(owner, ast.Attribute) or any(
+        each.how == "global" or (owner is not target and each.scope.parent is None) for each in definitions
+    )
+
+
+def _carries(script: Script, value: ast.expr, leaves: frozenset[str]) -> bool:
+    """Whether a value is computed of parameters, or by a model."""
+    operands: list[ast.expr] = [*script.within(value, ast.Name), *script.within(value, ast.Attribute)]
+    return any(_may_have_graph(script, each, leaves, None) for each in operands) or any(
+        script.kind(call.func) is Kind.MODULE for call in script.within(value, ast.Call)
+    )
 
 
 def _hooked(script: Script, flow: GraphFlow) -> Iterator[State]:

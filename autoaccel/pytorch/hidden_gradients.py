@@ -42,6 +42,7 @@ _PLAIN = frozenset(
     | {Kind.SEQUENCE, Kind.MAPPING, Kind.DEVICE, Kind.DTYPE, Kind.EXTERNAL, Kind.MODULE, Kind.LOSS_FUNCTION}
 )
 _CONSUMING = frozenset(f"builtins.{each}" for each in "next list tuple sum max min set sorted any all dict".split())
+_RESUMING = frozenset({"send", "throw", "__next__", "asend", "athrow", "__anext__"})  # methods of generators
 _UNSEEN = frozenset(
     """builtins.exec builtins.eval builtins.__import__ importlib.import_module runpy.run_path
     runpy.run_module""".split()
@@ -323,6 +324,8 @@ def _called_kinds(script: Script, call: ast.Call) -> frozenset[str]:
     values = script.values(function)
     kinds = {value.kind for value in values}
     named = frozenset({function.attr}) if isinstance(function, ast.Attribute) else frozenset()
+    if named & _RESUMING:
+        return named | {_GENERATOR}
     if kinds == {Kind.OBJECT}:
         return named | {"__call__"}  # of a derived class
     if kinds == {Kind.MODULE}:

@@ -72,6 +72,7 @@ from autoaccel.pytorch.evaluation_passes import EvaluationPass, evaluations
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.no_grad_eval.grad_mode_seen import (
     asks_for_mode,
+    compiles_for_one_mode,
     inspects_graphs,
     is_introspected,
     shares_weight_cache,
@@ -127,6 +128,8 @@ def _mode_seen(script: Script, found: EvaluationPass) -> str | None:
     """Why somebody would see that gradients are off."""
     if shares_weight_cache(script, found.node, found.function):
         return "it shares autocast's cache of weights with training"
+    if compiles_for_one_mode(script):
+        return "a model that the script compiles would be compiled again without gradients"
     region = [found.function] if found.function is not None else _statements(script, found)
     return asks_for_mode(script, region)
 

@@ -21,6 +21,10 @@ _INTROSPECTION = re.compile(
     r"|inspect import[^\n]*\bstack\b|stacklevel"
 )
 _GRAPHS = re.compile(r"saved_tensors_hooks|next_functions|torchviz|make_dot|autograd\.graph\b|autograd\.profiler")
+_COMPILED = re.compile(r"\bcompile\b")
+_COMPILED_FOR_ONE_MODE = re.compile(
+    r"reduce-overhead|max-autotune|cudagraph|set_stance|error_on_recompile|fail_on_recompile", re.IGNORECASE
+)
 _AUTOCAST = re.compile(r"(^|\.)(autocast|custom_fwd)$")
 
 
@@ -57,6 +61,14 @@ def is_introspected(script: Script) -> bool:
 def inspects_graphs(script: Script) -> bool:
     """Whether the project looks at what autograd records. Raises `Incomplete`."""
     return any(_GRAPHS.search(text) for text in script.project.related_texts(script))
+
+
+def compiles_for_one_mode(script: Script) -> bool:
+    """Whether the project compiles models in a way that tells grad modes apart: it refuses to compile them again, or
+    keeps outputs in the memory of a CUDA graph, which the next call without gradients takes back. Raises
+    `Incomplete`."""
+    texts = list(script.project.related_texts(script))
+    return any(map(_COMPILED.search, texts)) and any(map(_COMPILED_FOR_ONE_MODE.search, texts))
 
 
 def shares_weight_cache(script: Script, node: ast.AST, function: ast.AST | None) -> bool:

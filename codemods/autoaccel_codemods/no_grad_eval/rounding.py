@@ -62,7 +62,19 @@ def tier_without_gradients(script: Script, forwards: Iterable[ast.Call]) -> Tier
     tiers += [_tier_of_mention(each, mention) for each in files for mention in _mentions(each)]
     products = [(each, product) for each in files for product in each.find(ast.BinOp)]
     tiers += [_tier_of_product(each, product, [product.left, product.right]) for each, product in products]
+    tiers += [Tier.NUMERICS for each in files if _is_compiled_in(each)]
     return max([*tiers, *(_tier_of_model(each) for each in models)], default=Tier.EXACT)
+
+
+def _is_compiled_in(script: Script) -> bool:
+    """Whether a file hands models to a compiler, which fuses others of their operations where none is for a
+    gradient."""
+    mentions = script.tree_index.mentions("compile", *script.import_aliases(("compile",)))
+    return any(
+        script.qualname(each) == "torch.compile"
+        or (isinstance(each, ast.Attribute) and script.kind(each.value) is Kind.MODULE)
+        for each in mentions
+    )
 
 
 def _reached(script: Script, forwards: Iterable[ast.Call]) -> tuple[list[Script], list[Value]]:

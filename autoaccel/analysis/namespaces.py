@@ -1,0 +1,71 @@
+"""What is assigned through the namespace of an object: `vars(engine)["log"] = f`, `self.__dict__.update(options)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+_READING_METHODS = frozenset("items keys values get copy __contains__ __len__ __iter__".split())
+_READERS = frozenset(  # functions that only read what they are handed
+    """dict len print str repr list tuple set sorted iter any all id type isinstance deepcopy copy dump dumps pformat
+    pprint Namespace format info debug warning hasattr bool""".split()
+)
+
+
+def namespaces(script: Script) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """The namespaces that a file mentions, and the objects that they are of; None for a module's that is reached
+    through one of its functions."""
+    for mention in script.tree_index.mentions("__dict__"):
+        if isinstance(mention, ast.Attribute):
+            yield mention, mention.value
+    for mention in script.tree_index.mentions("__globals__", "__code__"):
+        if isinstance(mention, ast.Attribute) and (mention.attr != "__code__" or isinstance(mention.ctx, ast.Store)):
+            yield mention, None
+    for call in script.tree_index.calls_named("vars"):
+        if len(call.args) == 1:
+            loaded = any(each.attr == "modules" for each in script.within(call.args[0], ast.Attribute))
+            yield call, None if loaded else call.args[0]
+
+
+def binds(script: Script, namespace: ast.expr, name: str) -> bool:
+    """Whether a use of a namespace may bind a name in it."""
+    if not isinstance(getattr(namespace, "ctx", ast.Load()), ast.Load):
+        return True  # `self.__dict__ = shared`
+    parent = script.parent(namespace)
+    match parent:
+        case ast.Subscript(value=value, slice=key, ctx=context) if value is namespace:
+            return not isinstance(context, ast.Load) and (not isinstance(key, ast.Constant) or key.value == name)
+        case ast.Attribute(attr="update") if isinstance(call := script.parent(parent), ast.Call):
+            return not _is_restoring(script, call) and _updates(call, name)
+        case ast.Attribute(attr=method):
+            return method not in _READING_METHODS
+        case ast.Call(func=function, args=arguments) if namespace in arguments:
+            called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            return called not in _READERS and called != "update"
+        case ast.Assign() | ast.AnnAssign() | ast.NamedExpr() | ast.keyword(arg=str()):
+            return True
+        case _:
+            return False
+
+
+def binds_own(script: Script, name: str) -> bool:
+    """Whether a file binds a name of its own module by `globals()`."""
+    return any(binds(script, call, name) for call in script.tree_index.calls_named("globals") if not call.args)
+
+
+def _is_restoring(script: Script, call: ast.Call) -> bool:
+    """`self.__dict__.update(state)` of an object that was pickled: what it had before."""
+    return getattr(script.function(call), "name", None) == "__setstate__"
+
+
+def _updates(call: ast.Call, name: str) -> bool:
+    for argument in call.args:
+        if not isinstance(argument, ast.Dict) or not all(isinstance(key, ast.Constant) for key in argument.keys):
+            return True
+        if any(isinstance(key, ast.Constant) and key.value == name for key in argument.keys):
+            return True
+    return any(each.arg in (None, name) for each in call.keywords)
