@@ -165,6 +165,8 @@ class Files:
                 return self.index.deriving(path, name, self.bounds.related)
             case "patched":
                 return self.index.patched(path)
+            case "patching":
+                return self.index.patching(path, name)
             case "mentioning":
                 return self.index.mentioning(path, name)
             case _:

@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.abstract_values import ClassRef, Kind
 
-_COMPUTES = re.compile("setattr|__dict__|__globals__|__code__|vars")  # by which names may be bound that are not spelled
 _CALLERS = ("callers", "callers of a method")
 _PROCESSES = ("Process", "spawn", "start_processes")
-_TRAINING = re.compile(r"\bbackward\b|[lL]oader")
+_TRAINING = ("backward", "oader")
 _STARTERS = (*_PROCESSES, "Thread")
 
 Binding = tuple[ast.expr | Definition, PartPath]
@@ -112,7 +111,7 @@ class Project:
         """Register the script that is analysed."""
         if script.path is not None:
             self._scripts[script.path] = script
-        if not _TRAINING.search(script.text):
+        if not any(word in script.text for word in _TRAINING):
             self._most = min(self._most, self.bounds.loaded_elsewhere)
 
     def release(self) -> None:
@@ -351,12 +350,11 @@ class Project:
             yield Stored(script, None, how="namespace")
         if script.path is None:
             return
-        found = self._ask("patched", script.path)
+        found = self._ask("patching", script.path, name)
         try:
             if found.missing is not None:
                 raise Incomplete(found.missing)
-            texts = {path: self._text(path) or "" for path in found.paths}
-            for other in self._parsed(path for path, text in texts.items() if name in text or _COMPUTES.search(text)):
+            for other in self._parsed(found.paths):
                 for stored in attributes.stored_as(other, name):
                     if stored.receiver is None:
                         yield stored

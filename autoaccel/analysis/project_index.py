@@ -64,6 +64,7 @@ class Index:
         self._stored: dict[int, tuple[frozenset[str], frozenset[str]]] = {}  # by file: the attributes that it assigns,
         # of what it imports and of other things
         self._defined: dict[int, tuple[str, ...]] = {}  # by file: functions and classes
+        self._making: dict[int, frozenset[str]] = {}  # by file that makes classes by `type`: what it mentions
         self._loose: dict[str, list[int]] = {}  # by dotted name: who imports it where it leads to nothing known
         self._computed: dict[int, tuple[tuple[str, tuple[str, ...]], ...]] = {}  # who imports by names that are
         # computed: what they begin with, and the folders from below which they are
@@ -99,6 +100,8 @@ class Index:
     def _note(self, number: int, words: Collection[str]) -> None:
         """Keep what a file defines and assigns."""
         self._defined[number] = tuple(sys.intern(word[1:]) for word in words if word[0] == ":")
+        if "<?" in words:
+            self._making[number] = frozenset(word.removeprefix(".") for word in words)
         stored = [word for word in words if word[0] == "." and "=" in word]
         if stored:
             of_imports = frozenset(word[1:-1] for word in stored if word[-1] == "=")
@@ -195,6 +198,7 @@ class Index:
         }
         index._stored = {each: known for each, known in self._stored.items() if each != number}
         index._defined = self._defined.copy()
+        index._making = {each: known for each, known in self._making.items() if each != number}
         index._computed = {each: known for each, known in self._computed.items() if each != number}
         index._reached, index._computing, index._computable, index._sought, index._importing_here = {}, {}, {}, {}, {}
         vars(index).pop("_circles", None)
@@ -243,8 +247,7 @@ class Index:
         try:
             words = {word for _, word in self._names_given(number, name)}
             bases = set().union(*(self._with_word(f"<{word}") for word in words))
-            for word in words:
-                bases |= self._those_that_mention(self._with_word("<?"), word)
+            bases.update(each for each, mentioned in self._making.items() if not mentioned.isdisjoint(words))
             bases |= self._with_word("<()")
             found = bases - {number}
             if found:
@@ -329,6 +332,13 @@ class Index:
         except _TooManyError as error:
             return Found((), str(error), tuple(sorted(defined)))
         return Found(self._ordered(files), self._missing(str(path)), tuple(sorted(names)))
+
+    def patching(self, path: Path, name: str) -> Found:
+        """Those of the files of `patched` that may bind one of these names."""
+        found = self.patched(path)
+        words = {f".{name}=", f".{name}=?", ".?="}
+        numbers = set().union(*map(self._with_word, words))
+        return Found(tuple(each for each in found.paths if self._numbers[str(each)] in numbers), found.missing)
 
     def related(self, path: Path, most: int) -> Found:
         """The files that may share objects with a file: those that import it, over any number of imports, and what

@@ -161,10 +161,20 @@ def gradients_off(script: Script, node: ast.AST, within: ast.AST | None = None) 
 
 def switches_off(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a function is decorated with a grad mode, or wrapped in one: `test = torch.no_grad()(test)`."""
-    return any(sets_grad_mode(script, decorator) for decorator in function.decorator_list) or any(
-        isinstance(call.func, ast.Call) and sets_grad_mode(script, call.func)
+    decorated = any(sets_grad_mode(script, decorator) for decorator in function.decorator_list)
+    return decorated or function.name in _wrapped_names(script)
+
+
+@once
+def _wrapped_names(script: Script) -> frozenset[str]:
+    """The names of what is called by the result of another call that sets the grad mode."""
+    return frozenset(
+        call.args[0].id
         for call in script.find(ast.Call)
-        if len(call.args) == 1 and isinstance(call.args[0], ast.Name) and call.args[0].id == function.name
+        if isinstance(call.func, ast.Call)
+        and len(call.args) == 1
+        and isinstance(call.args[0], ast.Name)
+        and sets_grad_mode(script, call.func)
     )
 
 
