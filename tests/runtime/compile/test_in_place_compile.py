@@ -26,12 +26,7 @@ from autoaccel.runtime.compile import compile_controller, compile_cost, compile_
 from autoaccel.runtime.environment import Decision
 from autoaccel.runtime.trial.ab_trial import State
 
-
-@pytest.fixture(autouse=True)
-def fresh_graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
-    yield
-    torch.compiler.reset()
+pytestmark = pytest.mark.usefixtures("fresh_graphs")
 
 
 class Graphs:
