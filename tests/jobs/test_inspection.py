@@ -62,24 +62,21 @@ def test_any_order_and_company(
 
 
 def test_each_file_on_its_own_in_several_processes(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = inspection.inspect(files, PLAN, jobs=1, changes=True)
+    counts: list[int] = []
+    expected = inspection.inspect(files, PLAN, jobs=1, changes=True, progress=counts.append)
+    assert sum(counts) == len(files), "progress counts every file once"
     monkeypatch.setattr(inspection, "_SHARD", 1)
     assert inspection.inspect(files, PLAN, jobs=3, changes=True) == expected
 
 
 @pytest.mark.parametrize("texts", [True, False])
 def test_rewriting(files: list[Path], monkeypatch: pytest.MonkeyPatch, texts: bool) -> None:
-    expected = conversion.rewrite_files(files, PLAN, texts=texts, jobs=1)
+    counts: list[int] = []
+    expected = conversion.rewrite_files(files, PLAN, texts=texts, jobs=1, progress=counts.append)
+    assert sum(counts) == len(files), "progress counts every file once"
     assert [outcome.path for outcome in expected] == files
     monkeypatch.setattr(inspection, "_SHARD", 2)
     assert conversion.rewrite_files(files, PLAN, texts=texts, jobs=2) == expected
-
-
-def test_progress_counts_every_file_once(files: list[Path]) -> None:
-    for run in (inspection.inspect, lambda *rest, **more: conversion.rewrite_files(*rest, texts=False, **more)):
-        counts: list[int] = []
-        run(files, PLAN, jobs=1, progress=counts.append)
-        assert sum(counts) == len(files)
 
 
 def test_a_file_that_is_gone_is_a_failure(tmp_path: Path) -> None:

@@ -91,14 +91,15 @@ def test_without_more_threads_there_is_none(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_closing_waits_for_the_fetch_in_progress() -> None:
     """A loop that is left may close the files that samples come from."""
-    thread, done = FetchThread(), list[int]()
+    thread, done, inside = FetchThread(), list[int](), threading.Event()
 
     def slow() -> None:
+        inside.set()
         time.sleep(0.1)
         done.append(1)
 
     thread.begin(slow)
-    time.sleep(0.02)
+    assert inside.wait(30)
     del thread
     assert done == [1]
 
@@ -116,7 +117,7 @@ def test_a_fork_waits_for_the_fetch_in_progress() -> None:
         return 1
 
     thread.begin(fetch)
-    inside.wait(5)
+    assert inside.wait(30)
     child = os.fork()
     if child == 0:
         os._exit(0 if lock.acquire(timeout=2) and not thread.here else 1)
