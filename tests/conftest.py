@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,13 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     for name in ("NO_COLOR", "FORCE_COLOR", "AUTOACCEL_DISABLE", "AUTOACCEL_LOG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the tool once for the hundreds of processes that run it, where they are told to write no bytecode."""
+    if not hasattr(config, "workerinput"):
+        for name in ("autoaccel", "codemods"):
+            compileall.compile_dir(Path(__file__).parent.parent / name, quiet=2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

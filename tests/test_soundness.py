@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,10 @@ from autoaccel.rewriting import registry
 from benchmarks.soundness import properties
 
 PROJECTS = list(properties.fixtures())
+# The same where nothing lies beside them: the index of a folder of fixtures takes longer than what is asked of it.
+ALONE = [{Path("/alone", path.relative_to(properties.ROOT)): text for path, text in each.items()} for each in PROJECTS]
+BESIDE = {"beside", "file"}
+"""What bounds how the files beside a project are read."""
 LOWER = {
     bound: [lower for _, lower in variants]
     for bound, variants in itertools.groupby(properties.variants(), lambda variant: variant[0].partition("=")[0])
@@ -21,7 +26,7 @@ EVERY = 30
 @pytest.mark.parametrize(("number", "bound"), list(enumerate(LOWER)), ids=list(LOWER))
 def test_lower_bounds_add_no_finding(number: int, bound: str) -> None:
     findings = 0
-    for texts in PROJECTS[number % EVERY :: EVERY]:
+    for texts in (PROJECTS if bound in BESIDE else ALONE)[number % EVERY :: EVERY]:
         full = properties.said(texts)
         findings += sum(map(len, full.values()))
         for lower in LOWER[bound]:
@@ -31,13 +36,13 @@ def test_lower_bounds_add_no_finding(number: int, bound: str) -> None:
 
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_another_order_changes_nothing(seed: int) -> None:
-    for texts in PROJECTS[seed::EVERY]:
+    for texts in (PROJECTS if seed == 1 else ALONE)[seed::EVERY]:
         assert properties.in_another_order(texts, seed) == properties.in_order(texts)
 
 
 def test_a_rule_alone_finds_what_it_finds_among_all() -> None:
     findings = 0
-    for texts in PROJECTS[5::EVERY]:
+    for texts in ALONE[5::EVERY]:
         alone = [properties.in_order(texts, [rule]) for rule in registry.rules() if rule.function]
         together = {path: frozenset().union(*(each[path] for each in alone)) for path in texts}
         assert together == properties.in_order(texts)
@@ -54,7 +59,7 @@ def test_every_hash_seed_gives_the_same_bytes() -> None:
 
 def test_with_no_evaluation_at_all_there_is_hardly_a_finding_left() -> None:
     """That lower bounds are felt, or the tests above could not fail."""
-    texts = PROJECTS[::EVERY]
+    texts = ALONE[::EVERY]
     full = sum(len(found) for each in texts for found in properties.said(each).values())
     left = sum(len(found) for each in texts for found in properties.said(each, Bounds(evaluations=0)).values())
     assert left < full / 5

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
+from functools import cache
 from pathlib import Path
 
 from autoaccel import sources
 from autoaccel.analysis import Project
 from autoaccel.measure.verifying.procedure import STEPS, Limits
 from autoaccel.rewriting import engine, registry
+from autoaccel.rewriting.engine import Analysis
 from benchmarks.planted_faults import judging
 from benchmarks.planted_faults.catalogue import Fault, faults
 from benchmarks.planted_faults.planting import plant
@@ -66,15 +68,17 @@ def _told(verdict: judging.Verdict) -> str:
 def shown(fault: Fault) -> str:
     """What the fault does to the rewritten file, as a diff."""
     folder = fault.path.parent
-    paths = sorted(folder.glob("*.py")) if fault.file else [fault.path]
-    texts = {path: sources.read(path).text for path in paths}
-    analysis = engine.analyse(
-        texts[fault.planted_in], fault.planted_in, registry.rules(), project=Project(texts, texts)
-    )
+    analysis = _analysis(fault.planted_in, tuple(sorted(folder.glob("*.py"))) if fault.file else (fault.path,))
     altered, _ = plant(analysis, fault.plant)
     right, wrong = (engine.apply(each, each.findings).splitlines(keepends=True) for each in (analysis, altered))
     name = fault.planted_in.name
     return "".join(difflib.unified_diff(right, wrong, f"right/{name}", f"wrong/{name}", n=1))
+
+
+@cache
+def _analysis(path: Path, paths: tuple[Path, ...]) -> Analysis:
+    texts = {each: sources.read(each).text for each in paths}
+    return engine.analyse(texts[path], path, registry.rules(), project=Project(texts, texts))
 
 
 if __name__ == "__main__":

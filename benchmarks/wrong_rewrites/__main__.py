@@ -65,7 +65,7 @@ def _work(arguments: argparse.Namespace, number: int, queue: Any) -> None:
     seed = arguments.seed + number
     try:
         while True:
-            left = _BATCH
+            left = 1 if arguments.first else _BATCH
             if arguments.count:
                 left = min(
                     left, (arguments.count + arguments.jobs - 1 - number) // arguments.jobs - hunt.tally.programs

@@ -7,27 +7,27 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 
 _PROJECT = Path(__file__).resolve().parents[2]
 
 
 class Others:
-    """One such process."""
+    """One such process, which starts when it is asked for the first time."""
 
     def __init__(self, seed: int, backwards: bool, planted: str = "") -> None:
         self._name = f"hash seed {seed}{', files and rules backwards' if backwards else ''}"
-        self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "benchmarks.wrong_rewrites.ordering",
-                "backwards" if backwards else "forwards",
-                planted,
-            ],
+        self._seed = seed
+        self._arguments = ["backwards" if backwards else "forwards", planted]
+
+    @cached_property
+    def _process(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.wrong_rewrites.ordering", *self._arguments],
             env={
                 **os.environ,
-                "PYTHONHASHSEED": str(seed),
+                "PYTHONHASHSEED": str(self._seed),
                 "PYTHONPATH": os.pathsep.join([str(_PROJECT), str(_PROJECT / "codemods")]),
             },
             stdin=subprocess.PIPE,
@@ -50,7 +50,8 @@ class Others:
         return self._process.stdout.readline().strip()
 
     def close(self) -> None:
-        self._process.communicate()
+        if "_process" in vars(self):
+            self._process.communicate()
 
 
 def _serve(backwards: bool, planted: str) -> None:

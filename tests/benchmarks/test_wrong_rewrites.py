@@ -57,7 +57,7 @@ def test_changing_one_dimension_changes_no_other() -> None:
     assert changed > 10
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_whatever_is_drawn_can_be_rewritten(data: st.DataObject) -> None:
     texts, _ = generate(by_drawing(lambda options: data.draw(st.sampled_from(options))))
@@ -85,7 +85,8 @@ def test_finds_of_one_kind() -> None:
 @pytest.mark.parametrize("name", planted.RULES)
 def test_a_wrong_rule_is_caught(name: str, hunt: Hunt, tmp_path: Path) -> None:
     fast = [] if name == "workers-everywhere" else ["--fast"]  # workers are what shows it
-    result = hunt("--count", "64", "--first", "--planted", name, *fast)
+    # Of the first program others are asked, in processes that take longer to start than it takes to be looked at.
+    result = hunt("--seed", "1", "--count", "64", "--first", "--planted", name, *fast)
     assert result.returncode == 1, result.stdout + result.stderr
     finds = [path.read_text(encoding="utf-8") for path in tmp_path.glob("*/find.md")]
     rule = planted.RULES[name]

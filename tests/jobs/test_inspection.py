@@ -11,24 +11,32 @@ import pytest
 
 from autoaccel.config import Plan, Settings
 from autoaccel.jobs import conversion, inspection
+from autoaccel.rewriting.record import Report
 
 PLAN = Plan(Settings())
 
 
-@pytest.fixture
-def files(tmp_path: Path, repository: Path) -> list[Path]:
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Scripts of several files, and some of one; but none that imports by computed names: it would share its objects
     with all the others, which is more than is looked at."""
-    for folder in sorted((repository / "fixtures").glob("*/*/")):
+    fixtures, project = Path(__file__).parents[2] / "fixtures", tmp_path_factory.mktemp("project")
+    for folder in sorted(fixtures.glob("*/*/")):
         texts = [each.read_text(encoding="utf-8") for each in folder.rglob("*.py")]
         computed = any(word in text for text in texts for word in ("import_module", "__import__", "runpy", "exec("))
         if list(folder.glob("*.py")) and folder.parent.name != "unused-suppression" and not computed:
-            shutil.copytree(folder, tmp_path / folder.parent.name / folder.name)
-    for script in sorted((repository / "fixtures" / "scripts").glob("m*.py")):
-        shutil.copy(script, tmp_path / script.name)
-    found = sorted(tmp_path.rglob("*.py"))
+            shutil.copytree(folder, project / folder.parent.name / folder.name)
+    for script in sorted((fixtures / "scripts").glob("m*.py")):
+        shutil.copy(script, project / script.name)
+    found = sorted(project.rglob("*.py"))
     assert len(found) > 40
     return found
+
+
+@pytest.fixture(scope="module")
+def expected(files: list[Path]) -> list[Report]:
+    """What is said when one process looks at all of them in their order."""
+    return [*inspection.inspect(files, PLAN, jobs=1)]
 
 
 def partition(files: Sequence[Path], chance: random.Random) -> list[list[Path]]:
@@ -43,8 +51,9 @@ def partition(files: Sequence[Path], chance: random.Random) -> list[list[Path]]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_any_order_and_company(files: list[Path], monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    expected = inspection.inspect(files, PLAN, jobs=1)
+def test_any_order_and_company(
+    files: list[Path], expected: list[Report], monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     assert [report.path for report in expected] == [str(path) for path in files]
     assert sum(len(report.findings) for report in expected) > 20 and any(report.skipped for report in expected)
     chance = random.Random(seed)
@@ -53,24 +62,21 @@ def test_any_order_and_company(files: list[Path], monkeypatch: pytest.MonkeyPatc
 
 
 def test_each_file_on_its_own_in_several_processes(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = inspection.inspect(files, PLAN, jobs=1, changes=True)
+    counts: list[int] = []
+    expected = inspection.inspect(files, PLAN, jobs=1, changes=True, progress=counts.append)
+    assert sum(counts) == len(files), "progress counts every file once"
     monkeypatch.setattr(inspection, "_SHARD", 1)
     assert inspection.inspect(files, PLAN, jobs=3, changes=True) == expected
 
 
 @pytest.mark.parametrize("texts", [True, False])
 def test_rewriting(files: list[Path], monkeypatch: pytest.MonkeyPatch, texts: bool) -> None:
-    expected = conversion.rewrite_files(files, PLAN, texts=texts, jobs=1)
+    counts: list[int] = []
+    expected = conversion.rewrite_files(files, PLAN, texts=texts, jobs=1, progress=counts.append)
+    assert sum(counts) == len(files), "progress counts every file once"
     assert [outcome.path for outcome in expected] == files
     monkeypatch.setattr(inspection, "_SHARD", 2)
     assert conversion.rewrite_files(files, PLAN, texts=texts, jobs=2) == expected
-
-
-def test_progress_counts_every_file_once(files: list[Path]) -> None:
-    for run in (inspection.inspect, lambda *rest, **more: conversion.rewrite_files(*rest, texts=False, **more)):
-        counts: list[int] = []
-        run(files, PLAN, jobs=1, progress=counts.append)
-        assert sum(counts) == len(files)
 
 
 def test_a_file_that_is_gone_is_a_failure(tmp_path: Path) -> None:
@@ -80,7 +86,9 @@ def test_a_file_that_is_gone_is_a_failure(tmp_path: Path) -> None:
     assert isinstance(outcome, conversion.Refused)
 
 
-def test_a_defect_concerns_its_file_alone(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_concerns_its_file_alone(
+    files: list[Path], expected: list[Report], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from autoaccel.rewriting import linting
 
     whole = linting.lint
@@ -91,7 +99,7 @@ def test_a_defect_concerns_its_file_alone(files: list[Path], monkeypatch: pytest
             raise ZeroDivisionError("by accident")
         return whole(text, path, *rest, **more)  # type: ignore[arg-type]
 
-    expected = {report.path: report for report in inspection.inspect(files, PLAN, jobs=1)}
+    right = {report.path: report for report in expected}
     monkeypatch.setattr(linting, "lint", fails)
     for report in inspection.inspect(files, PLAN, jobs=1):
         if report.path == str(bad):
@@ -99,4 +107,4 @@ def test_a_defect_concerns_its_file_alone(files: list[Path], monkeypatch: pytest
             assert failure.message == f"{bad}: internal error, the file is left alone: ZeroDivisionError: by accident"
             assert "raise ZeroDivisionError" in failure.traceback
         else:
-            assert report == expected[report.path]
+            assert report == right[report.path]

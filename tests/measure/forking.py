@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +28,7 @@ from autoaccel.measure.observing.request import Request
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STANDINS = REPOSITORY / "tests" / "standins"
+_LONGEST = 300  # seconds; what hangs is ended
 
 
 class Forking:
@@ -72,7 +75,9 @@ class Forking:
     ) -> subprocess.CompletedProcess[str]:
         """What `python` does with these arguments, of which the first is `-c`, `-m` or a script, in this environment.
 
-        What an interpreter reads of it when it starts is as in the server: the hash seed, and how many threads."""
+        The interpreter ends as one does: with what waits for that, and a traceback. What it reads of the environment
+        when it starts is as in the server: the hash seed, and how many threads.
+        """
         with tempfile.TemporaryDirectory() as temporary:
             exchange = Exchange(Path(temporary))
             status = self._fork(exchange, folder, arguments=[*arguments], environment={**environment})
@@ -92,11 +97,14 @@ class Forking:
 def _serve() -> None:
     for module in ("torch._dynamo", "autoaccel.runtime", "autoaccel.measure.observing.starting"):
         importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # no fork looks through all of it, not even where it ends
     for line in sys.stdin:
         message = json.loads(line)
         child = os.fork()
         if child == 0:
             _become(Exchange(Path(message.pop("exchange"))), **message)
+            return
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 
@@ -104,30 +112,33 @@ def _serve() -> None:
 def _become(
     exchange: Exchange, folder: str, environment: Mapping[str, str], arguments: Sequence[str] | None = None
 ) -> None:
-    """In the fork: become the script; does not return."""
-    from autoaccel.measure.observing.observation import Observation
-    from autoaccel.measure.observing.starting import begin
-
+    """In the fork: become the script; where it is observed, this does not return."""
     os.setsid()
     os.chdir(folder)
     for path, descriptor in ((exchange.stdout, 1), (exchange.stderr, 2)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), descriptor)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    if arguments is None:
+        os.environ.update(environment)
+        _observe(exchange)
+    else:
+        signal.alarm(_LONGEST)
+        os.environ.clear()
+        os.environ.update(environment)
+        _execute(arguments)
+
+
+def _observe(exchange: Exchange) -> None:
+    from autoaccel.measure.observing.observation import Observation
+    from autoaccel.measure.observing.starting import begin
+
     status = 70
     try:
-        if arguments is None:
-            os.environ.update(environment)
-            begin(Observation(Request.from_json(exchange.request.read_text()), exchange, time.monotonic()))
-        else:
-            os.environ.clear()
-            os.environ.update(environment)
-            _execute(arguments)
-            status = 0
-    except SystemExit as leave:  # of a program, or of a process that the script forked
+        begin(Observation(Request.from_json(exchange.request.read_text()), exchange, time.monotonic()))
+    except SystemExit as leave:  # of a process that the script forked
         status = leave.code if isinstance(leave.code, int) else int(leave.code is not None)
     except BaseException:
         traceback.print_exc()
-        status = 1 if arguments else status
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

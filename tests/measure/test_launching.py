@@ -191,7 +191,19 @@ def test_a_path_for_the_script_does_not_hide_the_tool(folder: Path) -> None:
 
 def test_steps_are_told_while_they_are_made(folder: Path) -> None:
     seen: list[int] = []
-    observe(folder, "import time\nfor step in (1, 2, 30):\n    beat(step)\n    time.sleep(0.3)", on_steps=seen.append)
+
+    def told(step: int) -> None:
+        seen.append(step)
+        (folder / f"told {step}").touch()
+
+    text = """
+    import time
+    for step in (1, 2, 30):
+        beat(step)
+        while not os.path.exists(f"told {step}"):
+            time.sleep(0.01)
+    """
+    observe(folder, text, on_steps=told)
     assert seen == [1, 2, 30]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -46,6 +46,13 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         glibc_malloc.keep_freed_memory,
     ):
         cache.cache_clear()
+
+
+@pytest.fixture
+def fresh_graphs() -> Iterator[None]:
+    """What a test compiled goes with it: at the end of the process its globals may be gone, which torch reports."""
+    yield
+    torch.compiler.reset()
 
 
 class Op:

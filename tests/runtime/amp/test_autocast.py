@@ -125,7 +125,7 @@ def test_disabled(monkeypatch: pytest.MonkeyPatch, fp16: None, value: str) -> No
     assert not accel.grad_scaler(model_and_optimizer()[1]).is_enabled()
 
 
-def test_the_region_costs_compiled_code_no_graph_break(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_region_costs_compiled_code_no_graph_break(monkeypatch: pytest.MonkeyPatch, fresh_graphs: None) -> None:
     monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "bf16")
 
     def step(x: torch.Tensor) -> torch.Tensor:

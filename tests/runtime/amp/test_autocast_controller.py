@@ -467,7 +467,7 @@ def test_what_was_compiled_meanwhile_stays_as_it_was_tried(script: Script, monke
     assert autocast_controller.settled()
 
 
-def test_a_region_in_compiled_code_is_not_tried(script: Script) -> None:
+def test_a_region_in_compiled_code_is_not_tried(script: Script, fresh_graphs: None) -> None:
     trials = script([USUAL] * 10)
 
     def step(x: torch.Tensor) -> torch.Tensor:

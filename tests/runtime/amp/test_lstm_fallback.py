@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from autoaccel.runtime.amp import lstm_fallback
-
-ROOT = Path(__file__).parents[3]
+from tests.measure.forking import REPOSITORY, Forking
 
 PROGRAM = """
 import torch
@@ -41,30 +38,29 @@ for layer in (
 """
 
 
-def run(dtype: str, most: str) -> tuple[list[str], list[str]]:
+def run(forking: Forking, folder: Path, dtype: str, most: str) -> tuple[list[str], list[str]]:
     """What a program prints and warns of on a CPU with these instructions at most."""
     environment = {
-        **os.environ, "PYTHONPATH": str(ROOT), "AUTOACCEL_AMP_DTYPE": dtype, "AUTOACCEL_DISABLE": "",
+        **os.environ, "PYTHONPATH": str(REPOSITORY), "AUTOACCEL_AMP_DTYPE": dtype, "AUTOACCEL_DISABLE": "",
         "ONEDNN_MAX_CPU_ISA": most,
     }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True, timeout=120
-    )
+    done = forking.python(["-c", PROGRAM], folder, environment)
+    assert done.returncode == 0, done.stderr
     return done.stdout.splitlines(), [line for line in done.stderr.splitlines() if "Warning: " in line]
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="needs a CPU that can do with less")
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_without_a_kernel_they_stay_in_float32(dtype: str) -> None:
-    printed, warned = run(dtype, "AVX2")
+def test_without_a_kernel_they_stay_in_float32(dtype: str, forking: Forking, tmp_path: Path) -> None:
+    printed, warned = run(forking, tmp_path, dtype, "AVX2")
     assert printed == [f"torch.float32 True True torch.float32 torch.{dtype}"] * 3
     (warning,) = warned
     assert f"autoaccel: LSTM layers compute in float32: this CPU has none in {dtype}" in warning
 
 
-def test_with_a_kernel_nothing_is_changed() -> None:
+def test_with_a_kernel_nothing_is_changed(forking: Forking, tmp_path: Path) -> None:
     if not lstm_fallback._has_lstm(torch.bfloat16):
         pytest.skip("this CPU has no LSTM in bfloat16")
-    printed, warned = run("bfloat16", "DEFAULT")
+    printed, warned = run(forking, tmp_path, "bfloat16", "DEFAULT")
     assert [line.split()[0] for line in printed] == ["torch.bfloat16"] * 3
     assert warned == []

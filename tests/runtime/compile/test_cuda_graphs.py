@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import copy
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,10 +18,7 @@ from autoaccel.runtime.compile.cuda_graphs import GraphedCall, UnfitError
 Pair = collections.namedtuple("Pair", ["one", "two"])
 
 
-@pytest.fixture(autouse=True)
-def fresh_graphs() -> Iterator[None]:
-    yield
-    torch.compiler.reset()
+pytestmark = pytest.mark.usefixtures("fresh_graphs")
 
 
 class Replayed(torch.autograd.Function):

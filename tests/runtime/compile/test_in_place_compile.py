@@ -26,12 +26,7 @@ from autoaccel.runtime.compile import compile_controller, compile_cost, compile_
 from autoaccel.runtime.environment import Decision
 from autoaccel.runtime.trial.ab_trial import State
 
-
-@pytest.fixture(autouse=True)
-def fresh_graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
-    yield
-    torch.compiler.reset()
+pytestmark = pytest.mark.usefixtures("fresh_graphs")
 
 
 class Graphs:
@@ -718,6 +713,8 @@ def test_generators_and_classes_stay_what_they_are(graphs: Graphs) -> None:
 def test_the_real_compiler_on_a_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "default")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    # Which vector instructions there are is found out by compiling a program for each.
+    monkeypatch.setattr(importlib.import_module("torch._inductor.config").cpp, "vec_isa_ok", False)
     x = torch.randn(2, 4)
     plain = Net()
     module = accel.compile(copy.deepcopy(plain))

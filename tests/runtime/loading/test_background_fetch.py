@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextvars
 import os
 import random
-import subprocess
 import sys
 import threading
 import time
@@ -19,8 +18,7 @@ import torch
 from autoaccel.runtime.loading import background_fetch
 from autoaccel.runtime.loading.background_fetch import BackgroundFetcher, FetchThread, RngUseDetector
 from autoaccel.runtime.loading.torch_iterators import Order
-
-ROOT = Path(__file__).parents[3]
+from tests.measure.forking import REPOSITORY, Forking
 
 
 def test_it_hands_on_what_was_fetched_and_what_was_raised() -> None:
@@ -93,14 +91,15 @@ def test_without_more_threads_there_is_none(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_closing_waits_for_the_fetch_in_progress() -> None:
     """A loop that is left may close the files that samples come from."""
-    thread, done = FetchThread(), list[int]()
+    thread, done, inside = FetchThread(), list[int](), threading.Event()
 
     def slow() -> None:
+        inside.set()
         time.sleep(0.1)
         done.append(1)
 
     thread.begin(slow)
-    time.sleep(0.02)
+    assert inside.wait(30)
     del thread
     assert done == [1]
 
@@ -118,7 +117,7 @@ def test_a_fork_waits_for_the_fetch_in_progress() -> None:
         return 1
 
     thread.begin(fetch)
-    inside.wait(5)
+    assert inside.wait(30)
     child = os.fork()
     if child == 0:
         os._exit(0 if lock.acquire(timeout=2) and not thread.here else 1)
@@ -239,10 +238,8 @@ print("here", flush=True)
 
 
 @pytest.mark.parametrize(("end", "status"), [("", 0), ("sys.exit(3)", 3), ("raise KeyError", 1)])
-def test_a_program_ends_when_it_ends(end: str, status: int) -> None:
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    program = [sys.executable, "-c", PROGRAM.format(end=end)]
-    done = subprocess.run(program, env=variables, capture_output=True, text=True, timeout=60, check=False)
+def test_a_program_ends_when_it_ends(end: str, status: int, forking: Forking, tmp_path: Path) -> None:
+    done = forking.python(["-c", PROGRAM.format(end=end)], tmp_path, {**os.environ, "PYTHONPATH": str(REPOSITORY)})
     assert (done.returncode, done.stdout) == (status, "here\n"), done.stderr
     assert "Exception ignored" not in done.stderr
     assert ("KeyError" in done.stderr) is (status == 1)

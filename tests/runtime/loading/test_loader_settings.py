@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from autoaccel import runtime as accel
 from autoaccel.runtime import devices
 from autoaccel.runtime.loading import loader_settings
 from autoaccel.runtime.loading.worker_cost import Machine
+from tests.measure.forking import REPOSITORY, Forking
 
 
 @pytest.fixture
@@ -112,12 +112,12 @@ def test_daemons_have_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     process.join()
 
 
-def test_asking_does_not_fix_the_start_method() -> None:
+def test_asking_does_not_fix_the_start_method(forking: Forking, tmp_path: Path) -> None:
     program = (
         "import multiprocessing as m; from autoaccel import runtime as a; a.num_workers(); m.set_start_method('spawn')"
     )
-    root = Path(__file__).parents[3]
-    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": str(root)})
+    done = forking.python(["-c", program], tmp_path, {**os.environ, "PYTHONPATH": str(REPOSITORY)})
+    assert done.returncode == 0, done.stderr
 
 
 def test_usable_cpus_is_the_least(monkeypatch: pytest.MonkeyPatch) -> None:
