@@ -90,19 +90,6 @@ class Indices(Column):
         return rows.tensor.clone()
 
 
-class Constant(Column):
-    """The same number in every sample."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, number: float) -> None:
-        self.number = number
-
-    def host(self, rows: Rows) -> torch.Tensor:
-        dtype = torch.int64 if isinstance(self.number, int) else torch.float64
-        return torch.full((len(rows),), self.number, dtype=dtype)
-
-
 def column(source: Any) -> Column | None:
     """The column over an attribute of a dataset; None for what is not understood."""
     if isinstance(source, torch.Tensor):

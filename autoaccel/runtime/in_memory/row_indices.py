@@ -48,10 +48,6 @@ class Rows:
             raise Unfit
         return self
 
-    def times(self, factor: int, plus: int) -> Rows:
-        """Other indices, computed from these."""
-        return self if (factor, plus) == (1, 0) else Rows(self.tensor * factor + plus)
-
     def through(self, table: Any) -> Rows:
         """The indices that stand in a table at these; the table is read now, as it is."""
         if id(table) not in self._through:  # parts of a sample share it
