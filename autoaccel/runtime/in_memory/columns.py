@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import torch
 
 from ..loading.copy_stream import plain
-from .row_indices import Rows, Unfit, picked, whole_numbers
+from .row_indices import Rows, Unfit, picked
 
 View: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
@@ -77,7 +77,7 @@ class Numbers(Column):
         values = picked(self.numbers, rows.listed())
         kinds = set(map(type, values))
         if kinds == {int}:
-            return whole_numbers(values).clone()  # memory that torch allocated
+            return torch.tensor(values, dtype=torch.int64)
         if kinds == {float}:
             return torch.tensor(values, dtype=torch.float64)
         raise Unfit
