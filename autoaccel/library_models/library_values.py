@@ -44,9 +44,10 @@ TRANSPARENT = frozenset(
     """torch.autograd.Variable torch.compile torch.jit.script copy.deepcopy copy.copy torch.nn.DataParallel
     torch.nn.parallel.DistributedDataParallel torch.nn.SyncBatchNorm.convert_sync_batchnorm torch.nn.utils.weight_norm
     torch.nn.utils.spectral_norm torch.nn.utils.parametrizations.spectral_norm
-    torch.nn.utils.parametrizations.weight_norm autoaccel.runtime.prefetch autoaccel.runtime.compile
-    autoaccel_runtime.prefetch autoaccel_runtime.compile torch.fx.symbolic_trace torch.nn.init.xavier_uniform_
-    torch.nn.init.normal_ torch.distributed.fsdp.FullyShardedDataParallel""".split()
+    torch.nn.utils.parametrizations.weight_norm autoaccel.runtime.prefetch autoaccel.runtime.in_memory
+    autoaccel.runtime.compile autoaccel_runtime.prefetch autoaccel_runtime.in_memory autoaccel_runtime.compile
+    torch.fx.symbolic_trace torch.nn.init.xavier_uniform_ torch.nn.init.normal_
+    torch.distributed.fsdp.FullyShardedDataParallel""".split()
 )
 
 # Iterables that yield the items of their first argument, one for one.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Method = Literal["to", "cuda", "type"]
 _WIDENING = frozenset({"to", "cuda", "type"})
+_PREFETCHED = ("prefetch", "in_memory")  # the runtime's
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,8 +27,8 @@ class LoaderLoop:
 
     `loader` is the expression of the loader itself, inside `enumerate`, `tqdm`, `zip` and the like, also when the
     wrapped iterable was given a name first (`bar = tqdm(loader)`). `target` is the part of the loop's target that
-    receives the batch. `prefetched` says that the loader already is in the runtime's `prefetch`. `known` is False
-    when only use speaks for a loader. `zip(a, b)` gives two."""
+    receives the batch. `prefetched` says that the loader already is in the runtime's `prefetch` or `in_memory`.
+    `known` is False when only use speaks for a loader. `zip(a, b)` gives two."""
 
     node: ast.For
     loader: ast.expr
@@ -83,7 +84,7 @@ def _leaves(
         wrapped = iterable.args[0] if iterable.args else None
         if wrapped is None:
             wrapped = next((keyword.value for keyword in iterable.keywords if keyword.arg == "iterable"), None)
-        if script.runtime_name(iterable.func) == "prefetch" and wrapped is not None:
+        if script.runtime_name(iterable.func) in _PREFETCHED and wrapped is not None:
             yield from _leaves(script, wrapped, target, True)
             return
         if name == "builtins.enumerate" and wrapped is not None:
@@ -103,7 +104,7 @@ def _leaves(
             if isinstance(value, ast.Call) and (
                 library_values.is_loop_wrapper(script.qualname(value.func))
                 or (isinstance(value.func, ast.Name) and value.func.id in ("enumerate", "zip"))
-                or script.runtime_name(value.func) == "prefetch"
+                or script.runtime_name(value.func) in _PREFETCHED
             ):
                 yield from _leaves(script, value, target, prefetched)
                 return

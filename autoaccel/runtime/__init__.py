@@ -11,7 +11,7 @@ script.
     amp              `autocast` and `grad_scaler`: low precision where it pays
     compile          `compile`: in place, where it pays, eager where it fails
     loading          `prefetch`, `num_workers` and `pin_memory`: batches before the loop asks for them
-    in_memory        `prefetch`, where the data are in memory: batches looked up whole
+    in_memory        `in_memory`: batches of data in memory, looked up whole; `prefetch` uses it as well
     trial            A/B trials over the script's own steps, and what later runs are told of them
     environment      what the user asked for by AUTOACCEL_*, and the log of what was decided
     devices          which device something speaks of, and what it can do
@@ -24,7 +24,8 @@ from .amp.autocast import autocast
 from .amp.grad_scaler import grad_scaler
 from .compile.in_place_compile import compile  # noqa: A004 - scripts say accel.compile
 from .decision_report import decisions
+from .in_memory.whole_batches import in_memory
 from .loading.loader_settings import num_workers, pin_memory
 from .loading.prefetcher import prefetch
 
-__all__ = ["autocast", "compile", "decisions", "grad_scaler", "num_workers", "pin_memory", "prefetch"]
+__all__ = ["autocast", "compile", "decisions", "grad_scaler", "in_memory", "num_workers", "pin_memory", "prefetch"]

@@ -44,8 +44,9 @@ def test_loops(loop: str, expected: list[tuple[str, str]]) -> None:
     assert not any(each.prefetched for each in loader_loops(script))
 
 
-def test_prefetched() -> None:
-    script = load(HEAD + "for x in accel.prefetch(a, device):\n    pass\n")
+@pytest.mark.parametrize("header", ["accel.prefetch(a, device)", "accel.prefetch(a, move=())", "accel.in_memory(a)"])
+def test_prefetched(header: str) -> None:
+    script = load(HEAD + f"for x in {header}:\n    pass\n")
     assert [(script.source(each.loader), each.prefetched) for each in loader_loops(script)] == [("a", True)]
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import torch
 
 from ..loading.copy_stream import plain
-from .row_indices import Rows, Unfit, picked, whole_numbers
+from .row_indices import Rows, Unfit, picked
 
 View: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
@@ -77,7 +77,7 @@ class Numbers(Column):
         values = picked(self.numbers, rows.listed())
         kinds = set(map(type, values))
         if kinds == {int}:
-            return whole_numbers(values).clone()  # memory that torch allocated
+            return torch.tensor(values, dtype=torch.int64)
         if kinds == {float}:
             return torch.tensor(values, dtype=torch.float64)
         raise Unfit
@@ -88,19 +88,6 @@ class Indices(Column):
 
     def host(self, rows: Rows) -> torch.Tensor:
         return rows.tensor.clone()
-
-
-class Constant(Column):
-    """The same number in every sample."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, number: float) -> None:
-        self.number = number
-
-    def host(self, rows: Rows) -> torch.Tensor:
-        dtype = torch.int64 if isinstance(self.number, int) else torch.float64
-        return torch.full((len(rows),), self.number, dtype=dtype)
 
 
 def column(source: Any) -> Column | None:

@@ -91,7 +91,7 @@ def made(function: Any, arguments: Sequence[Any], options: dict[str, Any]) -> An
         return row.then(_to(_LEGACY[name]), kind="tensor", scalar=False)
     if name is None or name in _LEGACY or (name == "torch.from_numpy" and row.kind != "array"):
         raise Unsupported("its __getitem__ makes a tensor in another way")
-    if name.startswith("numpy") and row.kind not in ("array", "list"):
+    if name.startswith("numpy") and row.kind != "array":
         raise Unsupported("its __getitem__ makes arrays of something else")
     kind = name.split(".")[0].replace("numpy", "array").replace("torch", "tensor")
     if dtype is not None:
@@ -126,7 +126,7 @@ def _number(row: Row, kind: type) -> Row:
 
 def method(row: Row, name: str, arguments: Sequence[Any], options: dict[str, Any]) -> Row:
     """A call of a row's method."""
-    if options or row.kind in ("number", "list"):
+    if options or row.kind == "number":
         raise Unsupported(f"its __getitem__ calls .{name} with options")
     whole = all(type(each) is int for each in arguments)
     match name, tuple(arguments):

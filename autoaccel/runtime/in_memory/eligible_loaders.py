@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
@@ -128,3 +129,15 @@ def in_memory_loader(loader: Any, device: torch.device, move: Move) -> InMemoryL
     if asked not in known:
         known[asked] = InMemoryLoader(loader, DevicePlacement(*asked, pin=loader.pin_memory))
     return known[asked]
+
+
+def fits(loader: Any, device: torch.device, move: Move = "all") -> bool:
+    """Whether a loader's batches can be looked up whole."""
+    found = in_memory_loader(loader, device, move)
+    return found is not None and found.fits()
+
+
+def begin(loader: Any, device: torch.device, move: Move = "all") -> Iterator[Any] | None:
+    """A pass over a loader whose batches are looked up whole; None where it is torch's own business."""
+    found = in_memory_loader(loader, device, move)
+    return None if found is None else found.begin()

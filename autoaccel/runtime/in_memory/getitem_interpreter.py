@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 
-from . import dtype_conversions, symbolic_rows, text_windows
+from . import dtype_conversions, symbolic_rows
 from .function_source import definition
 from .mutation_guard import MutationGuard, Unsupported
 from .sample_structure import Sample
-from .symbolic_rows import Affine, Row
+from .symbolic_rows import Index, Row
 
 _MOST_STATEMENTS = 20
 
@@ -42,7 +42,7 @@ def read_samples(dataset: Any, guard: MutationGuard) -> Sample:
 
 def _sample(value: Any) -> Sample:
     """What is returned, as parts of a batch."""
-    if isinstance(value, (Row, Affine, int, float)) and not isinstance(value, bool):
+    if isinstance(value, (Row, Index)):
         return symbolic_rows.part(value)
     if isinstance(value, (list, tuple)):
         return [_sample(each) for each in value]
@@ -57,7 +57,7 @@ class _Reader:
     def __init__(self, dataset: Any, guard: MutationGuard, names: Sequence[str], outside: dict[str, Any]) -> None:
         self._dataset, self._guard, self._outside = dataset, guard, outside
         self._self, index = names
-        self._local: dict[str, Any] = {index: Affine(1, 0)}
+        self._local: dict[str, Any] = {index: Index.ASKED}
 
     def run(self, statements: Sequence[ast.stmt]) -> tuple[Any] | None:
         """What these statements return; None when they come to their end."""
@@ -91,9 +91,9 @@ class _Reader:
     def _holds(self, test: ast.expr) -> bool:
         """Which way an `if` goes, where that depends on attributes alone."""
         match test:
-            case ast.Call(func=called, args=[ast.Name(id=name), *_], keywords=[]) if isinstance(
-                self._local.get(name), Affine
-            ) and self._outer(called) in (torch.is_tensor, isinstance):
+            case ast.Call(func=called, args=[ast.Name(id=name), *_], keywords=[]) if self._local.get(
+                name
+            ) is Index.ASKED and self._outer(called) in (torch.is_tensor, isinstance):
                 if self._outer(called) is isinstance and not _tensor_types(self._outer(test.args[1])):
                     raise Unsupported("its __getitem__ asks for the type of the index")
                 return False  # samplers' indices are numbers here
@@ -118,10 +118,7 @@ class _Reader:
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name == self._self:
                 return self._guard.attribute(self._dataset, attribute)
             case ast.Subscript(value=of, slice=index):
-                held, at = self.value(of), self._index(index)
-                if type(held) is str and isinstance(at, slice):
-                    return text_windows.Window(held, *symbolic_rows.span(at))
-                return symbolic_rows.indexed(held, at, self._guard)
+                return symbolic_rows.indexed(self.value(of), self._index(index), self._guard)
             case ast.Tuple(elts=elements):
                 return tuple(self.value(each) for each in elements)
             case ast.List(elts=elements):
@@ -130,14 +127,9 @@ class _Reader:
                 named = zip(keys, items, strict=True)
                 return {key.value: self.value(item) for key, item in named if isinstance(key, ast.Constant)}
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return symbolic_rows.computed("Sub", 0, self.value(operand), integers_only=True)
+                return symbolic_rows.computed("Mult", -1, self.value(operand))
             case ast.BinOp(left=left, op=op, right=right):
                 return symbolic_rows.computed(type(op).__name__, self.value(left), self.value(right))
-            case ast.ListComp(
-                elt=ast.Subscript(value=table, slice=ast.Name(id=name)),
-                generators=[ast.comprehension(target=ast.Name(id=each), iter=window, ifs=[], is_async=0)],
-            ) if name == each:
-                return text_windows.numbers(self.value(window), self.value(table), self._guard)
             case ast.Call():
                 return self._called(node)
         raise Unsupported(f"its __getitem__ has an expression like `{_start(node)}`")

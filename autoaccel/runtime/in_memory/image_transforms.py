@@ -13,9 +13,18 @@ from typing import ClassVar, TypeAlias
 
 import torch
 
-from .batched_random import Kinds, draw
-from .pillow_resize import Resized
 from .row_indices import Unfit, sent
+
+# What the transforms draw for one sample, in order: whole numbers below a bound, or (None) a number in [0, 1).
+Kinds: TypeAlias = "Sequence[int | None]"
+
+
+def draw(kinds: Kinds, samples: int) -> list[torch.Tensor]:
+    """For each kind the numbers of all samples, shape (samples,): drawn sample by sample, as the transforms do it."""
+    drawn = [
+        [torch.rand(1) if bound is None else torch.randint(0, bound, (1,)) for bound in kinds] for _ in range(samples)
+    ]
+    return [torch.cat(each) for each in zip(*drawn, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -36,21 +45,6 @@ class Pad:
         padded = images.new_full(shape, self.fill)
         padded[:, self.top : self.top + height, self.left : self.left + width] = images
         return padded
-
-
-@dataclass(frozen=True)
-class Cut:
-    """The same part of every image."""
-
-    top: int
-    left: int
-    height: int
-    width: int
-
-    kinds: Kinds = ()
-
-    def __call__(self, images: torch.Tensor, drawn: Sequence[torch.Tensor]) -> torch.Tensor:  # noqa: ARG002 - none drawn
-        return images[:, self.top : self.top + self.height, self.left : self.left + self.width].contiguous()
 
 
 @dataclass(frozen=True)
@@ -81,38 +75,27 @@ class Crop:
 
 @dataclass(frozen=True)
 class Flip:
-    """Some images, mirrored: along dimension 1 (upside down) or 2 (left and right)."""
+    """Some images, mirrored left and right."""
 
-    along: int
     chance: float
 
     kinds: Kinds = (None,)
 
     def __call__(self, images: torch.Tensor, drawn: Sequence[torch.Tensor]) -> torch.Tensor:
         (number,) = drawn
-        chosen = (number < self.chance).nonzero().view(-1)
-        repeated = images.shape[0] // number.shape[0]
-        if repeated > 1:
-            chosen = (chosen[:, None] * repeated + torch.arange(repeated)).view(-1)
-        count = images.shape[0]
-        at = torch.arange(count)
-        at[chosen] = torch.arange(count, count + len(chosen))
-        flipped = images.index_select(0, sent(chosen, images.device)).flip(self.along)
-        # to copy the flipped ones over the others takes four times as long
-        return torch.cat((images, flipped)).index_select(0, sent(at, images.device))
+        chosen = sent(number < self.chance, images.device).repeat_interleave(images.shape[0] // len(number))
+        return torch.where(chosen.view(-1, 1, 1, 1), images.flip(2), images)
 
 
-Geometry: TypeAlias = "Pad | Cut | Crop | Flip | Resized"
+Geometry: TypeAlias = "Pad | Crop | Flip"
 
 
 @dataclass(frozen=True)
 class Scaled:
-    """Bytes to floats in [0, 1]; None is the default dtype at that moment."""
-
-    dtype: torch.dtype | None
+    """Bytes to floats in [0, 1], of the default dtype at that moment."""
 
     def __call__(self, values: torch.Tensor) -> torch.Tensor:
-        floats = values.to(self.dtype or torch.get_default_dtype(), memory_format=torch.contiguous_format)
+        floats = values.to(torch.get_default_dtype(), memory_format=torch.contiguous_format)
         return floats.div_(255)
 
 
@@ -169,8 +152,6 @@ class Pipeline:
         return images.view(samples, -1, *images.shape[1:3])
 
     def _valued(self, images: torch.Tensor) -> torch.Tensor:
-        if not self.values:
-            return images.contiguous()
         if images.device.type != "cpu":
             return self._from_table(images)
         for each in self.values:

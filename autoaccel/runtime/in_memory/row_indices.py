@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import operator
 import sys
 from collections.abc import Sequence
@@ -48,10 +47,6 @@ class Rows:
             raise Unfit
         return self
 
-    def times(self, factor: int, plus: int) -> Rows:
-        """Other indices, computed from these."""
-        return self if (factor, plus) == (1, 0) else Rows(self.tensor * factor + plus)
-
     def through(self, table: Any) -> Rows:
         """The indices that stand in a table at these; the table is read now, as it is."""
         if id(table) not in self._through:  # parts of a sample share it
@@ -78,12 +73,7 @@ def rows(indices: Any) -> Rows:
         numpy = sys.modules.get("numpy")
         if numpy is None or not kinds <= {int, numpy.int64, numpy.int32}:
             raise Unfit
-    return Rows(whole_numbers(indices), indices)
-
-
-def whole_numbers(values: Sequence[int]) -> torch.Tensor:
-    """int64, like `torch.tensor(values)`, several times faster; the memory is the result's own."""
-    return torch.frombuffer(array.array("q", values), dtype=torch.int64)
+    return Rows(torch.tensor(indices, dtype=torch.int64), indices)
 
 
 def picked(values: Sequence[Any], indices: Sequence[int]) -> Sequence[Any]:

@@ -14,9 +14,8 @@ from typing import Any, Final
 import torch
 
 from .columns import Numbers, Tensors, column
-from .image_transforms import Crop, Cut, Flip, Geometry, Normalized, Pad, Pipeline, Scaled, Value
+from .image_transforms import Crop, Flip, Geometry, Normalized, Pad, Pipeline, Scaled, Value
 from .mutation_guard import MutationGuard, Unsupported, is_librarys
-from .pillow_resize import like_pillow
 from .sample_structure import Part, Sample
 
 
@@ -112,17 +111,9 @@ class TransformReader:
             self.read(each)
 
     def to_tensor(self, transform: Any) -> None:
-        self._first(transform)
-        self.values.append(Scaled(None))
-
-    def pil_to_tensor(self, transform: Any) -> None:
-        self._first(transform)
-
-    def convert(self, transform: Any) -> None:
-        dtype = self.guard.attribute(transform, "dtype")
-        if not self.as_tensor or self.values or dtype not in (torch.float32, torch.float64):
-            raise Unsupported("a conversion that is not from bytes to floats")
-        self.values.append(Scaled(dtype))
+        self._image(transform)
+        self.as_tensor = True
+        self.values.append(Scaled())
 
     def normalize(self, transform: Any) -> None:
         mean, std = (self._numbers(transform, name) for name in ("mean", "std"))
@@ -136,40 +127,11 @@ class TransformReader:
         chance = self.guard.attribute(transform, "p")
         if type(chance) not in (float, int):
             raise Unsupported("the chance of a flip is not a number")
-        along = 2 if type(transform).__name__ == "RandomHorizontalFlip" else 1
-        self.geometry.append(Flip(along, float(chance)))
+        self.geometry.append(Flip(float(chance)))
 
     def pad(self, transform: Any) -> None:
         self._image(transform)
         self._border(transform)
-
-    def resize(self, transform: Any) -> None:
-        self._image(transform)
-        size = self.guard.attribute(transform, "size")
-        kind = getattr(self.guard.attribute(transform, "interpolation"), "value", None)
-        if kind != "bilinear" or self.guard.attribute(transform, "max_size") is not None:
-            raise Unsupported("a resizing of another kind")
-        sides = (size,) if type(size) is int else self.guard.contents(size) if type(size) in (list, tuple) else ()
-        if {*map(type, sides)} != {int} or min(sides) < 1 or len(sides) > 2:
-            raise Unsupported("a size that is no number")
-        if len(sides) == 1:  # the length of the shorter side
-            shorter = min(self.height, self.width)
-            after = tuple(int(sides[0] * side / shorter) for side in (self.height, self.width))
-        else:
-            after = sides
-        if after != (self.height, self.width):
-            resized = like_pillow((self.height, self.width), (after[0], after[1]))
-            if resized is None:
-                raise Unsupported("a resizing that Pillow does in another way, or faster")
-            self.geometry.append(resized)
-        self.height, self.width = after
-
-    def center_crop(self, transform: Any) -> None:
-        self._image(transform)
-        height, width = self._size(transform)
-        top, left = round((self.height - height) / 2.0), round((self.width - width) / 2.0)
-        self.geometry.append(Cut(top, left, height, width))
-        self.height, self.width = height, width
 
     def random_crop(self, transform: Any) -> None:
         self._image(transform)
@@ -181,10 +143,6 @@ class TransformReader:
         if (height, width) != (self.height, self.width):
             self.geometry.append(Crop(self.height - height + 1, self.width - width + 1, height, width))
         self.height, self.width = height, width
-
-    def _first(self, transform: Any) -> None:
-        self._image(transform)
-        self.as_tensor = True
 
     def _image(self, transform: Any) -> None:
         if self.as_tensor:
@@ -221,13 +179,8 @@ _HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks")
 _READERS: Final[dict[str, Callable[[TransformReader, Any], None]]] = {
     "Compose": TransformReader.compose,
     "ToTensor": TransformReader.to_tensor,
-    "PILToTensor": TransformReader.pil_to_tensor,
-    "ConvertImageDtype": TransformReader.convert,
     "Normalize": TransformReader.normalize,
     "RandomHorizontalFlip": TransformReader.flip,
-    "RandomVerticalFlip": TransformReader.flip,
     "RandomCrop": TransformReader.random_crop,
     "Pad": TransformReader.pad,
-    "Resize": TransformReader.resize,
-    "CenterCrop": TransformReader.center_crop,
 }

@@ -28,8 +28,9 @@ from typing import Any, Final
 import torch
 from torch.utils import data
 
-from .. import devices, in_memory
+from .. import devices
 from ..environment import Decision, disabled, note, whole_number
+from ..in_memory import eligible_loaders
 from . import glibc_malloc
 from .copy_stream import CopyStream, Event, copy_stream_of
 from .loader_settings import may_have_workers
@@ -46,14 +47,15 @@ SMALLEST_BATCH: Final = 2**20  # bytes; below, the events cost more time than th
 def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> Any:
     """Iterate `loader` with the next batch already being copied to `device`.
 
-    Batches of data that are in memory are looked up whole (`in_memory`). Where the CPU trains, the memory that a batch
-    and its step free stays with the process for the next ones (`glibc_malloc`).
+    Batches of data that lie in memory are looked up whole, as `accel.in_memory` does, on the device where they fit.
+    Where the CPU trains, the memory that a batch and its step free stays with the process for the next ones
+    (`glibc_malloc`).
 
     Args:
         loader: Any iterable. What cannot be prefetched without changing what the loop sees is handed back as it is.
         device: Where batches go; None is the current accelerator. With CPU and MPS nothing overlaps: no lookahead.
         move: "all", or the positions or keys of the batch that the loop itself moves; the rest stays on the CPU. With
-            () nothing is moved, and `device` does not matter.
+            () nothing is moved, and `device` does not matter: `accel.in_memory(loader)` says this.
 
     Returns:
         What has the loader's length and attributes, or the loader itself. The loop keeps its own `.to(device)`, which
@@ -65,7 +67,7 @@ def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> 
     note(f"prefetch {named(loader)}", decision)
     ahead = decision.value
     named_parts = move if isinstance(move, str) else tuple(move)
-    if ahead or managed(loader) or keeps_chosen(loader) or in_memory.fits(loader, home, named_parts):
+    if ahead or managed(loader) or keeps_chosen(loader) or eligible_loaders.fits(loader, home, named_parts):
         return Prefetched(loader, home if ahead else None, named_parts, ahead, home)
     return loader
 
@@ -126,7 +128,7 @@ class Prefetched:
 
     def __iter__(self) -> Iterator[Any]:
         ahead = self._ahead
-        batches = in_memory.begin(self._loader, self._home, self._move)
+        batches = eligible_loaders.begin(self._loader, self._home, self._move)
         if batches is None:
             batches = begin_epoch(self._loader)
             if ahead and not hasattr(batches, "left") and (generators := generators_of(self._loader)):
@@ -147,7 +149,7 @@ class Prefetched:
         setattr(self._loader, name, value)
 
     def __repr__(self) -> str:
-        return f"prefetch({self._loader!r})"
+        return f"{'prefetch' if self._move else 'in_memory'}({self._loader!r})"
 
 
 def arrived(batches: Iterator[Any]) -> bool:

@@ -6,8 +6,8 @@ find the data already in place.
 
 Samples that lie in memory (`TensorDataset`, MNIST, CIFAR, a class whose `__getitem__` only indexes) are looked up a
 batch at a time instead of one by one, on the device where they fit, and on the CPU as well: same order, same batches,
-bit for bit. That is why loops of scripts that never leave the CPU are wrapped too (`accel.prefetch(loader, move=())`)
-where such samples are in sight. For all other data without an accelerator the loader is iterated as before.
+bit for bit. Scripts that never leave the CPU have nothing to prefetch: where such samples are in sight, their loops
+get `accel.in_memory(loader)`. For all other data without an accelerator the loader is iterated as before.
 
 Only what the loop itself moves is moved ahead. Left alone:
 - parts of the batch that the host reads or changes as well (lengths for packing, labels for NumPy);
@@ -80,7 +80,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
 
 def _on_cpu(script: Script, loop: LoaderLoop) -> Finding:
-    code = Code(f"{script.accel}.prefetch({{0}}, move=())", (loop.loader,))
+    code = Code(f"{script.accel}.in_memory({{0}})", (loop.loader,))
     message = "batches are put together sample by sample"
     return RULE.finding(loop.node, message, Replace(loop.loader, code), *script.import_runtime)
 

@@ -25,9 +25,7 @@ _VISION = frozenset(
 _TRANSFORM = 2  # position among the arguments of these datasets
 _COMPOSE = "torchvision.transforms.Compose"
 _TRANSFORMS = frozenset(
-    f"torchvision.transforms.{name}"
-    for name in """ToTensor PILToTensor ConvertImageDtype Normalize RandomHorizontalFlip RandomVerticalFlip RandomCrop
-    Pad CenterCrop Resize""".split()
+    f"torchvision.transforms.{name}" for name in "ToTensor Normalize RandomHorizontalFlip RandomCrop Pad".split()
 )
 
 

@@ -21,9 +21,9 @@ from autoaccel.measure.observing import host_prefetch, invariants, loaders, rehe
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, REHEARSALS, SCALER, WORKERS, Request
-from autoaccel.runtime import in_memory
 from autoaccel.runtime.amp.grad_scaler import Scaler
 from autoaccel.runtime.compile import in_place_compile
+from autoaccel.runtime.in_memory import eligible_loaders
 from autoaccel.runtime.in_memory.batch_fetcher import WholeBatchFetcher
 from autoaccel.runtime.loading import prefetcher
 
@@ -793,7 +793,7 @@ def test_what_is_drawn_for_a_batch_that_is_looked_up_whole(monkeypatch: pytest.M
 
     monkeypatch.setattr(WholeBatchFetcher, "fetch", drawing_too)
     loaders.watch_fetches()
-    batches: Any = in_memory.begin(loader := DataLoader(TensorDataset(torch.arange(4)), batch_size=2), CPU)
+    batches: Any = eligible_loaders.begin(loader := DataLoader(TensorDataset(torch.arange(4)), batch_size=2), CPU)
     assert (len(list(batches)), loaders.drawn(batches)) == (len(loader), ("torch",))
 
 
@@ -808,7 +808,7 @@ def test_batches_that_are_looked_up_whole_are_moved_too(rehearse: Callable[..., 
     observation = rehearse(PREFETCH)
     loader = DataLoader(TensorDataset(torch.arange(10.0), torch.arange(10)), batch_size=2)
     batches = accel.prefetch(loader, CPU, move=(0, 1))
-    assert in_memory.fits(loader, CPU, (0, 1))
+    assert eligible_loaders.fits(loader, CPU, (0, 1))
     labels = []
     for x, y in batches:
         x.to(CPU)

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from autoaccel.runtime import in_memory
 from autoaccel.runtime.in_memory.device_placement import DevicePlacement
-from autoaccel.runtime.in_memory.eligible_loaders import InMemoryLoader, in_memory_loader
+from autoaccel.runtime.in_memory.eligible_loaders import InMemoryLoader, begin, in_memory_loader
 from autoaccel.runtime.loading.rebuild_batch import Move
 
 CPU = torch.device("cpu")
@@ -56,7 +55,7 @@ def found(loader: DataLoader[Any], move: Move = "all") -> InMemoryLoader:
 
 def whole(loader: DataLoader[Any]) -> Iterator[Any]:
     """A pass that is looked up whole."""
-    batches = in_memory.begin(loader, CPU)
+    batches = begin(loader, CPU)
     assert batches is not None, found(loader).given_up
     return batches
 
@@ -95,7 +94,7 @@ def same(make: Make, passes: int = 2, leave: int | None = None) -> None:
 def left_to_torch(make: Make, reason: str) -> None:
     """Fails unless a loader is torch's business, for a reason."""
     loader = make()
-    assert in_memory.begin(loader, CPU) is None
+    assert begin(loader, CPU) is None
     assert reason in found(loader).given_up
 
 

@@ -50,12 +50,40 @@ def test_prefetch_looks_batches_up_whole(notes: list[str]) -> None:
     assert notes == ["resident TensorDataset[20]: the host (batches are looked up whole)"]
 
 
+def _as_scripts_of_earlier_versions_say_it(loader: Any) -> Any:
+    return accel.prefetch(loader, move=())
+
+
+@pytest.mark.parametrize("verb", [accel.in_memory, _as_scripts_of_earlier_versions_say_it])
+def test_the_verb(verb: Callable[[Any], Any], notes: list[str]) -> None:
+    def make() -> DataLoader[Any]:
+        return DataLoader(PAIR, batch_size=6, shuffle=True)
+
+    seed()
+    want = [content(batch) for _ in range(2) for batch in make()]
+    seed()
+    wrapped = verb(make())
+    assert repr(wrapped).startswith("in_memory(<torch")
+    assert (len(wrapped), wrapped.batch_size) == (4, 6)
+    assert isinstance(iter(wrapped)._dataset_fetcher, WholeBatchFetcher)
+    seed()
+    assert [content(batch) for _ in range(2) for batch in verb(make())] == want
+    assert set(notes) == {"resident TensorDataset[20]: the host (batches are looked up whole)"}
+
+
+@pytest.mark.parametrize("verb", [accel.in_memory, _as_scripts_of_earlier_versions_say_it])
+def test_the_verb_hands_back_what_is_not_understood(verb: Callable[[Any], Any], notes: list[str]) -> None:
+    for loader in (DataLoader(Unknown()), [1, 2], iter([1])):
+        assert verb(loader) is loader
+    assert notes == ["resident Unknown[3]: False (its __getitem__ calls `hash`)"]
+
+
 @pytest.mark.parametrize("switch", ["resident", "prefetch", "all", "amp, resident"])
 def test_the_switches(switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     loader = DataLoader(PAIR)
     wrapped = accel.prefetch(loader, "cpu")
     monkeypatch.setenv("AUTOACCEL_DISABLE", switch)
-    assert accel.prefetch(loader, "cpu") is loader
+    assert accel.prefetch(loader, "cpu") is accel.in_memory(loader) is loader
     assert not isinstance(iter(wrapped)._dataset_fetcher, WholeBatchFetcher)
 
 

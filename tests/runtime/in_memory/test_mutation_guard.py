@@ -20,7 +20,7 @@ class Own(Dataset[Any]):
         self.t = torch.arange(20)
         self.scale = 2
         self.transform: Any = None
-        self.text, self.stoi = "abcde" * 6, {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
+        self.table = {"a": torch.arange(20.0)}
 
     def __len__(self) -> int:
         return 20
@@ -29,7 +29,7 @@ class Own(Dataset[Any]):
         x = self.x[i]
         if self.transform is not None:
             x = self.transform(x)
-        return x, self.y[i], self.t[i] * self.scale, torch.tensor([self.stoi[c] for c in self.text[i : i + 3]])
+        return x, self.y[i], self.t[i] * self.scale, self.table["a"][i]
 
 
 def tensors() -> TensorDataset:
@@ -63,9 +63,8 @@ CHANGES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "a mixed list": (Own, lambda data: data.y.__setitem__(17, 0.5)),
     "texts": (Own, lambda data: data.y.__setitem__(slice(None), ["a"] * 20)),
     "a number": (Own, lambda data: setattr(data, "scale", 3)),
-    "a text": (Own, lambda data: setattr(data, "text", "edcba" * 6)),
-    "a table": (Own, lambda data: data.stoi.__setitem__("c", 77)),
-    "another table": (Own, lambda data: setattr(data, "stoi", dict.fromkeys("abcde", 9))),
+    "a table": (Own, lambda data: data.table.__setitem__("a", torch.ones(20))),
+    "another table": (Own, lambda data: setattr(data, "table", dict.fromkeys("abcde", torch.zeros(20)))),
     "a transform": (Own, lambda data: setattr(data, "transform", lambda x: x + 1)),
     "a missing attribute": (Own, lambda data: setattr(data, "t", torch.arange(20.0))),
 }
