@@ -108,15 +108,18 @@ class Session:
         from autoaccel.measure.verifying import procedure
 
         request = self.trial.request
-        with Activity(speaker) as activity, scratch.copy(self.trial.folder, Path(request.root)) as copy:
-            showing = _Showing(activity)
-            return procedure.verify(
-                request,
-                partial(changes.find, plan=plan),
-                partial(self._run, copy, showing=showing),
-                limits=self._limits(),
-                tell=showing.begin,
-            )
+        try:
+            with Activity(speaker) as activity, scratch.copy(self.trial.folder, Path(request.root)) as copy:
+                showing = _Showing(activity)
+                return procedure.verify(
+                    request,
+                    partial(changes.find, plan=plan),
+                    partial(self._run, copy, showing=showing),
+                    limits=self._limits(),
+                    tell=showing.begin,
+                )
+        except scratch.ScratchError as error:
+            raise procedure.CannotVerifyError(str(error)) from error
 
     def _limits(self) -> Limits:
         from autoaccel.measure.verifying import procedure

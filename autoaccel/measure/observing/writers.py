@@ -34,6 +34,14 @@ def watch_torch(tell: Tell) -> None:
     native: Any = getattr(sys.modules.get("torch"), "_C", None)
     _tells(getattr(native, "PyTorchFileWriter", None), "__init__", 1, tell)
     _tells(getattr(native, "ScriptModule", None), "save", 1, tell)
+    for owner in (sys.modules.get("torch"), getattr(sys.modules.get("torch"), "UntypedStorage", None)):
+        if hasattr(owner, "from_file"):
+
+            @replacing(owner, "from_file")
+            def mapped(plain: Callable[..., Any], filename: Any, shared: Any = None, *given: Any, **named: Any) -> Any:
+                if shared:  # else what is written stays in memory
+                    tell(filename)
+                return plain(filename, shared, *given, **named)
 
 
 def watch_imports(tell: Tell, connected: Callable[[Any, Any], None]) -> None:
