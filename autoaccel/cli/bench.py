@@ -105,8 +105,7 @@ def _deliver(report: Report, json_file: Path | None, html_file: Path | None, spe
     if json_file != inputs.STDIN:
         reporting.deliver(text.table(report), "full", None, speaker)
     if json_file is not None:
-        target = None if json_file == inputs.STDIN else json_file
-        written.append(reporting.deliver(text.json(report), "json", target, speaker))
+        written.append(reporting.deliver_json(text.json(report), json_file, speaker))
     if html_file is not None:
         from autoaccel.reports.benchmark.page import page
 
