@@ -298,13 +298,11 @@ def test_restored_again_and_again_the_same_is_copied(project: Path, monkeypatch:
     for name in ("a", "b", "c"):
         (project / name).write_text(name)
     with scratch.copy(project, project) as copy:
-        before = described(copy.folder)
-        assert not (copy.folder / "b").is_symlink() and (copy.folder / "c").is_symlink()
         for _ in range(3):
-            for path in (copy.folder / "a", copy.folder / "b"):
-                path.unlink()
+            assert [(copy.folder / name).is_symlink() for name in ("a", "b", "c")] == [False, False, True]
+            for name in ("a", "b"):
+                (copy.folder / name).unlink()
             copy.restore()
-            assert described(copy.folder) == before
 
 
 @pytest.mark.parametrize("place", ["images", "", "sub"])
