@@ -143,7 +143,8 @@ class Scratch:
             if entry.name in _LEFT_OUT or entry.path == str(self._base):
                 _remove(place)
                 return
-            entries = None if entry.name in _LINKED else self._entries(entry.path)
+            is_linked = entry.name in _LINKED and entry.path not in self._way
+            entries = None if is_linked else self._entries(entry.path)
             if entries is None:
                 self._link(entry.path, place)
             else:

@@ -328,6 +328,12 @@ def test_of_a_folder_with_too_many_entries_there_is_no_copy(
     assert list((project.parents[1] / "temporary").iterdir()) == []
 
 
+def test_the_working_directory_is_never_behind_a_link(project: Path) -> None:
+    (project / "venv" / "site-packages" / "tool").mkdir(parents=True)
+    with scratch.copy(project / "venv" / "site-packages" / "tool", project) as copy:
+        assert copy.folder.resolve() == copy.folder
+
+
 def test_what_lies_around_is_left_out_where_it_is_too_much(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch, "_MOST_ENTRIES", 20)
     for number in range(21):
