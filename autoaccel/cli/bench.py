@@ -71,6 +71,7 @@ def bench(
     from autoaccel.measure.benching import procedure
     from autoaccel.measure.benching.contenders import Processes
     from autoaccel.measure.benching.task import BenchError, Task
+    from autoaccel.measure.scratch import ScratchError
 
     speaker = terminal(color, quiet=quiet, verbose=verbose)
     trial = trials.prepare(script, arguments, is_module=is_module, python=python)
@@ -91,6 +92,8 @@ def bench(
             report = procedure.bench(task, runs, partial(changes.find, plan=plan), known_rules(), tell)
     except BenchError as error:
         raise trials.gave_up(str(error), error.failure, verbose=verbose) from error
+    except ScratchError as error:
+        raise click.ClickException(f"{script}: {error}") from error
     return 0 if _deliver(report, json_file, html_file, speaker) else 2
 
 
@@ -102,8 +105,7 @@ def _deliver(report: Report, json_file: Path | None, html_file: Path | None, spe
     if json_file != inputs.STDIN:
         reporting.deliver(text.table(report), "full", None, speaker)
     if json_file is not None:
-        target = None if json_file == inputs.STDIN else json_file
-        written.append(reporting.deliver(text.json(report), "json", target, speaker))
+        written.append(reporting.deliver_json(text.json(report), json_file, speaker))
     if html_file is not None:
         from autoaccel.reports.benchmark.page import page
 

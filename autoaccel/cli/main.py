@@ -104,12 +104,9 @@ class Commands(click.Group):
 
 def _open_closed_streams() -> None:
     """Streams that the caller closed (`>&-`) lead nowhere: else the next file that is opened would get their place."""
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115 - a stream of the process, open to its end
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - a stream of the process, open to its end
 
 
 @click.group("autoaccel", cls=Commands, context_settings=CONTEXT, invoke_without_command=False)

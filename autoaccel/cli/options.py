@@ -50,87 +50,66 @@ def remember_verbose(ctx: click.Context, parameter: click.Parameter, value: bool
     return value
 
 
-def rule_options(command: Command) -> Command:
-    """Which rules are applied."""
-    for option in reversed(
-        [
-            click.option("--select", multiple=True, callback=selectors, metavar="RULES",
-                         help="Apply only these: codes, prefixes (AA1) or names, comma-separated."),
-            click.option("--ignore", multiple=True, callback=selectors, metavar="RULES", help="Leave these out."),
-            click.option("--extend-select", multiple=True, callback=selectors, metavar="RULES",
-                         help="Apply these too (opt-in rules by code or name)."),
-            click.option("--tier", type=click.Choice(TIERS), help="How exact rewrites must be. Default: numerics."),
-        ]
-    ):  # fmt: skip
-        command = option(command)
-    return command
+def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Options that commands share, as one decorator; `--help` shows them in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-def file_options(command: Command) -> Command:
-    """Which files are looked at."""
-    file = FilledPath()
-    for option in reversed(
-        [
-            click.option("--exclude", multiple=True, callback=selectors, metavar="PATTERNS",
-                         help="Leave these paths out, instead of the default list (gitignore patterns)."),
-            click.option("--extend-exclude", multiple=True, callback=selectors, metavar="PATTERNS",
-                         help="Leave these paths out, too."),
-            click.option("--respect-gitignore/--no-respect-gitignore", default=None,
-                         help="Whether files that git ignores are left out. Default: yes."),
-            click.option("--force-exclude/--no-force-exclude", default=None,
-                         help="Whether named files are left out, too, where a pattern matches. Default: no."),
-            click.option("--stdin-filename", type=file, metavar="FILE", help="The name of what comes on stdin."),
-            click.option("--show-settings", is_flag=True, help="Show what governs the first file, and do nothing."),
-        ]
-    ):  # fmt: skip
-        command = option(command)
-    return command
+rule_options = together(
+    click.option("--select", multiple=True, callback=selectors, metavar="RULES",
+                 help="Apply only these: codes, prefixes (AA1) or names, comma-separated."),
+    click.option("--ignore", multiple=True, callback=selectors, metavar="RULES", help="Leave these out."),
+    click.option("--extend-select", multiple=True, callback=selectors, metavar="RULES",
+                 help="Apply these too (opt-in rules by code or name)."),
+    click.option("--tier", type=click.Choice(TIERS), help="How exact rewrites must be. Default: numerics."),
+)  # fmt: skip
+"""Which rules are applied."""
 
+file_options = together(
+    click.option("--exclude", multiple=True, callback=selectors, metavar="PATTERNS",
+                 help="Leave these paths out, instead of the default list (gitignore patterns)."),
+    click.option("--extend-exclude", multiple=True, callback=selectors, metavar="PATTERNS",
+                 help="Leave these paths out, too."),
+    click.option("--respect-gitignore/--no-respect-gitignore", default=None,
+                 help="Whether files that git ignores are left out. Default: yes."),
+    click.option("--force-exclude/--no-force-exclude", default=None,
+                 help="Whether named files are left out, too, where a pattern matches. Default: no."),
+    click.option("--stdin-filename", type=FilledPath(), metavar="FILE", help="The name of what comes on stdin."),
+    click.option("--show-settings", is_flag=True, help="Show what governs the first file, and do nothing."),
+)  # fmt: skip
+"""Which files are looked at."""
 
-def configuration_options(command: Command) -> Command:
-    """Which configuration governs the files."""
-    for option in reversed(
-        [
-            click.option("--config", multiple=True, metavar="FILE|TOML",
-                         help="Use this configuration file, or put a setting over the file's: 'tier = \"exact\"'."),
-            click.option("--isolated", is_flag=True, help="Use no configuration file."),
-        ]
-    ):  # fmt: skip
-        command = option(command)
-    return command
+configuration_options = together(
+    click.option("--config", multiple=True, metavar="FILE|TOML",
+                 help="Use this configuration file, or put a setting over the file's: 'tier = \"exact\"'."),
+    click.option("--isolated", is_flag=True, help="Use no configuration file."),
+)  # fmt: skip
+"""Which configuration governs the files."""
 
+output_options = together(
+    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto",
+                 help="Default: NO_COLOR, FORCE_COLOR, then whether it is a terminal."),
+    click.option("-q", "--quiet", is_flag=True, help="No summary."),
+    click.option("-v", "--verbose", is_flag=True, callback=remember_verbose,
+                 help="Say what `lint` left alone, and show tracebacks."),
+)  # fmt: skip
+"""How a run speaks."""
 
-def output_options(command: Command) -> Command:
-    """How a run speaks."""
-    for option in reversed(
-        [
-            click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto",
-                         help="Default: NO_COLOR, FORCE_COLOR, then whether it is a terminal."),
-            click.option("-q", "--quiet", is_flag=True, help="No summary."),
-            click.option("-v", "--verbose", is_flag=True, callback=remember_verbose,
-                         help="Say what `lint` left alone, and show tracebacks."),
-        ]
-    ):  # fmt: skip
-        command = option(command)
-    return command
+jobs_option = click.option(
+    "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of worker processes (default: automatic)."
+)
+"""How many processes share the work."""
 
-
-def jobs_option(command: Command) -> Command:
-    """How many processes share the work."""
-    return click.option(
-        "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of worker processes (default: automatic)."
-    )(command)
-
-
-def cache_options(command: Command) -> Command:
-    """Where answers of earlier runs are kept."""
-    for option in reversed(
-        [
-            click.option("--no-cache", is_flag=True, envvar="AUTOACCEL_NO_CACHE",
-                         help="Neither use nor keep answers of earlier runs."),
-            click.option("--cache-dir", type=FilledPath(), envvar="AUTOACCEL_CACHE_DIR", metavar="FOLDER",
-                         show_envvar=True, help="Default: .autoaccel_cache in the project."),
-        ]
-    ):  # fmt: skip
-        command = option(command)
-    return command
+cache_options = together(
+    click.option("--no-cache", is_flag=True, envvar="AUTOACCEL_NO_CACHE",
+                 help="Neither use nor keep answers of earlier runs."),
+    click.option("--cache-dir", type=FilledPath(), envvar="AUTOACCEL_CACHE_DIR", metavar="FOLDER",
+                 show_envvar=True, help="Default: .autoaccel_cache in the project."),
+)  # fmt: skip
+"""Where answers of earlier runs are kept."""

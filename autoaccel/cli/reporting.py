@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from autoaccel import sources
+from autoaccel.cli.inputs import STDIN
 from autoaccel.cli.terminal import Terminal
 from autoaccel.config import known_rules
 from autoaccel.reports import totals
@@ -86,6 +87,11 @@ def deliver(text: str, output_format: str, output_file: Path | None, speaker: Te
     else:
         speaker.product(_utf8(text))
     return output_file is None
+
+
+def deliver_json(text: str, file: Path, speaker: Terminal) -> bool:
+    """The same for what `--json` names: `-` is stdout."""
+    return deliver(text, "json", None if file == STDIN else file, speaker)
 
 
 def _write(path: Path, data: bytes) -> None:

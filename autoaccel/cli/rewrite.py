@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-import traceback
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,15 +27,14 @@ from autoaccel.cli.options import (
 )
 from autoaccel.cli.progress import Progress
 from autoaccel.cli.terminal import Terminal, colour_diff, terminal
-from autoaccel.defects import describe
 from autoaccel.jobs import conversion
+from autoaccel.jobs.conversion import Rewritten
 from autoaccel.reports import diff as diffs
 from autoaccel.reports import rewritten
 
 if TYPE_CHECKING:
     from autoaccel.analysis import Project
     from autoaccel.config import Plan
-    from autoaccel.rewriting.engine import Result
 
 DONE, PENDING, FAILED = 0, 1, 2
 
@@ -60,23 +58,6 @@ class Mode:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """One file: where it is read, where its result goes, and what it is called in messages and patches."""
-
-    path: Path
-    destination: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """One file that was rewritten, or looked at in vain."""
-
-    task: Task
-    source: sources.Source
-    result: Result
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
     """What all files of one run share."""
 
@@ -86,6 +67,11 @@ class Run:
     chooser: Chooser | None
     base: Path
     """The folder that the names in patches are relative to."""
+    destinations: Mapping[Path, Path] = field(default_factory=dict)
+    """Where the result of a file goes, if not to its place."""
+
+    def destination(self, path: Path) -> Path:
+        return self.destinations.get(path, path)
 
 
 class RewriteCommand(click.Command):
@@ -161,14 +147,15 @@ def rewrite(
     if verified:
         return _rewrite_verified(paths[0], click.get_current_context().meta.get(_ARGUMENTS, ()), run)
     if paths == (STDIN,):
-        return _rewrite_stdin(stdin_filename, run(base=_base([stdin_filename or UNNAMED])))
+        name = stdin_filename or UNNAMED
+        return _rewrite_stdin(stdin_filename, run(base=_base([name]), destinations={name: mode.output or STDIN}))
     found = inputs.find(paths, plan, speaker)
     for path in found.files:
         plan.rules_for(path)
-    tasks = [Task(path, path if output is None else _destination(path, paths, output)) for path in found.files]
-    _check_collisions(tasks)
-    this = run(base=_base(found.files))
-    status = _rewrite_files(tasks, _outcomes(found.files, jobs, this), this)
+    destinations = {} if output is None else {path: _destination(path, paths, output) for path in found.files}
+    _check_collisions(destinations)
+    this = run(base=_base(found.files), destinations=destinations)
+    status = _rewrite_files(_outcomes(found.files, jobs, this), this)
     return FAILED if found.problems else status
 
 
@@ -191,12 +178,12 @@ def _check_usage(paths: tuple[Path, ...], mode: Mode) -> None:
         raise click.UsageError("--output writes; --diff and --check write nothing")
 
 
-def _check_collisions(tasks: Sequence[Task]) -> None:
+def _check_collisions(destinations: Mapping[Path, Path]) -> None:
     taken: dict[Path, Path] = {}
-    for task in tasks:
-        other = taken.setdefault(task.destination, task.path)
-        if other != task.path:
-            raise click.UsageError(f"{other} and {task.path} would both be written to {task.destination}")
+    for path, destination in destinations.items():
+        other = taken.setdefault(destination, path)
+        if other != path:
+            raise click.UsageError(f"{other} and {path} would both be written to {destination}")
 
 
 def _destination(path: Path, paths: tuple[Path, ...], output: str) -> Path:
@@ -210,30 +197,30 @@ def _destination(path: Path, paths: tuple[Path, ...], output: str) -> Path:
     return target / path.name
 
 
-def _rewrite_files(tasks: Sequence[Task], outcomes: Iterable[conversion.Outcome], run: Run) -> int:
+def _rewrite_files(outcomes: Iterable[conversion.Outcome], run: Run) -> int:
     """Rewrite everything, then write: files are judged by what the others are, not by what they are about to become."""
-    pairs = zip(tasks, outcomes, strict=True)
-    attempts = [done for task, outcome in pairs if (done := _done(task, outcome, run)) is not None]
+    attempts = [_done(outcome, run) for outcome in outcomes]
+    done = [each for each in attempts if each is not None]
     delivered = []
     if run.mode.vendor and not run.mode.previews:
-        _copy_runtime(attempts, run)
+        _copy_runtime(done, run)
     try:
-        for done in attempts:
-            if _delivered(done, run):
-                delivered.append(done)
+        for each in done:
+            if _delivered(each, run):
+                delivered.append(each)
     finally:
         # Also when interrupted: what was written must be told, and how to take it back.
-        _summarise(delivered, len(tasks) - len(delivered), run)
-    return _status(delivered, len(tasks) - len(delivered), run.mode)
+        _summarise(delivered, len(attempts) - len(delivered), run)
+    return _status(delivered, len(attempts) - len(delivered), run.mode)
 
 
-def _copy_runtime(attempts: Sequence[Done], run: Run) -> None:
+def _copy_runtime(done: Sequence[Rewritten], run: Run) -> None:
     """Before anything is written: a script that imports what is not there would be broken. Raises `SourceError`."""
-    concerned = [done.task for done in attempts if vendoring.is_vendored(done.result.after)]
+    concerned = [each.path for each in done if vendoring.is_vendored(each.result.after)]
     if not concerned:
         return
-    folders = dict.fromkeys(vendoring.home(task.path, task.destination) for task in concerned)
-    destinations = [done.task.destination for done in attempts]
+    folders = dict.fromkeys(vendoring.home(path, run.destination(path)) for path in concerned)
+    destinations = [run.destination(each.path) for each in done]
     shared = inputs.common_folder(destinations)
     if any(Path(os.path.abspath(each)).parent == shared for each in destinations):
         # A script there may import what is concerned, whether or not it has anything to rewrite itself.
@@ -247,17 +234,15 @@ def _rewrite_stdin(name: Path | None, run: Run) -> int:
     from autoaccel.analysis import Project
 
     data = sys.stdin.buffer.read()
-    task = Task(name or UNNAMED, run.mode.output or STDIN)
-    if inputs.is_excluded_stdin(name, run.plan):
-        if task.destination == STDIN and not run.mode.previews:
-            run.terminal.product(data)
-        return DONE
-    outcome = conversion.attempt(task.path, lambda: sources.decode(data, task.path), run.plan, Project())
-    done = _done(task, outcome, run)
+    path = name or UNNAMED
+    is_excluded = inputs.is_excluded_stdin(name, run.plan)
+    done = None
+    if not is_excluded:
+        done = _done(conversion.attempt(path, lambda: sources.decode(data, path), run.plan, Project()), run)
     if done is None:
-        if task.destination == STDIN and not run.mode.previews:
+        if run.destination(path) == STDIN and not run.mode.previews:
             run.terminal.product(data)
-        return FAILED
+        return DONE if is_excluded else FAILED
     delivered = _delivered(done, run)
     _summarise([done] if delivered else [], 0 if delivered else 1, run)
     return _status([done], 0 if delivered else 1, run.mode)
@@ -269,8 +254,7 @@ def _rewrite_verified(script: Path, arguments: tuple[str, ...], run: Callable[..
 
     settings = run(base=Path.cwd())
     outcomes = verify.passed(script, arguments, settings.plan, settings.terminal)
-    tasks = [Task(outcome.path, outcome.path) for outcome in outcomes]
-    return _rewrite_files(tasks, outcomes, run(base=_base([task.path for task in tasks])))
+    return _rewrite_files(outcomes, run(base=_base([outcome.path for outcome in outcomes])))
 
 
 def _outcomes(files: Sequence[Path], jobs: int | None, run: Run) -> Iterable[conversion.Outcome]:
@@ -289,15 +273,15 @@ def _outcomes(files: Sequence[Path], jobs: int | None, run: Run) -> Iterable[con
     )
 
 
-def _done(task: Task, outcome: conversion.Outcome, run: Run) -> Done | None:
+def _done(outcome: conversion.Outcome, run: Run) -> Rewritten | None:
     """What is to be delivered; None, with the reason told, for what could not be done."""
     if isinstance(outcome, conversion.Refused):
         _tell(outcome, run)
         return None
-    result = outcome.result
-    if run.mode.vendor:
-        result = dataclasses.replace(result, after=vendoring.import_vendored(result.after))
-    return Done(task, outcome.source, result)
+    if not run.mode.vendor:
+        return outcome
+    after = vendoring.import_vendored(outcome.result.after)
+    return dataclasses.replace(outcome, result=dataclasses.replace(outcome.result, after=after))
 
 
 def _tell(refused: conversion.Refused, run: Run) -> None:
@@ -321,43 +305,39 @@ def _ask(path: Path, chooser: Chooser, project: Project, run: Run, source: sourc
     return lambda _: next(verdicts)
 
 
-def _deliver(done: Done, run: Run) -> None:
+def _deliver(done: Rewritten, run: Run) -> None:
     """Write, print or compare one result, and report it."""
-    task, source, result = done.task, done.source, done.result
+    path, source, result = done.path, done.source, done.result
+    destination = run.destination(path)
     if run.mode.diff:
         _show(done, run)
     elif run.mode.check:
         pass
-    elif task.destination == STDIN:
+    elif destination == STDIN:
         run.terminal.product(source.encode(result.after))
-    elif task.destination != task.path:
-        sources.write(task.destination, source, result.after)
+    elif destination != path:
+        sources.write(destination, source, result.after)
     elif result.changed:
-        sources.replace(task.path, source, result.after)
-    for line in rewritten.lines(result, task.path):
+        sources.replace(path, source, result.after)
+    for line in rewritten.lines(result, path):
         run.terminal.say(line)
 
 
-def _delivered(done: Done, run: Run) -> bool:
+def _delivered(done: Rewritten, run: Run) -> bool:
     """Whether a result was delivered; where it fails, the reason is told and the other files are still processed."""
-    path = done.task.path
     try:
         _deliver(done, run)
-    except sources.SourceError as error:
-        _tell(conversion.Refused(path, (str(error),)), run)
-        return False
     except BrokenPipeError:
         raise
     except Exception as error:
-        message = f"{path}: internal error, the file is left alone: {describe(error)}"
-        _tell(conversion.Refused(path, (message,), traceback.format_exc()), run)
+        _tell(conversion.refused(done.path, error), run)
         return False
     return True
 
 
-def _show(done: Done, run: Run) -> None:
+def _show(done: Rewritten, run: Run) -> None:
     """The patch on stdout, in the file's own encoding."""
-    file = Path("stdin") if done.task.path == UNNAMED else _named(done.task.path)
+    file = Path("stdin") if done.path == UNNAMED else _named(done.path)
     label = file.relative_to(run.base if file.is_relative_to(run.base) else file.anchor).as_posix()
     mark = done.source.mark
     patch = diffs.unified(mark + done.source.text, mark + done.result.after, label)
@@ -381,19 +361,19 @@ def _named(path: Path) -> Path:
     return Path(os.path.realpath(path) if path.is_symlink() else os.path.abspath(path))
 
 
-def _summarise(done: Sequence[Done], failures: int, run: Run) -> None:
+def _summarise(done: Sequence[Rewritten], failures: int, run: Run) -> None:
     declined = run.chooser.declined if run.chooser else 0
     results = [each.result for each in done]
     for line in rewritten.summary(results, preview=run.mode.previews, failed=failures, declined=declined):
         run.terminal.say(line)
     if run.mode.output not in (None, STDIN) and done:
         run.terminal.say(f"Written to {run.mode.output}; the original is as it was.")
-    in_place = [each for each in done if each.result.changed and each.task.path == each.task.destination]
+    in_place = [each for each in done if each.result.changed and each.path == run.destination(each.path)]
     if in_place and not run.mode.previews:
-        run.terminal.say(undo.hint([undo.Change(each.task.path, each.source, each.result.after) for each in in_place]))
+        run.terminal.say(undo.hint([undo.Change(each.path, each.source, each.result.after) for each in in_place]))
 
 
-def _status(done: Sequence[Done], failures: int, mode: Mode) -> int:
+def _status(done: Sequence[Rewritten], failures: int, mode: Mode) -> int:
     if failures:
         return FAILED
     return PENDING if mode.previews and any(each.result.changed for each in done) else DONE

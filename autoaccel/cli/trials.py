@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
+
+from autoaccel.cli.options import together
 
 if TYPE_CHECKING:
     from autoaccel.measure.observing.record import Failure
     from autoaccel.measure.observing.request import Request
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +29,17 @@ class Trial:
     """A file of the project, whose configuration governs: the script, where it is known without running anything."""
 
 
-def trial_options(command: Command) -> Command:
-    """What to run, and how."""
-    for option in reversed(
-        [
-            click.argument("script", metavar="SCRIPT", type=click.Path()),
-            click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS]...", type=click.UNPROCESSED),
-            click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module, as with `python -m`."),
-            click.option("--python", metavar="PYTHON", help="Run the script with this one. Default: one with torch."),
-            click.option("--scratch", is_flag=True, expose_value=False,
-                         help="Changes nothing: scripts always run in copies of the project."),
-            click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True,
-                         metavar="SECONDS", help="Give up on a script that makes no step for so long."),
-        ]
-    ):  # fmt: skip
-        command = option(command)
-    return command
+trial_options = together(
+    click.argument("script", metavar="SCRIPT", type=click.Path()),
+    click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS]...", type=click.UNPROCESSED),
+    click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module, as with `python -m`."),
+    click.option("--python", metavar="PYTHON", help="Run the script with this one. Default: one with torch."),
+    click.option("--scratch", is_flag=True, expose_value=False,
+                 help="Changes nothing: scripts always run in copies of the project."),
+    click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True,
+                 metavar="SECONDS", help="Give up on a script that makes no step for so long."),
+)  # fmt: skip
+"""What to run, and how."""
 
 
 def prepare(script: str, arguments: tuple[str, ...], *, is_module: bool, python: str | None) -> Trial:

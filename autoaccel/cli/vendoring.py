@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 import shutil
@@ -50,11 +51,24 @@ def home(source: Path, destination: Path) -> Path:
 
 
 def copy_runtime(folder: Path) -> Path:
-    """Put the runtime into `folder`, over an older copy. Raises `SourceError`."""
+    """Put the runtime into `folder`, in the place of an older copy. Raises `SourceError`."""
     target = folder / FOLDER
     try:
         with resources.as_file(resources.files("autoaccel") / "runtime") as source:
             shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+            _remove_stale(source, target)
     except OSError as error:
         raise SourceError(f"{target}: cannot copy the runtime: {error}") from error
     return target
+
+
+def _remove_stale(source: Path, target: Path) -> None:
+    """Modules and packages that an older version had; what else is in the folder is not the tool's."""
+    stale = [path for path in target.rglob("*.py") if not (source / path.relative_to(target)).is_file()]
+    for path in stale:
+        path.unlink()
+    for folder in sorted({path.parent for path in stale}, reverse=True):
+        if not (source / folder.relative_to(target)).is_dir():
+            shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+            with contextlib.suppress(OSError):  # something is left in it
+                folder.rmdir()

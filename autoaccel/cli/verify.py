@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -79,13 +79,14 @@ def verify(
     plan.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
     session = Session(trial, timeout, steps, seeds)
     from autoaccel.measure.verifying.procedure import CannotVerifyError
+    from autoaccel.reports import verification
 
     try:
         report, _ = session.verify(plan, speaker)
     except CannotVerifyError as error:
         message = reason(error, trial)
         if json_file is not None:
-            _deliver_json(partial(_unknown, script, message), json_file, speaker)
+            reporting.deliver_json(verification.failure_to_json(script, message), json_file, speaker)
         raise trials.gave_up(message, error.failure, verbose=verbose) from error
     delivered = _deliver(report, json_file, speaker)
     if not delivered or report.says_nothing:
@@ -108,15 +109,18 @@ class Session:
         from autoaccel.measure.verifying import procedure
 
         request = self.trial.request
-        with Activity(speaker) as activity, scratch.copy(self.trial.folder, Path(request.root)) as copy:
-            showing = _Showing(activity)
-            return procedure.verify(
-                request,
-                partial(changes.find, plan=plan),
-                partial(self._run, copy, showing=showing),
-                limits=self._limits(),
-                tell=showing.begin,
-            )
+        try:
+            with Activity(speaker) as activity, scratch.copy(self.trial.folder, Path(request.root)) as copy:
+                showing = _Showing(activity)
+                return procedure.verify(
+                    request,
+                    partial(changes.find, plan=plan),
+                    partial(self._run, copy, showing=showing),
+                    limits=self._limits(),
+                    tell=showing.begin,
+                )
+        except scratch.ScratchError as error:
+            raise procedure.CannotVerifyError(str(error)) from error
 
     def _limits(self) -> Limits:
         from autoaccel.measure.verifying import procedure
@@ -174,17 +178,7 @@ def _deliver(report: Verification, json_file: Path | None, speaker: Terminal) ->
     if json_file != inputs.STDIN:
         said = verification.text(report, quiet=speaker.quiet, verbose=speaker.verbose)
         reporting.deliver(said, "full", None, speaker)
-    return json_file is None or _deliver_json(partial(verification.to_json, report), json_file, speaker)
-
-
-def _deliver_json(render: Callable[[], str], json_file: Path, speaker: Terminal) -> bool:
-    return reporting.deliver(render(), "json", None if json_file == inputs.STDIN else json_file, speaker)
-
-
-def _unknown(script: str, message: str) -> str:
-    from autoaccel.reports import verification
-
-    return verification.failure_to_json(script, message)
+    return json_file is None or reporting.deliver_json(verification.to_json(report), json_file, speaker)
 
 
 # -- for `rewrite --verified`
@@ -209,6 +203,7 @@ def _rewritten(path: Path, script: Path, report: Verification, changes: Changes)
     """One file, of which the changes are in the order of their outcomes."""
     from autoaccel import sources
     from autoaccel.jobs import conversion
+    from autoaccel.measure.changes import known_as
     from autoaccel.measure.verifying.report import Verdict
     from autoaccel.rewriting import engine
 
@@ -226,12 +221,6 @@ def _rewritten(path: Path, script: Path, report: Verification, changes: Changes)
             said = "it makes a difference" if outcome.verdict is Verdict.FAILED else "not verified"
             skipped.append(dataclasses.replace(each.record, message=f"{said}: {why}"))
     applied = tuple(each.record for each in good if each.path == path)
-    name = script if path == script.resolve() else _known_as(path)
+    name = script if path == script.resolve() else known_as(path)
     result = engine.Result(name, source.text, after, applied, tuple(skipped))
     return conversion.Rewritten(name, source, result)
-
-
-def _known_as(path: Path) -> Path:
-    """A file as the user knows it: relative to the working directory, where it lies below that."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -69,7 +69,7 @@ def rewrite_files(
             else:
                 outcomes[path] = Rewritten(path, _NOTHING, Result(path, "", ""))
         except sources.SourceError as error:
-            outcomes[path] = Refused(path, (str(error),))
+            outcomes[path] = refused(path, error)
     progress(len(outcomes))
     work = inspection.shards(concerned)
     jobs = jobs or inspection.worthwhile_jobs(len(concerned))
@@ -122,9 +122,14 @@ def attempt(
             project=project,
             accept=None if ask is None else ask(source),
         )
-    except sources.SourceError as error:
-        return Refused(path, (str(error),))
     except Exception as error:
-        message = f"{path}: internal error, the file is left alone: {describe(error)}"
-        return Refused(path, (message,), traceback.format_exc())
+        return refused(path, error)
     return Refused(path, result.errors, result.traceback) if result.errors else Rewritten(path, source, result)
+
+
+def refused(path: Path, error: Exception) -> Refused:
+    """What an error that was just caught means for a file: what is not about its text is a defect of ours."""
+    if isinstance(error, sources.SourceError):
+        return Refused(path, (str(error),))
+    message = f"{path}: internal error, the file is left alone: {describe(error)}"
+    return Refused(path, (message,), traceback.format_exc())

@@ -147,6 +147,12 @@ def find(paths: Iterable[Path], plan: Plan, alter: Callable[[Analysis], Analysis
     return Changes(ordered, files, tuple(left_alone), tuple(problems), tuple(later))
 
 
+def known_as(path: Path) -> Path:
+    """A file as the user knows it: relative to the working directory, where it lies below that."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 def _analysed(
     text: str, path: Path, rules: Sequence[Rule], tier: Tier, project: Project
 ) -> tuple[Analysis, list[Record]]:

@@ -5,14 +5,15 @@ The same hook is set up in processes that the script starts through `multiproces
 
 from __future__ import annotations
 
-import functools
 import runpy
+from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
 from autoaccel.measure import spawning
+from autoaccel.measure.observing.hooks import replacing
 from autoaccel.measure.positions import compile_as_original
 from autoaccel.measure.rewriter import Rewriter
 
@@ -29,32 +30,27 @@ def install(rewriter: Rewriter) -> None:
     Whoever finds a module, this one class loads it: finders of editable installs and scripts that load a file by its
     path are no exception. What is not changed is loaded as ever, from its bytecode.
     """
-    plain = SourceFileLoader.get_code
 
-    @functools.wraps(plain)
-    def get_code(loader: SourceFileLoader, fullname: str) -> CodeType | None:
+    @replacing(SourceFileLoader, "get_code")
+    def get_code(plain: Callable[..., CodeType | None], loader: SourceFileLoader, fullname: str) -> CodeType | None:
         path = str(loader.get_filename(fullname))
         # who compiles in a way of its own would be left out
         is_plain = type(loader).source_to_code is SourceFileLoader.source_to_code
         code = rewritten_code(path, rewriter) if is_plain and rewriter.concerns(Path(path)) else None
         return code or plain(loader, fullname)
 
-    setattr(SourceFileLoader, "get_code", get_code)  # noqa: B010 - mypy does not let methods be assigned
     spawning.call_in_new_processes("autoaccel", _install_in_child, rewriter)
 
 
 def _install_in_child(rewriter: Rewriter) -> None:
     install(rewriter)
-    # The main module of a new process is not imported, it is run by its path.
-    plain = vars(runpy)["_get_code_from_file"]
 
-    @functools.wraps(plain)
-    def code_from_file(*arguments: Any) -> Any:
+    # The main module of a new process is not imported, it is run by its path.
+    @replacing(runpy, "_get_code_from_file")
+    def code_from_file(plain: Callable[..., Any], *arguments: Any) -> Any:
         path = arguments[-1]
         code = rewritten_code(path, rewriter) if rewriter.concerns(Path(path)) else None
         found = plain(*arguments)
         if code is None:
             return found
         return (code, *found[1:]) if isinstance(found, tuple) else code
-
-    vars(runpy)["_get_code_from_file"] = code_from_file

@@ -41,21 +41,13 @@ class InterpreterError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python that can run the script."""
+    """A Python, and what a script finds there."""
 
-    path: str
-    python: str
-    """Its version."""
-    torch: str
-    """The version of its torch; empty where that cannot be told without importing it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
     path: str
     python: tuple[int, ...]
+    """Its version."""
     torch: str | None
-    """None: there is no torch."""
+    """The version of its torch; empty where that cannot be told without importing it, None where there is no torch."""
 
 
 def choose(named: str | None, environment: Mapping[str, str] = os.environ) -> Interpreter:
@@ -80,18 +72,20 @@ def choose(named: str | None, environment: Mapping[str, str] = os.environ) -> In
     raise InterpreterError(f"no interpreter with torch: tried {', '.join(tried)}; name one with --python")
 
 
-def _checked(found: _Found) -> Interpreter:
-    python = _spelled(found.python)
+def _checked(found: Interpreter) -> Interpreter:
+    """The same, if it can run the script. Raises `InterpreterError`."""
     if found.python < OLDEST_PYTHON:
-        raise InterpreterError(f"{found.path}: is Python {python}; at least {_spelled(OLDEST_PYTHON)} is needed")
+        raise InterpreterError(
+            f"{found.path}: is Python {_spelled(found.python)}; at least {_spelled(OLDEST_PYTHON)} is needed"
+        )
     if found.torch is None:
         raise InterpreterError(f"{found.path}: has no torch")
     if found.torch and _numbers(found.torch) < OLDEST_TORCH:
         raise InterpreterError(f"{found.path}: has torch {found.torch}; at least {_spelled(OLDEST_TORCH)} is needed")
-    return Interpreter(found.path, python, found.torch)
+    return found
 
 
-def _probe(path: str) -> _Found:
+def _probe(path: str) -> Interpreter:
     """Ask an interpreter. Raises `InterpreterError`."""
     try:
         done = subprocess.run(
@@ -104,7 +98,7 @@ def _probe(path: str) -> _Found:
     try:
         # Site customizations may greet on stdout; the answer is the last line.
         answer = json.loads(done.stdout.splitlines()[-1])
-        return _Found(answer["path"] or path, tuple(answer["python"]), answer["torch"])
+        return Interpreter(answer["path"] or path, tuple(answer["python"]), answer["torch"])
     except (IndexError, KeyError, TypeError, ValueError) as error:
         said = done.stderr.strip().splitlines()
         raise InterpreterError(f"{path}: is not a Python that works{': ' + said[-1] if said else ''}") from error

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from autoaccel.measure import watchdog_client
@@ -25,10 +26,15 @@ from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
 
 _LARGE = 4 << 20
+_MOST_ENTRIES = 100_000
 _ABOVE = 3  # folders above the copy that are there, too
 _LEFT_OUT = frozenset({".mypy_cache", ".pytest_cache", ".ruff_cache", ".autoaccel_cache"})
 _LINKED = frozenset({".git", ".hg", ".svn", "__pycache__", "node_modules", "site-packages"})
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
+
+
+class ScratchError(ValueError):
+    """No copy can be made; the message is one line."""
 
 
 @dataclasses.dataclass
@@ -37,10 +43,14 @@ class _Budget:
 
     data: int = 256 << 20
     files: int = 20_000
-    entries: int = 100_000
+    entries: int = _MOST_ENTRIES
 
-    def can_copy(self, size: int) -> bool:
-        if size > min(_LARGE, self.data) or self.files <= 0:
+    def can_copy(self, entry: os.DirEntry[str]) -> bool:
+        is_code = entry.name.endswith(".py")  # found by where it really is: a link would lead back
+        if self.files <= 0 and not is_code:
+            return False
+        size = entry.stat().st_size
+        if size > min(_LARGE, self.data) and not is_code:
             return False
         self.data -= size
         self.files -= 1
@@ -51,7 +61,7 @@ class Scratch:
     """Where the copy is, and the way there and back for what is asked of a run and what it says."""
 
     def __init__(self, original: Path, folder: Path, base: Path) -> None:
-        """Make the copy.
+        """Make the copy. Raises `ScratchError`.
 
         Args:
             original: What is copied, by its real path: the working directory or, around it, the project.
@@ -65,84 +75,104 @@ class Scratch:
         self._base = base
         self._made = 0
         """When the copy was as it should be, in nanoseconds since the epoch."""
-        # Of a folder that holds everything, only what lies in it directly.
-        self._budget = (
-            _Budget(entries=0) if str(original) in (os.sep, os.path.realpath(os.path.expanduser("~"))) else _Budget()
-        )
+        self._budget = _Budget()
+        self._way = frozenset(map(str, (folder, *folder.parents)))
+        self._ways = self._way | set(map(str, (base, *base.parents)))
+        """The folders that lead to the working directory, and to the copy as well."""
         self.restore()
 
     def restore(self) -> None:
-        """Undo what a run did to the copy, which otherwise stays as the original was when it was made."""
-        ways = {*map(str, (self.original, *self.original.parents, self._base, *self._base.parents))}
-        for outer in reversed(self.original.parents[:_ABOVE]):
-            place = str(_place(self.original, self._base, outer))
-            for name, entry in self._entries(str(outer), place):
-                # The next folder of the way is real, and neither leads into the other.
-                if entry.path not in ways and not self._is_as_made(f"{place}/{name}"):
-                    self._link(entry.path, f"{place}/{name}")
-        self._fill(str(self.original), str(self.copy))
+        """Undo what a run did to the copy, which otherwise stays as the original was when it was made.
+
+        What need not be made again is paid for, too: the same files are links every time. Raises `ScratchError`.
+        """
+        self._budget = _Budget()
+        try:
+            for outer in reversed(self.original.parents[:_ABOVE]):
+                self._surround(str(outer), str(_place(self.original, self._base, outer)))
+            entries = self._entries(str(self.original)) or ()
+            if _holds_everything(self.original):  # only what lies in it directly
+                self._budget.entries = 0
+            self._fill(str(self.original), entries, str(self.copy))
+        except OSError as error:
+            raise ScratchError(f"cannot be run in a copy of {self.original}: {error.strerror or error}") from error
         self._made = time.time_ns()
 
     # Thousands of files are looked at before every run: no path objects from here on.
 
-    def _fill(self, original: str, place: str) -> None:
-        for name, entry in self._entries(original, place):
-            self._put(entry, f"{place}/{name}")
+    def _surround(self, outer: str, place: str) -> None:
+        """Links to what lies in a folder above the original, unless that is too much or cannot be told."""
+        _make_folder(place)
+        with contextlib.suppress(OSError):
+            entries = _listed(outer, _MOST_ENTRIES) or ()
+            _remove_others(place, entries)
+            for entry in entries:
+                # The next folder of the way is real, and neither leads into the other.
+                if entry.path not in self._ways:
+                    self._link(entry.path, f"{place}/{entry.name}")
+
+    def _entries(self, folder: str) -> Sequence[os.DirEntry[str]] | None:
+        """What is in a folder of the original; None for one that becomes a link. Raises `ScratchError`."""
+        if folder not in self._way:
+            with contextlib.suppress(OSError):
+                return None if _is_environment(folder) else _listed(folder, self._budget.entries)
+            return None
+        entries = _listed(folder, _MOST_ENTRIES)
+        if entries is None:
+            raise ScratchError(
+                f"would run in a copy of {folder}, which holds more than {_MOST_ENTRIES:,} entries; "
+                "start it from a folder of its own"
+            )
+        return entries
+
+    def _fill(self, original: str, entries: Sequence[os.DirEntry[str]], place: str) -> None:
+        self._budget.entries -= len(entries)
+        _make_folder(place)
+        _remove_others(place, entries)
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # gone in the meantime
+                self._put(entry, f"{place}/{entry.name}")
         with contextlib.suppress(OSError):
             shutil.copystat(original, place)
             os.chmod(place, stat.S_IMODE(os.lstat(place).st_mode) | stat.S_IRWXU)  # it is to be restored and removed
 
-    def _entries(self, folder: str, place: str) -> Iterable[tuple[str, os.DirEntry[str]]]:
-        """What is in a folder; makes the one in the copy, where nothing else shall be."""
-        if os.path.islink(place) or not os.path.isdir(place):
-            _remove(place)
-            os.mkdir(place)
-        try:
-            with os.scandir(folder) as entries:
-                found = {entry.name: entry for entry in entries}
-        except OSError:  # what cannot be listed stays as it is: the way to the copy may lie in it
-            return ()
-        for name in os.listdir(place):
-            if name not in found:
-                _remove(f"{place}/{name}")
-        return found.items()
-
     def _put(self, entry: os.DirEntry[str], place: str) -> None:
-        is_folder = entry.is_dir(follow_symlinks=False)
-        if self._is_as_made(place, is_folder=is_folder):
-            if is_folder and not os.path.islink(place):
-                self._fill(entry.path, place)
-            return
-        _remove(place)
-        self._budget.entries -= 1
         if entry.is_symlink():
-            os.symlink(self._target(Path(entry.path)), place)
-        elif is_folder:
+            self._link(self._target(Path(entry.path)), place)
+        elif entry.is_dir():
             if entry.name in _LEFT_OUT or entry.path == str(self._base):
+                _remove(place)
                 return
-            if entry.name in _LINKED or self._budget.entries <= 0 or _is_environment(entry.path):
+            is_linked = entry.name in _LINKED and entry.path not in self._way
+            entries = None if is_linked else self._entries(entry.path)
+            if entries is None:
                 self._link(entry.path, place)
             else:
-                self._fill(entry.path, place)
+                self._fill(entry.path, entries, place)
         elif entry.is_file():
-            # Code is found by where it really is: a link would lead back.
-            if self._budget.can_copy(entry.stat().st_size) or entry.name.endswith(".py"):
-                with contextlib.suppress(OSError):  # what cannot be read, and a disk that is full
+            if not self._budget.can_copy(entry):
+                self._link(entry.path, place)
+            elif self._is_to_be_made(place):
+                try:
                     shutil.copy2(entry.path, place)
-                    return
-            self._link(entry.path, place)
+                except OSError:  # what cannot be read, and a disk that is full
+                    _remove(place)
+                    os.symlink(entry.path, place)
 
-    def _is_as_made(self, place: str, *, is_folder: bool = False) -> bool:
-        """Whether an entry of the copy is what it was: of folders, whether there still is one."""
+    def _link(self, target: str, place: str) -> None:
+        if self._is_to_be_made(place):
+            os.symlink(target, place)
+
+    def _is_to_be_made(self, place: str) -> bool:
+        """Whether a file or link of the copy is not what it was; what is there instead goes."""
         try:
             status = os.lstat(place)
         except OSError:
-            return False
-        return is_folder if stat.S_ISDIR(status.st_mode) else status.st_ctime_ns <= self._made
-
-    def _link(self, path: str, place: str) -> None:
-        _remove(place)
-        os.symlink(path, place)
+            return True
+        if stat.S_ISDIR(status.st_mode) or status.st_ctime_ns > self._made:
+            _remove(place)
+            return True
+        return False
 
     def _target(self, link: Path) -> str:
         """Where a link leads: what was inside of the original is inside of the copy."""
@@ -190,17 +220,18 @@ class Scratch:
 
 @contextlib.contextmanager
 def copy(folder: Path, root: Path) -> Iterator[Scratch]:
-    """Copy the working directory, or the project if it lies inside; the copy is gone at the end.
+    """Copy the working directory, or the project if it lies inside; the copy is gone at the end. Raises `ScratchError`.
 
     Args:
         folder: The working directory.
         root: The folder of the project.
     """
     real, project = Path(os.path.realpath(folder)), Path(os.path.realpath(root))
+    within = real.is_relative_to(project) and not _holds_everything(project)
     base = Path(os.path.realpath(tempfile.mkdtemp(prefix="autoaccel-scratch-")))
     watchdog_client.remember(base)
     try:
-        yield Scratch(project if real.is_relative_to(project) else real, real, base)
+        yield Scratch(project if within else real, real, base)
     finally:
         shutil.rmtree(base, ignore_errors=True)
         watchdog_client.forget(base)
@@ -267,6 +298,32 @@ def _place(original: Path, base: Path, outer: Path | None = None) -> Path:
     below = original.parts[1:][-1 - _ABOVE :]
     above = 0 if outer is None else len(original.parts) - len(outer.parts)
     return base.joinpath(*below[: len(below) - above])
+
+
+def _holds_everything(folder: Path) -> bool:
+    """Whether it is the home folder or the root: of those only what lies in them directly is copied."""
+    return str(folder) in (os.sep, os.path.realpath(os.path.expanduser("~")))
+
+
+def _listed(folder: str, most: int) -> Sequence[os.DirEntry[str]] | None:
+    """What is in a folder, by name; None where it is more than `most`."""
+    with os.scandir(folder) as entries:
+        found = list(itertools.islice(entries, max(most, 0) + 1))
+    return None if len(found) > most else sorted(found, key=lambda entry: entry.name)
+
+
+def _make_folder(place: str) -> None:
+    if os.path.islink(place) or not os.path.isdir(place):
+        _remove(place)
+        os.mkdir(place)
+
+
+def _remove_others(place: str, entries: Sequence[os.DirEntry[str]]) -> None:
+    """What is in a folder of the copy and not in the original."""
+    names = {entry.name for entry in entries}
+    for name in os.listdir(place):
+        if name not in names:
+            _remove(f"{place}/{name}")
 
 
 def _remove(place: str) -> None:

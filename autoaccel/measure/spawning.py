@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import multiprocessing.spawn
 from collections.abc import Callable
 from typing import Any
+
+from autoaccel.measure.observing.hooks import replacing
 
 
 class _Call:
@@ -26,10 +27,7 @@ def call_in_new_processes(key: str, function: Callable[..., None], *arguments: A
         function: Of a module that can be imported there.
         arguments: What it is called with; they are pickled.
     """
-    prepare = multiprocessing.spawn.get_preparation_data  # looked up in its module whenever a process is prepared
 
-    @functools.wraps(prepare)
-    def prepared(name: str) -> dict[str, Any]:
+    @replacing(multiprocessing.spawn, "get_preparation_data")
+    def prepared(prepare: Callable[..., dict[str, Any]], name: str) -> dict[str, Any]:
         return {key: _Call(function, arguments), **prepare(name)}
-
-    vars(multiprocessing.spawn)["get_preparation_data"] = prepared

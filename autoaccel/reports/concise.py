@@ -22,8 +22,16 @@ def _lines(report: Report) -> Iterator[str]:
     return (headline(report.path, each) for each in report.findings)
 
 
-def headline(path: str, finding: Record) -> str:
+def headline(path: str, finding: Record, colour: str = "red") -> str:
     """The line that says where, which rule, what and how exact."""
-    place = click.style(f"{shown(path)}:{finding.line}:{finding.column}:", bold=True)
-    rule = click.style(f"{finding.code} {finding.name}", fg="red")
-    return f"{place} {rule}: {shown(finding.message)} {click.style(f'[{finding.tier}]', dim=True)}"
+    return f"{_about(path, finding, colour)}: {shown(finding.message)} {click.style(f'[{finding.tier}]', dim=True)}"
+
+
+def left_alone(path: str, declined: Record) -> str:
+    """The same of an opportunity that was declined, with the reason."""
+    return f"{_about(path, declined, 'yellow')}: {click.style('left alone', fg='yellow')}: {shown(declined.message)}"
+
+
+def _about(path: str, record: Record, colour: str) -> str:
+    place = click.style(f"{shown(path)}:{record.line}:{record.column}:", bold=True)
+    return f"{place} {click.style(f'{record.code} {record.name}', fg=colour)}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import json
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +23,23 @@ def render(reports: Sequence[Report], context: Context) -> str:
 def dumped(value: object) -> str:
     """JSON as all our reports have it."""
     return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def plain(value: Any) -> Any:
+    """Our data as what JSON can say: dataclasses by field, enums by value, and no infinity, which becomes null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    match value:
+        case enum.Enum():
+            return value.value
+        case dict():
+            return {key: plain(each) for key, each in value.items()}
+        case list() | tuple():
+            return [plain(each) for each in value]
+        case float() if not math.isfinite(value):
+            return None
+        case _:
+            return value
 
 
 def _items(report: Report, context: Context) -> Iterator[dict[str, Any]]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from autoaccel.reports import concise
 from autoaccel.reports.counting import by_tier, counted
 
 if TYPE_CHECKING:
     from autoaccel.rewriting.engine import Result
-    from autoaccel.rewriting.record import Record
 
 
 def lines(result: Result, name: Path | str) -> Iterator[str]:
@@ -21,7 +21,11 @@ def lines(result: Result, name: Path | str) -> Iterator[str]:
     for record in sorted(
         (*result.applied, *result.skipped), key=lambda record: (record.line, record.column, record.code)
     ):
-        yield _line(record, name, applied=id(record) in applied)
+        yield (
+            concise.headline(str(name), record, "green")
+            if id(record) in applied
+            else concise.left_alone(str(name), record)
+        )
 
 
 def summary(results: Sequence[Result], *, preview: bool, failed: int, declined: int = 0) -> Iterator[str]:
@@ -48,11 +52,3 @@ def summary(results: Sequence[Result], *, preview: bool, failed: int, declined: 
         yield f"{counted(skipped, 'opportunity', 'opportunities')} left alone, for the reasons above."
     if failed:
         yield click.style(f"{counted(failed, 'file')} could not be done.", fg="red")
-
-
-def _line(record: Record, name: Path | str, *, applied: bool) -> str:
-    place = click.style(f"{name}:{record.line}:{record.column}:", bold=True)
-    rule = click.style(f"{record.code} {record.name}", fg="green" if applied else "yellow")
-    if applied:
-        return f"{place} {rule}: {record.message} {click.style(f'[{record.tier}]', dim=True)}"
-    return f"{place} {rule}: {click.style('left alone', fg='yellow')}: {record.message}"

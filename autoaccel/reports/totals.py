@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autoaccel.reports.context import shown
+from autoaccel.reports import concise
 from autoaccel.reports.counting import by_tier, counted
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ def left_alone(reports: Sequence[Report]) -> Iterator[str]:
     """A line for each opportunity that was seen and declined, with the reason."""
     for report in reports:
         for each in report.skipped:
-            place = click.style(f"{shown(report.path)}:{each.line}:{each.column}:", bold=True)
-            rule = click.style(f"{each.code} {each.name}", fg="yellow")
-            yield f"{place} {rule}: {click.style('left alone', fg='yellow')}: {shown(each.message)}"
+            yield concise.left_alone(report.path, each)
 
 
 def summary(reports: Sequence[Report], *, verbose: bool) -> Iterator[str]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-import enum
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import click
 
@@ -13,7 +10,7 @@ from autoaccel import __version__
 from autoaccel.measure.verifying.report import Outcome, Verdict, Verification
 from autoaccel.reports.context import shown
 from autoaccel.reports.counting import counted
-from autoaccel.reports.json import dumped
+from autoaccel.reports.json import dumped, plain
 
 _WORDS = {
     Verdict.PASSED: ("same", "green"),
@@ -60,26 +57,13 @@ def verdict(report: Verification) -> str:
 
 def to_json(report: Verification) -> str:
     """All that is known, for programs."""
-    content = _plain(dataclasses.asdict(report))
     status = "unknown" if report.says_nothing else "same" if report.same else "different"
-    return dumped({"version": 1, "autoaccel": __version__, "status": status, **content})
+    return dumped({"version": 1, "autoaccel": __version__, "status": status, **plain(report)})
 
 
 def failure_to_json(script: str, reason: str) -> str:
     """For programs, when nothing can be said."""
     return dumped({"version": 1, "autoaccel": __version__, "status": "unknown", "script": script, "reason": reason})
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case enum.Enum():
-            return value.value
-        case dict():
-            return {key: _plain(each) for key, each in value.items()}
-        case list() | tuple():
-            return [_plain(each) for each in value]
-        case _:
-            return value
 
 
 # -- lines

@@ -67,8 +67,15 @@ def whole_number(name: str) -> int | None:
 
 @functools.lru_cache(maxsize=1024)
 def warn_once(message: str) -> None:
-    """One warning for each message, whatever the program's warning filters would repeat."""
-    warnings.warn(f"autoaccel: {message}", RuntimeWarning, stacklevel=3)
+    """One warning for each message, whatever the program's warning filters would repeat.
+
+    Where warnings are errors it is a line on stderr: the program would go on without this runtime, so it does with it.
+    """
+    try:
+        warnings.warn(f"autoaccel: {message}", RuntimeWarning, stacklevel=3)
+    except RuntimeWarning:
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # None without a console, full, or closed
+            sys.stderr.write(f"autoaccel: {message}\n")
 
 
 def note(topic: str, decision: Decision) -> None:

@@ -80,5 +80,5 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Observed:
     observed = Observed()
     monkeypatch.setattr(launching, "observe", observed)
     monkeypatch.setattr(Processes, "contender", lambda runs, *args, **kwargs: observed.contender(*args, **kwargs))
-    monkeypatch.setattr(interpreters, "choose", lambda _: Interpreter("python", "3.11.7", "2.13.0"))
+    monkeypatch.setattr(interpreters, "choose", lambda _: Interpreter("python", (3, 11, 7), "2.13.0"))
     return observed

@@ -63,7 +63,7 @@ class Bench:
 
     def choose(self, named: str | None) -> Interpreter:
         self.python.append(named)
-        return Interpreter(named or sys.executable, "3.11.0", "2.13.0")
+        return Interpreter(named or sys.executable, (3, 11, 0), "2.13.0")
 
 
 @pytest.fixture

@@ -520,6 +520,21 @@ def test_closed_streams(folder: Path, train: Path, repository: Path, stream: str
     assert train.read_text() == "import torch\nx = torch.zeros(3).to('cuda')\n"
 
 
+def test_vendor_by_a_newer_version(run: Run, folder: Path, repository: Path) -> None:
+    """Modules that are no more do not stay beside the packages that took their place; nothing else goes."""
+    there = repository / "autoaccel/runtime"
+    for name in ("amp.py", "old/__init__.py", "old/deep/part.py", "old/deep/__pycache__/part.pyc", "loading/gone.py"):
+        (folder / "autoaccel_runtime" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "autoaccel_runtime" / name).write_text("raise ImportError")
+    (folder / "autoaccel_runtime/NOTES.md").write_text("mine")
+    (folder / "train.py").write_text("import torch\nfrom autoaccel import runtime as accel\n")
+    assert run("rewrite", "--vendor", "train.py").exit_code == 0
+    here = folder / "autoaccel_runtime"
+    kept = {path.relative_to(here).as_posix() for path in here.rglob("*") if path.is_file()}
+    assert kept == {path.relative_to(there).as_posix() for path in there.rglob("*.py")} | {"NOTES.md"}
+    assert not (here / "old").exists()
+
+
 def test_vendor_that_cannot_be_copied_changes_nothing(run: Run, folder: Path) -> None:
     text = "import torch\nfrom autoaccel import runtime as accel\nx = slow(accel.autocast)\n"
     (folder / "train.py").write_text(text)

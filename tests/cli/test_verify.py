@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from autoaccel.measure import launching
+from autoaccel.measure import launching, scratch
 from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
 from autoaccel.rewriting import registry
@@ -128,6 +128,26 @@ def test_a_script_that_fails(run: Run, folder: Path, observed: Observed) -> None
     assert verbose.stderr == f"Traceback …\n{result.stderr}"
     content = json.loads(run("verify", "train.py", "--json", "-").stdout)
     assert (content["status"], content["reason"]) == ("unknown", "train.py:2: NameError: name 'crash' is not defined")
+
+
+def test_a_folder_that_is_too_much_to_be_copied(
+    run: Run, good: Path, folder: Path, observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "_MOST_ENTRIES", 3)
+    for number in range(4):
+        (folder / f"{number}").touch()
+    holds = "holds more than 3 entries; start it from a folder of its own"
+    why = f"train.py: would run in a copy of {folder}, which {holds}"
+    result = run("verify", "train.py", "--json", "-")
+    assert (result.exit_code, result.stderr) == (2, f"error: {why}\n")
+    content = json.loads(result.stdout)
+    assert (content["status"], content["reason"]) == ("unknown", why)
+    for command in ("bench", "rewrite"):
+        options = ["--verified"] if command == "rewrite" else []
+        result = run(command, *options, "train.py")
+        assert (result.exit_code, result.stderr, result.stdout) == (2, f"error: {why}\n", "")
+    assert observed.requests == []
+    assert sorted(path.name for path in folder.iterdir()) == ["0", "1", "2", "3", "train.py"]
 
 
 def test_what_is_asked_of_the_runs(run: Run, good: Path, folder: Path, observed: Observed) -> None:

@@ -42,7 +42,7 @@ def installed(folder: Path, version: str | None) -> str:
 def test_torch_is_found_and_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | None) -> None:
     monkeypatch.setenv("PYTHONPATH", installed(tmp_path / "installed", version))
     found = interpreters.choose(sys.executable)
-    assert found == Interpreter(sys.executable, ".".join(map(str, sys.version_info[:3])), version or "")
+    assert found == Interpreter(sys.executable, sys.version_info[:3], version or "")
     assert interpreters.choose(None) == found
 
 
@@ -56,7 +56,7 @@ def test_a_torch_in_the_working_directory_is_none(tmp_path: Path, monkeypatch: p
 def test_a_name_or_the_folder_of_an_environment(tmp_path: Path) -> None:
     venv, conda = pretend(tmp_path / "venv" / "bin" / "python3"), pretend(tmp_path / "conda" / "python.exe")
     path = {"PATH": f"{tmp_path}/nowhere{os.pathsep}{tmp_path}/venv/bin"}
-    assert interpreters.choose(str(tmp_path / "venv")) == Interpreter(venv, "3.12.1", "2.7.0+cpu")
+    assert interpreters.choose(str(tmp_path / "venv")) == Interpreter(venv, (3, 12, 1), "2.7.0+cpu")
     assert interpreters.choose(str(tmp_path / "conda")).path == conda
     assert interpreters.choose("python3", path).path == venv
 

@@ -223,6 +223,31 @@ def test_a_run_that_writes_over_everything(project: Path) -> None:
     assert content(project.parent) == before | {"project/sub/train.py": textwrap.dedent(text)}
 
 
+def test_a_large_file_is_changed_in_place(project: Path) -> None:
+    """Also one that something else touches meanwhile, which makes it younger than the run."""
+    text = f"""
+    import mmap, os
+    os.system("touch {project / "big.bin"}")
+    os.utime("../.git")
+    with open("../big.bin", "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        memory[:4] = b"mine"
+    with open("../big.bin") as file:
+        printed.append(file.read(6))
+    """
+    record = run(project, text)
+    assert (record.ending, record.printed) == (FINISHED, ("minexx",)), record.failure
+    assert (project / "big.bin").read_text() == "x" * 100
+
+
+def test_a_file_that_is_too_large_for_the_disk_is_not_changed_in_place(project: Path) -> None:
+    with (project / "huge.bin").open("wb") as file:
+        file.truncate(1 << 42)  # a file with a hole, which takes no room
+    record = run(project, "open('../huge.bin', 'r+')")
+    assert record.failure is not None
+    assert (record.failure.kind, record.failure.where) == ("overwrites", str(project / "sub" / "train.py:1"))
+    assert str(project / "huge.bin") in record.failure.message
+
+
 def test_what_lies_outside_of_the_copy_is_protected(project: Path) -> None:
     record = run(project, "open('../../data/mnist', 'w')")
     assert record.failure is not None
@@ -266,6 +291,58 @@ def test_what_a_run_does_to_the_copy_is_undone(project: Path) -> None:
         assert described(base) == before
 
 
+def test_restored_again_and_again_the_same_is_copied(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that removes its files does not use up what the next ones may be given."""
+    budget = scratch._Budget
+    monkeypatch.setattr(scratch, "_Budget", lambda: budget(files=2))
+    for name in ("a", "b", "c"):
+        (project / name).write_text(name)
+    with scratch.copy(project, project) as copy:
+        for _ in range(3):
+            assert [(copy.folder / name).is_symlink() for name in ("a", "b", "c")] == [False, False, True]
+            for name in ("a", "b"):
+                (copy.folder / name).unlink()
+            copy.restore()
+
+
+@pytest.mark.parametrize("place", ["images", "", "sub"])
+def test_of_a_folder_with_too_many_entries_there_is_no_copy(
+    project: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Inside of the project it is a link."""
+    monkeypatch.setattr(scratch, "_MOST_ENTRIES", 30)
+    for number in range(31):
+        (project / place / f"{number}.png").touch()
+    if place == "images":
+        budget = scratch._Budget
+        monkeypatch.setattr(scratch, "_Budget", lambda: budget(entries=30))
+        with scratch.copy(project / "sub", project) as copy:
+            assert (copy.folder.parent / "images").readlink() == project / "images"
+            assert not copy.folder.is_symlink()
+        return
+    with (
+        pytest.raises(scratch.ScratchError, match="which holds more than 30 entries; start it from"),
+        scratch.copy(project / "sub", project),
+    ):
+        pass
+    assert list((project.parents[1] / "temporary").iterdir()) == []
+
+
+def test_the_working_directory_is_never_behind_a_link(project: Path) -> None:
+    (project / "venv" / "site-packages" / "tool").mkdir(parents=True)
+    with scratch.copy(project / "venv" / "site-packages" / "tool", project) as copy:
+        assert copy.folder.resolve() == copy.folder
+
+
+def test_what_lies_around_is_left_out_where_it_is_too_much(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch, "_MOST_ENTRIES", 20)
+    for number in range(21):
+        (project.parent / f"{number}").touch()
+    with scratch.copy(project, project) as copy:
+        assert [path.name for path in copy.folder.parent.iterdir()] == ["project"]
+        assert (copy.folder.parents[1] / "child.py").exists()
+
+
 def test_what_is_downloaded_comes_home(project: Path) -> None:
     (project / "torchvision").mkdir()
     (project / "torchvision" / "__init__.py").write_text("")
@@ -303,6 +380,15 @@ def test_of_a_folder_that_holds_everything_folders_are_links(
     monkeypatch.setenv("HOME", str(project.parents[1] / broad))
     with scratch.copy(project.parent, project.parent) as copy:
         assert (copy.folder / "project").is_symlink() == (broad == "home")
+
+
+def test_of_a_home_that_is_a_repository_the_working_directory_is_copied(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(project.parent))
+    with scratch.copy(project / "sub", project.parent) as copy:
+        assert not (copy.folder / "log.txt").is_symlink()
+        assert copy.original == project / "sub"
 
 
 def test_what_cannot_be_copied_is_a_link(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

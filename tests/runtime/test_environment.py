@@ -58,6 +58,15 @@ def test_unknown_names_are_warned_about_once(monkeypatch: pytest.MonkeyPatch) ->
     ]
 
 
+@pytest.mark.filterwarnings("error")
+def test_where_warnings_are_errors_nothing_is_raised(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AUTOACCEL_PREFETCH_DEPTH", "deep")
+    assert [environment.whole_number("PREFETCH_DEPTH") for _ in range(2)] == [None, None]
+    assert capsys.readouterr().err == "autoaccel: AUTOACCEL_PREFETCH_DEPTH='deep' is not a whole number: ignored\n"
+
+
 def test_every_decision_is_logged_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     accel.pin_memory()
     assert capsys.readouterr().err == ""

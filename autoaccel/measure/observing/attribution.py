@@ -97,11 +97,11 @@ def host_costs(trace: Trace, period: int = 1) -> list[dict[str, Costs]]:
     for start, end in pairwise(trace.marks):
         add(start, BODY, Costs(end - start))
     regions = [span for span in trace.regions if span.thread == trace.thread]
-    for span, region, own in _nested(regions):
+    for span, region, own in nested(regions):
         add(span.start, region, Costs(own))
         add(span.start, BODY, Costs(-own))
     operators = [span for span in trace.operators if span.thread == trace.thread]
-    for span, region, own in _nested(within([*regions, *operators], trace.start, trace.end)):
+    for span, region, own in nested(within([*regions, *operators], trace.start, trace.end)):
         # Autograd's events are bookkeeping, not operators.
         if "::" in span.name and not span.name.startswith((MARK, "autograd::")):
             add(span.start, region, Costs(0.0, 1, own))
@@ -130,7 +130,7 @@ def _views(traces: Sequence[Trace]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for trace in traces:
         spans = [span for span in trace.operators if span.thread == trace.thread]
-        for span, _, own in _nested(spans):
+        for span, _, own in nested(spans):
             if span.name in _VIEWS and own > 0.0:
                 found.setdefault(span.name, []).append(own)
     return found
@@ -150,7 +150,7 @@ def _median(costs: Sequence[Costs]) -> Costs:
     )
 
 
-def _nested(spans: Sequence[Span]) -> Iterator[tuple[Span, str, float]]:
+def nested(spans: Sequence[Span]) -> Iterator[tuple[Span, str, float]]:
     """Each span with the region that it is in (a region is in itself) and the time that nothing nested in it takes."""
     stack: list[tuple[Span, str]] = []
     owns: list[float] = []

@@ -10,6 +10,7 @@ programs that the script starts are not.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -29,6 +30,8 @@ from autoaccel.measure.observing.record import Failure
 from autoaccel.measure.observing.request import Request
 
 OVERWRITES = "overwrites"
+
+_FILLED = 0.5  # of the room beside the copy, by one file that takes the place of a link
 
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -117,13 +120,21 @@ class Guard:
         if not self._copy or not os.path.islink(name):
             return
         link, real = _entry_of(name), os.path.realpath(name)
-        if not link.startswith(self._copy) or not self._is_others(real):
+        # Whatever its age: what is behind a link of the copy was there when the copy was made.
+        if not link.startswith(self._copy) or not self._watched(real) or not os.path.isfile(real) or self._is_own(real):
             return
-        if keeps:
-            shutil.copy2(real, f"{link}.{os.getpid()}")
-            os.replace(f"{link}.{os.getpid()}", link)
-        else:
+        if not keeps:
             os.unlink(link)
+            return
+        copied = f"{link}.{os.getpid()}"
+        with contextlib.suppress(OSError):
+            if os.path.getsize(real) <= shutil.disk_usage(self._copy).free * _FILLED:
+                shutil.copy2(real, copied)
+                os.replace(copied, link)
+                return
+        with contextlib.suppress(OSError):
+            os.unlink(copied)
+        self._refuse(real, "overwrite")
 
     # -- what is whose
 

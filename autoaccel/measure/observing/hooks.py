@@ -34,7 +34,7 @@ def around(owner: Any, name: str) -> Callable[[_Around], _Around]:
 
 
 def replacing(owner: Any, name: str) -> Callable[[_Around], _Around]:
-    """The same for what the runtime rehearses: in forks as well, and inside of what is compiled."""
+    """The same in forks as well, and inside of what is compiled: for what the runtime rehearses, and Python's own."""
     plain = getattr(owner, name)
 
     def put(function: _Around) -> _Around:

@@ -6,7 +6,6 @@ loader in which nothing goes backward is an evaluation, with all that happened m
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 import threading
@@ -25,6 +24,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from autoaccel.measure.observing.attribution import BACKWARD, EVALUATION, FORWARD, LOADER, OPTIMIZER
+from autoaccel.measure.observing.hooks import replacing
 from autoaccel.measure.observing.traces import MARK
 
 _ENOUGH_CODE = 1000
@@ -133,10 +133,10 @@ def _annotated(name: str) -> record_function:
 
 
 def hook_loaders(regions: Regions) -> None:
-    create, following = DataLoader.__iter__, _BaseDataLoaderIter.__next__
+    """Passes over loaders, and each batch of them."""
 
-    @functools.wraps(create)
-    def begun(loader: DataLoader[Any]) -> Any:
+    @replacing(DataLoader, "__iter__")
+    def begun(create: Callable[..., Any], loader: DataLoader[Any]) -> Any:
         if not regions.open(LOADER):
             return create(loader)
         start, before = time.perf_counter(), regions.seconds()
@@ -145,8 +145,8 @@ def hook_loaders(regions: Regions) -> None:
         regions.pass_begins(batches, start, before)
         return batches
 
-    @functools.wraps(following)
-    def next_batch(batches: Any) -> Any:
+    @replacing(_BaseDataLoaderIter, "__next__")
+    def next_batch(following: Callable[..., Any], batches: Any) -> Any:
         if not regions.open(LOADER):
             return following(batches)
         regions.enter(LOADER)
@@ -159,36 +159,25 @@ def hook_loaders(regions: Regions) -> None:
         finally:
             regions.leave(LOADER)
 
-    DataLoader.__iter__ = begun  # type: ignore[method-assign]
-    _BaseDataLoaderIter.__next__ = next_batch  # type: ignore[assignment, method-assign]
-
 
 def hook_models(regions: Regions) -> None:
     """Forwards of whole models, and backwards."""
-    call = nn.Module.__call__
 
-    @functools.wraps(call)
-    def called(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        # What is compiled shall not see any of this.
+    @replacing(nn.Module, "__call__")
+    def called(call: Callable[..., Any], module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        # What is compiled shall not see any of this, and modules within modules shall cost next to nothing.
         if torch.compiler.is_compiling() or not regions.open(FORWARD):
             return call(module, *args, **kwargs)
-        regions.enter(FORWARD)
-        try:
+        with regions.region(FORWARD):
             return call(module, *args, **kwargs)
-        finally:
-            regions.leave(FORWARD)
 
-    nn.Module.__call__ = called  # type: ignore[method-assign]
-    plain = torch.autograd.backward
-
-    @functools.wraps(plain)
-    def backward(*args: Any, **kwargs: Any) -> None:
+    @replacing(torch.autograd, "backward")
+    def backward(plain: Callable[..., None], *args: Any, **kwargs: Any) -> None:
         regions.backward()
         with regions.region(BACKWARD):
             plain(*args, **kwargs)
 
-    torch.autograd.backward = backward
-    torch.autograd.grad = _within(regions, BACKWARD, torch.autograd.grad)
+    _hook(regions, BACKWARD, torch.autograd, "grad")
 
 
 def hook_optimizers(regions: Regions) -> None:
@@ -201,16 +190,14 @@ def hook_optimizers(regions: Regions) -> None:
         (nn.utils.clip_grad, ("clip_grad_norm_", "clip_grad_value_")),
     ):
         for name in names:
-            setattr(owner, name, _within(regions, OPTIMIZER, getattr(owner, name)))
+            _hook(regions, OPTIMIZER, owner, name)
 
 
-def _within(regions: Regions, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        with regions.region(name):
+def _hook(regions: Regions, region: str, owner: Any, name: str) -> None:
+    @replacing(owner, name)
+    def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        with regions.region(region):
             return function(*args, **kwargs)
-
-    return called
 
 
 # -- batches that no DataLoader makes: generators, `dataset[i]` in the loop. Hooks cannot tell that from the rest of the

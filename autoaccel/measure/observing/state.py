@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import sys
 import weakref
@@ -18,6 +17,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from autoaccel.measure.observing.fingerprints import digest_of, plain, sketch
+from autoaccel.measure.observing.hooks import replacing
 from autoaccel.measure.observing.naming import Names
 from autoaccel.measure.observing.observation import Observation, Part
 from autoaccel.measure.observing.record import Entry
@@ -55,16 +55,12 @@ class State(Part):
 
     def _hook_modules(self) -> None:
         for name in ("__init__", "__setstate__"):  # the second of copies, and of what was unpickled
-            setattr(nn.Module, name, self._noting(getattr(nn.Module, name)))
+            replacing(nn.Module, name)(self._note)
 
-    def _noting(self, begin: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(begin)
-        def begun(module: nn.Module, *args: Any, **kwargs: Any) -> None:
-            begin(module, *args, **kwargs)
-            if not torch.compiler.is_compiling():  # so that graphs need not break where they create modules
-                self._modules.append(weakref.ref(module))
-
-        return begun
+    def _note(self, begin: Callable[..., None], module: nn.Module, *args: Any, **kwargs: Any) -> None:
+        begin(module, *args, **kwargs)
+        if not torch.compiler.is_compiling():  # so that graphs need not break where they create modules
+            self._modules.append(weakref.ref(module))
 
     def _hook_schedulers(self) -> None:
         known = self._schedulers

@@ -12,7 +12,6 @@ from itertools import pairwise
 
 from autoaccel.measure.observing.attribution import (
     BACKWARD,
-    BODY,
     CLASSES,
     COMPUTE,
     EVALUATION,
@@ -25,6 +24,7 @@ from autoaccel.measure.observing.attribution import (
     TRANSFER,
     Shares,
     Timing,
+    nested,
     normalised,
 )  # fmt: skip
 from autoaccel.measure.observing.traces import MARK, Span, Trace, within
@@ -44,7 +44,9 @@ def device_shares(trace: Trace, evaluated: Sequence[tuple[float, float]] = ()) -
 def _work(trace: Trace, *, copies: bool) -> list[Span]:
     """What the device does, named by the class that it counts for."""
     launched = {call.correlation: call for call in trace.calls if call.correlation}
-    place = _Regions(trace)
+    own = [span for span in (*trace.regions, *trace.calls) if span.thread == trace.thread]
+    # Of calls of other threads, which only go backward, there is no region.
+    regions = {span: region for span, region, _ in nested(within(own, trace.start, trace.end))}
     found = []
     for span in trace.work:
         if _is_copy(span) != copies:
@@ -52,8 +54,8 @@ def _work(trace: Trace, *, copies: bool) -> list[Span]:
         if copies:
             name = TRANSFER if _to_device(span) else SYNC
         else:
-            name = place.of(launched.get(span.correlation, span))
-            name = name if name in (OPTIMIZER, LOADER) else COMPUTE
+            region = regions.get(launched.get(span.correlation, span))
+            name = region if region in (OPTIMIZER, LOADER) else COMPUTE
         found.append(Span(name, span.start, span.end))
     return found
 
@@ -65,37 +67,6 @@ def _is_copy(span: Span) -> bool:
 
 def _to_device(span: Span) -> bool:
     return any(way in span.name for way in _TO_DEVICE)
-
-
-class _Regions:
-    """Which region the training thread was in at a time."""
-
-    def __init__(self, trace: Trace) -> None:
-        self.thread = trace.thread
-        regions = [span for span in trace.regions if span.thread == trace.thread]
-        self.changes = _layers(regions, trace.start, trace.end)
-        self.times = [time for time, _ in self.changes]
-
-    def of(self, call: Span) -> str:
-        """The region of a call; other threads only go backward."""
-        if call.thread != self.thread:
-            return BACKWARD
-        at = bisect_right(self.times, call.start) - 1
-        name = self.changes[at][1] if at >= 0 else None
-        return name[len(MARK) :] if name else BODY
-
-
-def _layers(spans: Sequence[Span], start: float, end: float) -> list[tuple[float, str | None]]:
-    """From when on which of nested spans is the innermost, None where there is none."""
-    changes: list[tuple[float, str | None]] = [(start, None)]
-    stack: list[Span] = []
-    for span in [*spans, Span("", end, end)]:
-        while stack and stack[-1].end <= span.start:
-            closed = stack.pop()
-            changes.append((closed.end, stack[-1].name if stack else None))
-        stack.append(span)
-        changes.append((span.start, span.name))
-    return changes[:-1]
 
 
 def _host(trace: Trace) -> list[Span]:

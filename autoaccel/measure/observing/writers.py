@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any, NoReturn, TypeAlias
 
@@ -34,6 +32,14 @@ def watch_torch(tell: Tell) -> None:
     native: Any = getattr(sys.modules.get("torch"), "_C", None)
     _tells(getattr(native, "PyTorchFileWriter", None), "__init__", 1, tell)
     _tells(getattr(native, "ScriptModule", None), "save", 1, tell)
+    for owner in (sys.modules.get("torch"), getattr(sys.modules.get("torch"), "UntypedStorage", None)):
+        if hasattr(owner, "from_file"):
+
+            @replacing(owner, "from_file")
+            def mapped(plain: Callable[..., Any], filename: Any, shared: Any = None, *given: Any, **named: Any) -> Any:
+                if shared:  # else what is written stays in memory
+                    tell(filename)
+                return plain(filename, shared, *given, **named)
 
 
 def watch_imports(tell: Tell, connected: Callable[[Any, Any], None]) -> None:
@@ -62,7 +68,12 @@ def watch_imports(tell: Tell, connected: Callable[[Any, Any], None]) -> None:
     changes: dict[str, Change] = {**dict.fromkeys(_FUNCTIONS, functions), "h5py": h5py, "sqlite3.dbapi2": sqlite3}
     for name in changes.keys() & sys.modules.keys():
         changes[name](sys.modules[name])
-    sys.meta_path.insert(0, _Finder(changes))
+
+    @replacing(SourceFileLoader, "exec_module")
+    def execute(plain: Callable[..., None], loader: SourceFileLoader, module: ModuleType) -> None:
+        plain(loader, module)
+        if module.__name__ in changes:
+            changes[module.__name__](module)
 
 
 def _tells(owner: Any, name: str, position: int, tell: Tell) -> None:
@@ -76,32 +87,6 @@ def _tells(owner: Any, name: str, position: int, tell: Tell) -> None:
         if given and given[0] is not None:
             tell(given[0])
         return plain(*arguments, **named)
-
-
-class _Finder(MetaPathFinder):
-    """Finds the few modules that matter as all others would, and changes them once they are there."""
-
-    def __init__(self, changes: dict[str, Change]) -> None:
-        self._changes = changes
-        self._searching = False
-
-    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        if self._searching or fullname not in self._changes:
-            return None
-        self._searching = True
-        try:
-            spec = importlib.util.find_spec(fullname)
-        finally:
-            self._searching = False
-        loader: Any = None if spec is None else spec.loader
-        if hasattr(loader, "exec_module"):
-
-            @replacing(loader, "exec_module")
-            def execute(plain: Callable[[ModuleType], None], module: ModuleType) -> None:
-                plain(module)
-                self._changes[fullname](module)
-
-        return spec
 
 
 class Authorizer:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from autoaccel.edits import Tier
-from autoaccel.measure.changes import Change, Changes
+from autoaccel.measure.changes import Change, Changes, known_as
 from autoaccel.measure.observing.record import FAILED, FINISHED, RunRecord
 from autoaccel.measure.observing.request import REHEARSALS, WORKERS, Request
 from autoaccel.measure.verifying import comparing, rounding, spread
@@ -430,8 +430,8 @@ class _Procedure:
         verdict, reason, found = self._verdict(change, state, views, numerics)
         said = change.record
         return Outcome(
-            _known_as(change.path), said.where, said.code, said.name, change.tier.label, said.message, verdict, reason,
-            tuple(each.text for each in found),
+            str(known_as(change.path)), said.where, said.code, said.name, change.tier.label, said.message,
+            verdict, reason, tuple(each.text for each in found),
         )  # fmt: skip
 
     def _verdict(
@@ -479,8 +479,3 @@ def _listed(numbers: Iterable[int]) -> str:
 
 def _names(changes: Iterable[Change]) -> str:
     return " and ".join(f"{each.record.code} on line {each.record.line}" for each in changes)
-
-
-def _known_as(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

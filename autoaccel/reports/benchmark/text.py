@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,7 +21,7 @@ from autoaccel.reports.benchmark.summary import (
     verdict,
 )
 from autoaccel.reports.context import shown
-from autoaccel.reports.json import dumped
+from autoaccel.reports.json import dumped, plain
 
 if TYPE_CHECKING:
     from autoaccel.measure.benching.report import Report
@@ -39,16 +37,7 @@ _WIDTH = 100
 
 def json(report: Report) -> str:
     """The report as it is, all times in seconds and all memory in bytes."""
-    return dumped({"format": FORMAT, **_plain(dataclasses.asdict(report))})
-
-
-def _plain(value: Any) -> Any:
-    """JSON knows no infinity: a loss that is none is null."""
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return dumped({"format": FORMAT, **plain(report)})
 
 
 def table(report: Report) -> str:

@@ -21,6 +21,7 @@ import sys
 import threading
 import time
 import types
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -83,6 +84,7 @@ class AutocastController:
         self._last_scan = time.monotonic()
         self._scan_interval = _FIRST_SCAN
         self._cudnn_rnn: bool | None = None  # not looked yet
+        self._refuses_float32: bool | None = None  # the same
 
     def settled(self) -> bool:
         """Whether nothing is tried any more: who asks may rely on it, and is never kept waiting for ever."""
@@ -184,6 +186,9 @@ class AutocastController:
         if (reason or begins) and self._has_cudnn_rnn():
             self._decide(phase, False, "untried: cuDNN's recurrent networks compute in float16 in any autocast region")
             return
+        if begins and self._is_float32_an_error():
+            self._decide(phase, False, "untried: torch warns of regions in float32, and warnings are errors here")
+            return
         if reason:
             known = [other.verdict for other in self._phases.values() if other.verdict is not None]
             # ranks on CPUs are as likely slower as faster
@@ -206,6 +211,19 @@ class AutocastController:
         if self._cudnn_rnn is None:
             self._cudnn_rnn = self._place.type == "cuda" and _any_rnn_on(self._place.type)
         return self._cudnn_rnn
+
+    def _is_float32_an_error(self) -> bool:
+        """Whether a checkpoint ends the program that was made in a region that lifts: it opens the same region again
+        in the backward pass, of which torch warns on a CPU. Without trials nothing has to be lifted.
+        """
+        if self._refuses_float32 is None:
+            self._refuses_float32 = False
+            with warnings.catch_warnings(record=True):
+                try:
+                    torch.autocast(self._place.type, dtype=torch.float32)
+                except Warning:  # `python -W error`
+                    self._refuses_float32 = True
+        return self._refuses_float32
 
     def _conclude(self, phase: _Phase) -> None:
         trial = phase.trial

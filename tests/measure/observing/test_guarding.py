@@ -287,6 +287,23 @@ def test_what_torch_writes_without_python(folder: Path) -> None:
     assert content(folder) == before
 
 
+def test_what_torch_maps_into_memory(folder: Path) -> None:
+    text = """
+    import torch
+    torch.from_file("model.pt", shared=False, size=4, dtype=torch.uint8).fill_(0)
+    torch.UntypedStorage.from_file("model.pt", False, 4)
+    torch.UntypedStorage.from_file("new.pt", True, 4)
+    print("on", flush=True)
+    torch.from_file("model.pt", shared=True, size=4, dtype=torch.uint8)
+    """
+    before = content(folder)
+    done = run(folder, text, "torch")
+    assert done.output == ["on", "stopped"], done.errors
+    assert done.failure is not None and done.failure.where == str(folder / "train.py:7")
+    scratch.settle(done.exchange)
+    assert content(folder) == before
+
+
 def test_libraries_that_write_without_python(folder: Path) -> None:
     """A module of that name that opens nothing: it is told that it would have."""
     package = folder / "safetensors"

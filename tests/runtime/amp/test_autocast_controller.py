@@ -328,6 +328,24 @@ def test_a_recomputation_of_a_lifted_region_is_right(reentrant: bool) -> None:
     assert list(warnings.filters) == filters
 
 
+@pytest.mark.filterwarnings("error")
+def test_where_warnings_are_errors_a_checkpoint_ends_no_program(
+    script: Script, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What torch says of a recomputation in a region that lifts would be one: no low precision is tried."""
+    monkeypatch.setenv("AUTOACCEL_LOG", "info")
+    trials = script([USUAL, *FLIPS])
+    layer, stepper = nn.Linear(8, 8), Stepper()
+    for _ in range(9):
+        with accel.autocast("cpu"):
+            loss = checkpoint(layer, torch.ones(2, 8), use_reentrant=False).sum()
+            assert state() is None
+        loss.backward()
+        stepper.step()
+    assert trials[-1].begun == FLIPS.index(True) + 2
+    assert "and warnings are errors here" in capsys.readouterr().err
+
+
 def test_lifting_leaves_an_open_region_alone() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         with LiftToFloat32("cpu"):
