@@ -48,9 +48,22 @@ _BASES = re.compile(rb"class(?<!\wclass)[ \t]+\w+\s*(?:\[[^\]]*\]\s*)?\((.*?)\)\
 # What ends a line like `Old = Base`, `Old = New = pkg.Base if fast else Other`, `Old, New = Base, Other`; and what
 # may stand before it, down to `Old: type[Base]`.
 _VALUES = re.compile(rb"=[ \t]*([A-Za-z_\x80-\xff][\w.,\x80-\xff \t]*)(?=[\n#])")
-_TARGETS = re.compile(rb"[ \t]*([A-Za-z_\x80-\xff][\w,= \t\x80-\xff]*)(?::[^\n]*)?")
+_TARGETS = re.compile(rb"[ \t]*([A-Za-z_\x80-\xff][\w.,= \t\x80-\xff]*)(?::[^\n]*)?")
 # `engine.log = my_log`, and what stands before the last point; `setattr(engine, "log", my_log)`.
 _ATTRIBUTE_STORE = re.compile(rb"\.(?<!self\.)(?<!cls\.)([A-Za-z_\x80-\xff][\w\x80-\xff]*)[ \t]*(?::[^=\n]*)?=(?!=)")
+# `engine.log, x = my_log, 1`, also over lines within brackets, and what may stand before it on its line;
+# `for engine.log in`, `with f() as engine.log:`.
+_ONE_OF_TARGETS = re.compile(
+    rb"\.(?<!self\.)(?<!cls\.)([A-Za-z_\x80-\xff][\w\x80-\xff]*)[ \t]*[,)\]]"
+    rb"(?:[\w.,* \t\x80-\xff]*|[\w.,*\s\x80-\xff]*[)\]][ \t]*)=(?!=)"
+)
+_BEFORE_TARGET = re.compile(rb"[\w.,*(\[ \t\x80-\xff]*")
+_TARGETS_OF = (
+    re.compile(rb"for(?<!\wfor)[ \t]+[\w, \t(\[*]*\.[^\n:]*? in\b"),
+    re.compile(rb" as[ \t(\[]+\w+\.[^\n:]*"),
+    re.compile(rb"\)as[ \t(\[]+\w+\.[^\n:]*"),
+)
+_ATTRIBUTE = re.compile(rb"\.(?<!self\.)(?<!cls\.)([A-Za-z_\x80-\xff][\w\x80-\xff]*)")
 _RECEIVER = re.compile(rb"([A-Za-z_\x80-\xff][\w\x80-\xff]*)[\w.\x80-\xff]*$")
 _SETATTR = re.compile(rb"(?:setattr|\.object)\(\s*(?!self\b|cls\b)([A-Za-z_]\w*)[\w.]*\s*,\s*(?:[rR]?[\"'](\w+)[\"'])?")
 _VARS = re.compile(rb"vars\(\s*(?!self\b|cls\b)([A-Za-z_]\w*)")
@@ -175,7 +188,7 @@ def _stored(data: bytes, brought: Set[bytes], words: Set[bytes]) -> set[bytes]:
     namespaces = not words.isdisjoint((b"vars", b".__dict__"))
     patches = not words.isdisjoint((b"patch", b".patch"))
     found: set[bytes] = set()
-    for match in _ATTRIBUTE_STORE.finditer(data):
+    for match in _attribute_stores(data):
         receiver = _RECEIVER.search(data, data.rfind(b"\n", 0, match.start()) + 1, match.start())
         imported = receiver is not None and receiver[1] in brought
         found.add(b".%b=" % match[1] if imported else b".%b=?" % match[1])
@@ -193,6 +206,17 @@ def _stored(data: bytes, brought: Set[bytes], words: Set[bytes]) -> set[bytes]:
         found.add(b".?=")
     found.update(b".%b=" % name for name in _PATCH.findall(data) if patches)
     return found
+
+
+def _attribute_stores(data: bytes) -> Iterator[re.Match[bytes]]:
+    """Where a name behind a point is assigned; of a receiver that stands before it on its line."""
+    yield from _ATTRIBUTE_STORE.finditer(data)
+    for match in _ONE_OF_TARGETS.finditer(data):
+        if _BEFORE_TARGET.fullmatch(data, data.rfind(b"\n", 0, match.start()) + 1, match.start()):
+            yield match
+    for targets in _TARGETS_OF:
+        for match in targets.finditer(data):
+            yield from _ATTRIBUTE.finditer(data, match.start(), match.end())
 
 
 def _text(data: bytes) -> str:

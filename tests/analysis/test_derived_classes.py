@@ -29,6 +29,15 @@ ALL = {
         {"user.py": "from base import Old\nclass D(Old):\n    pass\n"},
         ["D"],
     ),
+    "assigned as an attribute of a module": (
+        "",
+        {
+            "between.py": "import names\nfrom base import Base\nnames.Old = Base\n",
+            "names.py": "Old = object\n",
+            "user.py": "import between, names\nclass D(names.Old):\n    pass\n",
+        },
+        ["D"],
+    ),
     "several names": (
         "One = Two = Base\n",
         {"user.py": "from base import One, Two\nclass D(One):\n    pass\nclass E(Two):\n    pass\n"},

@@ -28,6 +28,15 @@ class Loop:
 LOG = {
     "nobody": ("import engine\nprint(engine.log)\n", ["log"]),
     "an attribute of the module": ("import engine\ndef mine(x): ...\nengine.log = mine\n", ["log", "mine"]),
+    "one of several": ("import engine\ndef mine(x): ...\nengine.log, x = mine, 1\n", ["log", "mine"]),
+    "one of several over lines": (
+        "import engine\ndef mine(x): ...\n(\n    engine.log,\n    x,\n) = (mine, 1)\n",
+        ["log", "mine"],
+    ),
+    "by a loop": ("import engine\ndef mine(x): ...\nfor engine.log in [mine]: pass\n", ["log", "mine"]),
+    "by a loop over pairs": ("import engine\ndef mine(x): ...\nfor i, engine.log in [(1, mine)]: pass\n", ["log", "mine"]),
+    "by a context": ("import engine\nwith open('x') as engine.log: pass\n", None),
+    "one of the arguments": ("import engine\nprint(\n    engine.log, sep='')\n", ["log"]),
     "under another name": ("import engine as e\ndef mine(x): ...\ne.log = mine\n", ["log", "mine"]),
     "by setattr": ("import engine\ndef mine(x): ...\nsetattr(engine, 'log', mine)\n", ["log", "mine"]),
     "by a computed name": ("import engine\ndef mine(x): ...\nfor n in dir():\n    setattr(engine, n, mine)\n", None),
