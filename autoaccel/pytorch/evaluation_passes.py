@@ -182,6 +182,10 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
     if function.name in ("forward", "__call__") and is_module_method(script, function):
         return None  # whoever trains the model calls it, in this project or elsewhere
     forwards = tuple(forward_calls(script, function))
+    unknown = None if forwards else _called_unknown(script, function)
+    if unknown is not None and not off_by_callers(script, function) and not switches_off(script, function):
+        reason = f"nothing shows that `{script.source(unknown.func)}` is a model"
+        return EvaluationPass(function, function, None, None, (unknown,), False, reason)
     if not forwards or (is_module_method(script, function) and not _called_from_outside(script, function)):
         return None
     if not evals and tries_out(script, function, forwards):
@@ -200,6 +204,25 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
         if loop is not None:
             return EvaluationPass(loop, None, loop.body[0], loop.body[-1], open_forwards, False, None)
     return EvaluationPass(function, function, None, None, open_forwards, False, problem)
+
+
+def _called_unknown(script: Script, function: ast.AST) -> ast.Call | None:
+    """A call that records gradients of what is switched to evaluation, `net.eval()`, and is not known to be a model."""
+    switched = {
+        ast.unparse(call.func.value)
+        for call in script.in_scope(function, ast.Call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "eval" and not (call.args or call.keywords)
+    }
+    return next(
+        (
+            call
+            for call in script.in_scope(function, ast.Call)
+            if isinstance(call.func, ast.Name | ast.Attribute)
+            and ast.unparse(call.func) in switched
+            and not gradients_off(script, call, function)
+        ),
+        None,
+    )
 
 
 def _hidden_problem(

@@ -71,6 +71,45 @@ def _loader_loops(script: Script) -> Iterator[LoaderLoop]:
                 yield LoaderLoop(node, loader, target, False, prefetched)
 
 
+@once
+def loops_of_unknown(script: Script) -> tuple[tuple[ast.For, ast.expr], ...]:
+    """The loops, with what they iterate, that move what they get to a device and of which nothing shows that they
+    are over a loader."""
+    return tuple(_loops_of_unknown(script))
+
+
+def _loops_of_unknown(script: Script) -> Iterator[tuple[ast.For, ast.expr]]:
+    known = {loop.node for loop in loader_loops(script)}
+    for node in script.find(ast.For):
+        if node in known or not _moves_elements(script, node):
+            continue
+        for iterable, _, _ in _leaves(script, node.iter, node.target, False):
+            if not _of_dict(iterable) and any(value.kind is Kind.UNKNOWN for value in script.values(iterable)):
+                yield node, iterable
+                break
+
+
+def _of_dict(iterable: ast.expr) -> bool:
+    """`grads.items()`, `state.values()`"""
+    match iterable:
+        case ast.Call(func=ast.Attribute(attr="items" | "values" | "keys"), args=[]):
+            return True
+        case _:
+            return False
+
+
+def _moves_elements(script: Script, loop: ast.For) -> bool:
+    """`x.to(device)` or `x.cuda()` of a name that the loop's header binds."""
+    bound = {each.id for each in script.within(loop.target, ast.Name)}
+    return any(
+        isinstance(call.func, ast.Attribute)
+        and (call.func.attr == "cuda" or (call.func.attr == "to" and not _only_converts(script, call)))
+        and isinstance(call.func.value, ast.Name)
+        and call.func.value.id in bound
+        for call in script.within(loop, ast.Call)
+    )
+
+
 def _leaves(
     script: Script, iterable: ast.expr, target: ast.expr | None, prefetched: bool
 ) -> Iterator[tuple[ast.expr, ast.expr, bool]]:

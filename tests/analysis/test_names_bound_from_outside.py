@@ -34,7 +34,10 @@ LOG = {
         ["log", "mine"],
     ),
     "by a loop": ("import engine\ndef mine(x): ...\nfor engine.log in [mine]: pass\n", ["log", "mine"]),
-    "by a loop over pairs": ("import engine\ndef mine(x): ...\nfor i, engine.log in [(1, mine)]: pass\n", ["log", "mine"]),
+    "by a loop over pairs": (
+        "import engine\ndef mine(x): ...\nfor i, engine.log in [(1, mine)]: pass\n",
+        ["log", "mine"],
+    ),
     "by a context": ("import engine\nwith open('x') as engine.log: pass\n", None),
     "one of the arguments": ("import engine\nprint(\n    engine.log, sep='')\n", ["log"]),
     "under another name": ("import engine as e\ndef mine(x): ...\ne.log = mine\n", ["log", "mine"]),

@@ -36,7 +36,7 @@ from autoaccel.dataflow.reaching_definitions import STAR, Definition
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.pytorch.batches import Target, device_of, own_to_method
 from autoaccel.pytorch.loader_changes import drawn_beside
-from autoaccel.pytorch.loader_loops import LoaderLoop, Transfer, loader_loops, transfers_of
+from autoaccel.pytorch.loader_loops import LoaderLoop, Transfer, loader_loops, loops_of_unknown, transfers_of
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.prefetch import in_memory
 from autoaccel_codemods.prefetch.batch_reads import BatchReads, moves_whole_part
@@ -77,6 +77,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         code = Code(f"{script.accel}.prefetch({{0}}{arguments.replace('{', '{{').replace('}', '}}')})", (loop.loader,))
         message = "the step waits for its batch to be fetched and copied"
         yield RULE.finding(loop.node, message, Replace(loop.loader, code), *device.naming, *script.import_runtime)
+    for unknown, iterable in loops_of_unknown(script):
+        yield RULE.skip(unknown, f"nothing shows that `{script.source(iterable)}` is a data loader")
 
 
 def _on_cpu(script: Script, loop: LoaderLoop) -> Finding:
