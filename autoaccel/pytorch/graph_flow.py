@@ -81,6 +81,7 @@ class GraphFlow:
         self._pending: list[State] = []
         self._seen: set[tuple[ast.AST, bool, tuple[ast.AST, ...]]] = set()
         self._filled: set[tuple[ast.AST, tuple[ast.AST, ...]]] = set()
+        self._spread_from: set[tuple[Definition, bool, tuple[ast.AST, ...]]] = set()
         self._modules: set[tuple[ast.AST, str]] = set()
         self._attributes: set[tuple[frozenset[ast.ClassDef] | None, str, bool]] = set()
 
@@ -449,6 +450,10 @@ class GraphFlow:
 
     def _spread(self, script: Script, definition: Definition, held: bool, entries: Entries) -> None:
         """Go on where a binding is read."""
+        key = definition, held, tuple(each[1] for each in entries)
+        if key in self._spread_from:
+            return  # two sums of one loop add to each other
+        self._spread_from.add(key)
         home = definition.scope.node
         for use in script.uses(definition):
             inside = (script.function(use) or script.tree) is home
