@@ -19,7 +19,6 @@ import functools
 import importlib
 import inspect
 import operator
-import re
 import types
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -97,11 +96,10 @@ def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     # else NumPy's functions are traced as torch's, which draw from torch's random numbers and round otherwise
     dynamo: Any = importlib.import_module("torch._dynamo.config")
-    if _torch_version() < (2, 13):
-        # backward(retain_graph=True) needs what a compiled backward would otherwise overwrite. Once and for all: torch
-        # reads the setting again when backward runs.
-        functorch: Any = importlib.import_module("torch._functorch.config")
-        functorch.donated_buffer = False
+    # backward(retain_graph=True) needs what a compiled backward would otherwise overwrite, and torch refuses it where
+    # one without came first. Once and for all: torch reads the setting again when backward runs.
+    functorch: Any = importlib.import_module("torch._functorch.config")
+    functorch.donated_buffer = False
     mode = setting("COMPILE_MODE").lower()
     if mode in _BACKENDS:
         compiled = torch.compile(function, backend=_backend(mode))
@@ -121,10 +119,6 @@ def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _backend(name: str) -> Any:
     return name
-
-
-def _torch_version() -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
 
 
 class _CallPolicy:

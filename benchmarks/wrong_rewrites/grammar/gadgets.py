@@ -513,19 +513,19 @@ def _looked_at(builder: Builder, to: Additions) -> None:
     """Data that the loop changes."""
     sampler = builder.features.vector.get("sampler")
     dataset = builder.features.vector.get("dataset")
-    if sampler == "updated":
+    if sampler == "updated":  # not by digits of the loss: lower precision would draw other samples
         update = builder.pick("sampler update", "step", "epoch", "helper", "alias")
         if update == "epoch":
             to.end.append("$loader.sampler.update(1, 0.5)")
         elif update == "helper":
             builder.program.define(
-                "reweigh", "def reweigh(sampler, loss):\n    sampler.update(int(loss * 100), float(loss))"
+                "reweigh", "def reweigh(sampler, loss):\n    sampler.update(3 + int(loss > 0), float(loss))"
             )
             to.stepped.append(
                 f"{routed(builder, 'reweigh', 'reweigh', ('sampler', 'loss'))}($loader.sampler, loss.item())"
             )
         else:
-            to.stepped.append("$loader.sampler.update(int(loss.item() * 100), loss.item())")
+            to.stepped.append("$loader.sampler.update(3 + int(loss.item() > 0), loss.item())")
     if dataset == "mutable":
         if builder.pick("dataset update", "step", "epoch") == "step":
             to.stepped.append("$loader.dataset.scale *= 0.9")

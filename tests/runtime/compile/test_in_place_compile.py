@@ -721,3 +721,20 @@ def test_the_real_compiler_on_a_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert torch.allclose(module(x), plain(x), atol=1e-6)
     module(x).sum().backward()
     assert module.body.weight.grad is not None
+
+
+def test_a_graph_can_go_backward_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "aot_eager")
+    monkeypatch.setattr(importlib.import_module("torch._functorch.config"), "donated_buffer", True)
+    x = torch.randn(2, 4)
+    plain = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    module = accel.compile(copy.deepcopy(plain))
+    module.eval()
+    module(x)
+    for each in (module, plain):
+        each.train()
+        out = each(x)
+        out.sum().backward(retain_graph=True)
+        out.pow(2).sum().backward()
+    pairs = zip(module.parameters(), plain.parameters(), strict=True)
+    assert all(torch.equal(one.grad, other.grad) for one, other in pairs)
