@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 
@@ -12,10 +11,7 @@ from autoaccel.rewriting import registry
 from benchmarks.soundness import properties
 
 PROJECTS = list(properties.fixtures())
-# The same where nothing lies beside them: the index of a folder of fixtures takes longer than what is asked of it.
-ALONE = [{Path("/alone", path.relative_to(properties.ROOT)): text for path, text in each.items()} for each in PROJECTS]
-BESIDE = {"beside", "file"}
-"""What bounds how the files beside a project are read."""
+ALONE = [*map(properties.alone, PROJECTS)]
 LOWER = {
     bound: [lower for _, lower in variants]
     for bound, variants in itertools.groupby(properties.variants(), lambda variant: variant[0].partition("=")[0])
@@ -26,7 +22,7 @@ EVERY = 30
 @pytest.mark.parametrize(("number", "bound"), list(enumerate(LOWER)), ids=list(LOWER))
 def test_lower_bounds_add_no_finding(number: int, bound: str) -> None:
     findings = 0
-    for texts in (PROJECTS if bound in BESIDE else ALONE)[number % EVERY :: EVERY]:
+    for texts in (PROJECTS if bound in properties.BESIDE else ALONE)[number % EVERY :: EVERY]:
         full = properties.said(texts)
         findings += sum(map(len, full.values()))
         for lower in LOWER[bound]:

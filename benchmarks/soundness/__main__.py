@@ -17,20 +17,27 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, default=4, help="hash seeds and orders to compare")
     parser.add_argument("--every", type=int, default=1, help="only every n-th project (a quick look)")
+    parser.add_argument("--start", type=int, default=0, help="the first project: with --every, another part of them")
     parser.add_argument("--digest", action="store_true", help="print the digest of all rewrites and end")
     options = parser.parse_args()
-    projects = [*properties.fixtures(), *properties.repositories(options.folders)][:: options.every]
+    part = slice(options.start, None, options.every)
+    fixtures, repositories = list(properties.fixtures()), list(properties.repositories(options.folders))
+    projects = [*fixtures, *repositories][part]
     if options.digest:
         print(properties.digest(projects))
         return 0
-    arguments = [*map(str, options.folders), "--every", str(options.every)]
+    arguments = [*map(str, options.folders), "--every", str(options.every), "--start", str(options.start)]
     lower = dict(properties.variants())
     findings, wrong = 0, Counter[str]()
-    for texts in projects:
+    for given, texts in zip(projects, [*map(properties.alone, fixtures), *repositories][part], strict=True):
         full = properties.said(texts)
+        full_given = full if given is texts else properties.said(given)
         findings += sum(map(len, full.values()))
         for name, bounds in lower.items():
-            for each in properties.gained(texts, bounds, full):
+            beside = name.partition("=")[0] in properties.BESIDE
+            for each in (
+                properties.gained(given, bounds, full_given) if beside else properties.gained(texts, bounds, full)
+            ):
                 wrong[name] += 1
                 print(f"gained with {name}: {each}", file=sys.stderr)
         ordered = properties.in_order(texts)

@@ -26,6 +26,8 @@ from autoaccel.summaries import Summary, summary
 ROOT = Path(__file__).resolve().parent.parent.parent
 Texts = dict[Path, str]
 Said = frozenset[str]
+BESIDE = frozenset({"beside", "file"})
+"""The bounds of how files beside a project are read."""
 
 
 def fixtures() -> Iterator[Texts]:
@@ -35,6 +37,12 @@ def fixtures() -> Iterator[Texts]:
             yield _read([path])
         for inner in sorted(each for each in folder.iterdir() if each.is_dir() and each.name != "__pycache__"):
             yield _read(each for each in sorted(inner.rglob("*.py")) if "expected" not in each.relative_to(inner).parts)
+
+
+def alone(texts: Texts) -> Texts:
+    """The same fixture where nothing lies beside it: the index of a folder of fixtures takes longer than what is asked
+    of it."""
+    return {Path("/alone", path.relative_to(ROOT)): text for path, text in texts.items()}
 
 
 def repositories(folders: Iterable[Path]) -> Iterator[Texts]:
