@@ -631,7 +631,7 @@ class Project:
             case ast.Name(id=name):
                 return name not in other.plain_callees
             case ast.Attribute(attr=name):
-                return name not in other.plain_callees
+                return name != "__init__" and name not in other.plain_callees
             case _:
                 return True
 
