@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from autoaccel.analysis.inference import Inference
 from autoaccel.analysis.project import Project, bind_argument
+from autoaccel.analysis.value_inference import Inference
 from autoaccel.dataflow.abstract_values import ANY, ClassRef, Kind, Value, Values
 from autoaccel.dataflow.completeness import Callers
 from autoaccel.dataflow.qualified_names import canonical

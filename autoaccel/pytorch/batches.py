@@ -15,7 +15,7 @@ from autoaccel.edits import AddImport, InsertAfter
 from autoaccel.pytorch.loader_calls import loader_calls
 from autoaccel.pytorch.loader_changes import changed_by_library, is_library
 from autoaccel.pytorch.loader_loops import Transfer, loader_loops
-from autoaccel.pytorch.tensor_types import chosen_type, tensor_type
+from autoaccel.pytorch.tensor_type_aliases import chosen_type, tensor_type
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

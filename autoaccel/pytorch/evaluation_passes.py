@@ -23,7 +23,7 @@ from autoaccel.pytorch.gradients import (
     switches_off,
     trains,
 )
-from autoaccel.pytorch.graph_loss import lost_graph
+from autoaccel.pytorch.graph_requirement import lost_graph
 from autoaccel.pytorch.hidden_gradients import entered_gradients, reason_of
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from autoaccel.library_models.graph_operations import (
     keeps_nothing,
 )
 from autoaccel.pytorch.gradients import asks, is_asking_function, is_backward
-from autoaccel.pytorch.graph_places import (
+from autoaccel.pytorch.object_references import (
     all_callers,
     attribute_reads,
     importing_files,
@@ -90,7 +90,7 @@ class GraphFlow:
             self._add(*state)
         while self._pending:
             state = self._pending.pop()
-            if len(self._seen) > state[0].project.bounds.graph_places:
+            if len(self._seen) > state[0].project.bounds.graph_states:
                 raise Incomplete("it goes to more places than are looked at")
             self._follow(*state)
 

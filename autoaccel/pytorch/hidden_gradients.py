@@ -19,7 +19,7 @@ from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.library_models.graph_operations import keeps_nothing
 from autoaccel.pytorch.gradients import sets_grad_mode, trains
 from autoaccel.pytorch.graph_flow import called_name, functions_of
-from autoaccel.pytorch.graph_places import connected_files
+from autoaccel.pytorch.object_references import connected_files
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

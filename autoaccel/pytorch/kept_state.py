@@ -17,7 +17,7 @@ from autoaccel.library_models.graph_operations import (
     ENDING_METHODS,
     SHOWING_METHODS,
 )
-from autoaccel.pytorch.graph_places import attribute_reads, connected_files
+from autoaccel.pytorch.object_references import attribute_reads, connected_files
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

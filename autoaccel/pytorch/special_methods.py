@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.pytorch.graph_places import connected_files, possible_classes
+from autoaccel.pytorch.object_references import connected_files, possible_classes
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

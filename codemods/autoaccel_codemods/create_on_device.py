@@ -36,7 +36,7 @@ from autoaccel.pytorch.device_moves import Move, may_move_creation, move, moved_
 from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.patched_names import intercepted, patched
 from autoaccel.pytorch.tensor_creation import FOLDING, Creation, creation, is_plain_variable, scalar
-from autoaccel.pytorch.tensor_types import ChosenType, changes_default, chosen_type, tensor_type
+from autoaccel.pytorch.tensor_type_aliases import ChosenType, changes_default, chosen_type, tensor_type
 from autoaccel.rewriting.rule import Rule
 
 if TYPE_CHECKING:

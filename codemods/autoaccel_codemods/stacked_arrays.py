@@ -27,7 +27,7 @@ from autoaccel.edits import AddImport, Code, Edit, Finding, Replace, Skipped, Ti
 from autoaccel.pytorch.arrays import array_elements, may_be_empty, only_last_axis_empty
 from autoaccel.pytorch.device_moves import move
 from autoaccel.pytorch.patched_names import patched
-from autoaccel.pytorch.tensor_types import tensor_type
+from autoaccel.pytorch.tensor_type_aliases import tensor_type
 from autoaccel.rewriting.rule import Rule
 
 if TYPE_CHECKING:

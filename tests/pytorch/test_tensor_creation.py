@@ -11,7 +11,7 @@ from autoaccel.edits import InsertAfter, Tier
 from autoaccel.pytorch.device_moves import Move, move, moved_later
 from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.tensor_creation import creation
-from autoaccel.pytorch.tensor_types import chosen_type
+from autoaccel.pytorch.tensor_type_aliases import chosen_type
 
 HEAD = "import torch\nimport numpy as np\nfrom torch.autograd import Variable\n\ndevice = torch.device('cuda')\n"
 

@@ -29,8 +29,8 @@ from typing import Any, Final
 import torch
 
 from .. import devices
-from ..call_context import in_backward, is_distributed
 from ..environment import Decision, note, setting
+from ..execution_mode import in_backward, is_distributed
 from ..trial import decision_cache
 from ..trial.ab_trial import ABTrial, State, TrialPolicy
 from ..trial.clocks import clock_of

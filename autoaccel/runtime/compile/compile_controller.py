@@ -23,8 +23,8 @@ from typing import Any, Final
 import torch
 
 from ..amp import autocast_controller
-from ..call_context import in_backward
 from ..environment import Decision, note
+from ..execution_mode import in_backward
 from ..trial.ab_trial import ABTrial, State, TrialPolicy
 from ..trial.clocks import Clock, clock_of
 from . import compile_cost

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
-from ..call_context import is_intercepted
+from ..execution_mode import is_intercepted
 from ..rng_state import RngState
 from .batch_equality import difference
 from .device_placement import DevicePlacement

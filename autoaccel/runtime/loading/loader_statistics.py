@@ -15,7 +15,7 @@ from .. import devices
 from ..environment import Decision, note
 from ..trial.ab_trial import ABTrial, State, TrialPolicy
 from ..trial.clocks import Clock, HostClock, clock_of
-from . import background_fetch, worker_cost
+from . import background_fetch, worker_count
 from .rebuild_batch import rebuild
 
 FIRST: Final = 3  # batches that the training process fetches before anything is decided
@@ -64,7 +64,7 @@ class LoaderStatistics:
     @property
     def worth(self) -> bool:
         """Whether fetching takes so long that it is worth hiding."""
-        return self.known and self.fetch >= max(worker_cost.CHEAP, worker_cost.FAR_BELOW * self.step)
+        return self.known and self.fetch >= max(worker_count.CHEAP, worker_count.FAR_BELOW * self.step)
 
     def begin(self) -> bool:
         """Another batch is to be fetched by the training process: whether it is measured.

@@ -50,9 +50,9 @@ from autoaccel.edits import (
     Tier,
     WrapStatements,
 )
-from autoaccel.pytorch import devices, inference_only
-from autoaccel.pytorch.execution_count import runs_once
+from autoaccel.pytorch import devices, evaluation_only
 from autoaccel.pytorch.reachable_code import reached
+from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.training_steps import Backward, Home, OptimizerStep, TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.autocast import blockers, gradient_scaling, low_precision_flow, regions
@@ -105,7 +105,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
 def _judged(script: Script) -> Iterator[Finding | Skipped]:
     """Forward passes of a program that only evaluates; what comes after them gets float32, as before."""
-    for each in inference_only.judged(script):
+    for each in evaluation_only.judged(script):
         code = reached(script, [each.statement])
         escaped = low_precision_flow.find(script, [each.statement], [], code, [each.call], each.call)
         found = (

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.pytorch.evaluation_only import judged
 from autoaccel.pytorch.evaluation_passes import is_forward
-from autoaccel.pytorch.execution_count import runs_once
 from autoaccel.pytorch.gradients import (
     backward_calls,
     calls_training,
     gradients_off,
 )
-from autoaccel.pytorch.inference_only import judged
+from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.training_steps import training_homes
 from autoaccel_codemods.compile.small_modules import is_function, is_small
 

@@ -52,7 +52,7 @@ from autoaccel.pytorch.loader_calls import (
 from autoaccel.pytorch.loader_changes import loader_state
 from autoaccel.pytorch.loader_loops import transfers
 from autoaccel.rewriting.rule import Rule
-from autoaccel_codemods.loader_workers.pinning import told_apart
+from autoaccel_codemods.loader_workers.pin_memory import told_apart
 
 RULE = Rule(
     code="AA201",

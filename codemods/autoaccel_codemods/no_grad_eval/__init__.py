@@ -70,6 +70,7 @@ from autoaccel.edits import (
 )
 from autoaccel.pytorch.evaluation_passes import EvaluationPass, evaluations
 from autoaccel.rewriting.rule import Rule
+from autoaccel_codemods.no_grad_eval.display_only_forwards import samples
 from autoaccel_codemods.no_grad_eval.grad_mode_seen import (
     asks_for_mode,
     compiles_for_one_mode,
@@ -78,7 +79,6 @@ from autoaccel_codemods.no_grad_eval.grad_mode_seen import (
     shares_weight_cache,
 )
 from autoaccel_codemods.no_grad_eval.rounding import tier_without_gradients
-from autoaccel_codemods.no_grad_eval.unused_forwards import samples
 
 RULE = Rule(
     code="AA501",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.pytorch.evaluation_passes import forward_calls
 from autoaccel.pytorch.gradients import trains
-from autoaccel.pytorch.graph_places import connected_files
 from autoaccel.pytorch.hidden_gradients import entered_code
+from autoaccel.pytorch.object_references import connected_files
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

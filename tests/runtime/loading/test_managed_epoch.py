@@ -32,11 +32,11 @@ from torch.utils.data import (
 
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices, environment
-from autoaccel.runtime.loading import loader_settings, loader_statistics, managed_epoch, torch_iterators, worker_cost
+from autoaccel.runtime.loading import loader_settings, loader_statistics, managed_epoch, torch_iterators, worker_count
 from autoaccel.runtime.loading.loader_settings import WorkerCount
 from autoaccel.runtime.loading.managed_epoch import ManagedEpoch
 from autoaccel.runtime.loading.prefetcher import Prefetched
-from autoaccel.runtime.loading.worker_cost import LoaderMeasurements, Machine, WorkerPlan
+from autoaccel.runtime.loading.worker_count import LoaderMeasurements, Machine, WorkerPlan
 from autoaccel.runtime.trial.ab_trial import State
 from autoaccel.runtime.trial.clocks import HostClock
 
@@ -72,8 +72,8 @@ class Choice:
         self.workers = 0
         self.asked: list[LoaderMeasurements] = []
         self.better = True
-        monkeypatch.setattr(worker_cost, "plan_workers", self._plan)
-        monkeypatch.setattr(worker_cost, "helps", lambda fetch, wait: self.better)
+        monkeypatch.setattr(worker_count, "plan_workers", self._plan)
+        monkeypatch.setattr(worker_count, "helps", lambda fetch, wait: self.better)
 
     def _plan(self, measured: LoaderMeasurements, machine: Machine) -> WorkerPlan:
         self.asked.append(measured)
@@ -452,8 +452,8 @@ def test_decisions_are_told_with_their_numbers(
 ) -> None:
     monkeypatch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(loader_settings, "machine", lambda: Machine(1.0, math.inf, math.inf))
-    monkeypatch.setattr(worker_cost, "CHEAP", 0.0)
-    monkeypatch.setattr(worker_cost, "FAR_BELOW", 0.0)
+    monkeypatch.setattr(worker_count, "CHEAP", 0.0)
+    monkeypatch.setattr(worker_count, "FAR_BELOW", 0.0)
     monkeypatch.setenv("AUTOACCEL_LOG", "info")
     list(accel.prefetch(DataLoader(Numbers(), 2, num_workers=WorkerCount(3))))
     said = [line for line in capsys.readouterr().err.splitlines() if "num_workers" in line]
@@ -520,8 +520,8 @@ class Laps:
 @pytest.fixture
 def threads(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> Callable[[DataLoader[Any], list[bool]], None]:
     """Lets a thread fetch for a loader, whatever that costs, in the laps that the test names."""
-    monkeypatch.setattr(worker_cost, "CHEAP", 0.0)
-    monkeypatch.setattr(worker_cost, "FAR_BELOW", 0.0)
+    monkeypatch.setattr(worker_count, "CHEAP", 0.0)
+    monkeypatch.setattr(worker_count, "FAR_BELOW", 0.0)
 
     def let(loader: DataLoader[Any], turns: list[bool]) -> None:
         managed_epoch._statistics_of[loader] = statistics = loader_statistics.LoaderStatistics(loader)
@@ -567,8 +567,8 @@ def test_with_and_without_the_thread_a_program_notices_nothing(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
-        patch.setattr(worker_cost, "CHEAP", 0.0)
-        patch.setattr(worker_cost, "FAR_BELOW", 0.0)
+        patch.setattr(worker_count, "CHEAP", 0.0)
+        patch.setattr(worker_count, "FAR_BELOW", 0.0)
         options: dict[str, Any] = {"batch_size": size, "shuffle": shuffled and count > 0}
         loader = DataLoader(Numbers(count, bad), num_workers=WorkerCount(0), **options)
         managed_epoch._statistics_of[loader] = statistics = loader_statistics.LoaderStatistics(loader)
@@ -608,8 +608,8 @@ class Simulated(Numbers):
 def test_the_thread_stays_only_if_laps_are_shorter(
     choice: Choice, hidden: float, adopted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_cost, "CHEAP", 0.0)
-    monkeypatch.setattr(worker_cost, "FAR_BELOW", 0.0)
+    monkeypatch.setattr(worker_count, "CHEAP", 0.0)
+    monkeypatch.setattr(worker_count, "FAR_BELOW", 0.0)
     dataset = Simulated(hidden)
     monkeypatch.setattr(loader_statistics, "HostClock", lambda: dataset)
     loader = DataLoader(dataset, 1, num_workers=WorkerCount(0))
@@ -705,7 +705,7 @@ def test_no_thread(threads: Any, how: str, monkeypatch: pytest.MonkeyPatch) -> N
         case "own sampler":
             options["sampler"] = type("Own", (SequentialSampler,), {})(dataset)
         case "cheap":
-            monkeypatch.setattr(worker_cost, "CHEAP", 1.0)
+            monkeypatch.setattr(worker_count, "CHEAP", 1.0)
         case _:
             monkeypatch.setenv("AUTOACCEL_DISABLE", how)
     loader = DataLoader(dataset, 2, num_workers=WorkerCount(0), **options)

@@ -12,7 +12,7 @@ from autoaccel.dataflow.bounds import Bounds
 from autoaccel.pytorch.evaluation_passes import EvaluationPass
 from autoaccel.pytorch.evaluation_passes import evaluations as evaluation_passes
 from autoaccel.pytorch.graph_flow import NEEDED
-from autoaccel.pytorch.graph_loss import lost_graph, reaches_backward
+from autoaccel.pytorch.graph_requirement import lost_graph, reaches_backward
 
 HEAD = """\
 import torch
@@ -225,7 +225,7 @@ def test_a_lower_bound_declines(tmp_path: Path) -> None:
     (tmp_path / "user.py").write_text(USER)
     (tmp_path / "other.py").write_text(USER)
     assert [each.problem for each in evaluations(tmp_path, Bounds())] == [None]
-    assert all(each.problem is not None for each in evaluations(tmp_path, Bounds(graph_places=0)))
+    assert all(each.problem is not None for each in evaluations(tmp_path, Bounds(graph_states=0)))
 
 
 def evaluations(folder: Path, bounds: Bounds) -> tuple[EvaluationPass, ...]:

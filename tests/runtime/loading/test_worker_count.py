@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from autoaccel.runtime.loading.worker_cost import CHEAP, MOST, START, LoaderMeasurements, Machine, helps, plan_workers
+from autoaccel.runtime.loading.worker_count import CHEAP, MOST, START, LoaderMeasurements, Machine, helps, plan_workers
 
 BIG = Machine(cpus=16.0, memory=math.inf, shared=math.inf)
 IMAGES = LoaderMeasurements(

@@ -17,7 +17,6 @@ from autoaccel.pytorch.evaluation_passes import (
     made_here,
     tries_out,
 )
-from autoaccel.pytorch.execution_count import runs_once
 from autoaccel.pytorch.gradients import (
     asks_for_gradients,
     calls_training,
@@ -25,8 +24,9 @@ from autoaccel.pytorch.gradients import (
     off_by_callers,
     trains,
 )
-from autoaccel.pytorch.graph_loss import lost_graph
+from autoaccel.pytorch.graph_requirement import lost_graph
 from autoaccel.pytorch.hidden_gradients import needs_gradients
+from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.training_steps import training_homes, training_steps
 
 if TYPE_CHECKING:

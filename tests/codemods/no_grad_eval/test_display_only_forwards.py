@@ -7,8 +7,8 @@ import ast
 import pytest
 
 from autoaccel.analysis import load
-from autoaccel.pytorch.graph_loss import reaches_backward
-from autoaccel_codemods.no_grad_eval.unused_forwards import samples
+from autoaccel.pytorch.graph_requirement import reaches_backward
+from autoaccel_codemods.no_grad_eval.display_only_forwards import samples
 
 HEAD = """\
 import torch

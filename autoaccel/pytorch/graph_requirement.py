@@ -18,8 +18,8 @@ from autoaccel.library_models.graph_operations import (
     VIEW_METHODS,
 )
 from autoaccel.pytorch.graph_flow import NEEDED, Entries, GraphFlow, State, called_name, entered, functions_of
-from autoaccel.pytorch.graph_places import connected_files, property_name
 from autoaccel.pytorch.kept_state import is_layer_weight, reads_of_computed_weights, stored_values
+from autoaccel.pytorch.object_references import connected_files, property_name
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
