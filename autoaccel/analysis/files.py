@@ -164,9 +164,9 @@ class Files:
             case "deriving":
                 return self.index.deriving(path, name, self.bounds.related)
             case "patched":
-                return self.index.patched(path)
+                return self.index.rebound_names(path)
             case "patching":
-                return self.index.patching(path, name)
+                return self.index.rebinding_files(path, name)
             case "mentioning":
                 return self.index.mentioning(path, name)
             case _:

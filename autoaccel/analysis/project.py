@@ -333,19 +333,19 @@ class Project:
 
     # -- names that other files bind anew
 
-    def patched_names(self, script: Script) -> frozenset[str]:
+    def rebound_names(self, script: Script) -> frozenset[str]:
         """The names of a module that other files may bind to something else: `engine.log = my_log`."""
         found = Found() if script.path is None else self._ask("patched", script.path)
         own = script.module_scope.definitions if script.tree_index.calls_named("globals") else ()
         return frozenset({*found.names, *own})
 
-    def patches(self, script: Script, name: str) -> tuple[Stored, ...]:
+    def rebindings(self, script: Script, name: str) -> tuple[Stored, ...]:
         """What other files may bind such a name to; a store of nothing in sight where that is not known."""
         return self.queries.ask(
-            ("patches", script.tree, name), lambda: tuple(self._patches(script, name)), (), (Stored(script, None),)
+            ("patches", script.tree, name), lambda: tuple(self._rebindings(script, name)), (), (Stored(script, None),)
         )
 
-    def _patches(self, script: Script, name: str) -> Iterator[Stored]:
+    def _rebindings(self, script: Script, name: str) -> Iterator[Stored]:
         if namespaces.binds_own(script, name):
             yield Stored(script, None, how="namespace")
         if script.path is None:

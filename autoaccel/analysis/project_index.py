@@ -310,7 +310,7 @@ class Index:
             mentioning |= self._computing_names
         return mentioning & self._reach(number, shared=shared) if mentioning else mentioning
 
-    def patched(self, path: Path) -> Found:
+    def rebound_names(self, path: Path) -> Found:
         """The other files that may bind names of a file to something else, and the names: attributes of what they
         import from it, by way of any number of files, and attributes of objects that they are handed where it defines
         a function or class of that name. All that it defines where the attributes' names are computed."""
@@ -333,9 +333,9 @@ class Index:
             return Found((), str(error), tuple(sorted(defined)))
         return Found(self._ordered(files), self._missing(str(path)), tuple(sorted(names)))
 
-    def patching(self, path: Path, name: str) -> Found:
+    def rebinding_files(self, path: Path, name: str) -> Found:
         """Those of the files of `patched` that may bind one of these names."""
-        found = self.patched(path)
+        found = self.rebound_names(path)
         words = {f".{name}=", f".{name}=?", ".?="}
         numbers = set().union(*map(self._with_word, words))
         return Found(tuple(each for each in found.paths if self._numbers[str(each)] in numbers), found.missing)

@@ -202,7 +202,7 @@ class Inference:
                 if node.id in library_values.BUILTINS
                 else ANY
             )
-        return settle(union(self.definition(each) for each in definitions) | self._patched(node.id, definitions))
+        return settle(union(self.definition(each) for each in definitions) | self._rebound(node.id, definitions))
 
     def exported(self, name: str) -> Values:
         """The value of a module-level name, seen from another file."""
@@ -213,15 +213,15 @@ class Inference:
             if starred is not None:
                 return starred[0].inference.exported(starred[1])
             return ANY
-        return settle(union(self.definition(each) for each in definitions) | self._patched(name, definitions))
+        return settle(union(self.definition(each) for each in definitions) | self._rebound(name, definitions))
 
-    def _patched(self, name: str, definitions: Iterable[Definition]) -> Values:
+    def _rebound(self, name: str, definitions: Iterable[Definition]) -> Values:
         """What other files may put in the place of a name of this module: `engine.log = my_log`."""
         project = self.script.project
-        if name not in project.patched_names(self.script) or any(each.scope.parent for each in definitions):
+        if name not in project.rebound_names(self.script) or any(each.scope.parent for each in definitions):
             return NOTHING
         defined = all(each.how in ("def", "class") for each in definitions)
-        stores = [each for each in project.patches(self.script, name) if defined or each.how != "namespace"]
+        stores = [each for each in project.rebindings(self.script, name) if defined or each.how != "namespace"]
         return union(each.script.inference._stored(each) for each in stores)
 
     def definition(self, definition: Definition) -> Values:

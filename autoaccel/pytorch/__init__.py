@@ -37,5 +37,6 @@ Tensors:
     tensor_type_aliases  `Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor`
     arrays               fresh NumPy arrays, lists of nothing but arrays
     integers             expressions that surely are whole numbers
-    patched_names        names of libraries that are replaced, asked for as classes, looked up
+    monkeypatching       functions of libraries that are replaced
+    introspection        who asks for the class of an object, or looks a name up while the program runs
 """

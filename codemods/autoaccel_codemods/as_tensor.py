@@ -29,7 +29,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.edits import Code, Finding, RemoveArgument, Replace, Skipped, Tier
 from autoaccel.pytorch.arrays import is_fresh, is_read_only
 from autoaccel.pytorch.device_moves import move
-from autoaccel.pytorch.patched_names import patched
+from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.rewriting.rule import Rule
 
 if TYPE_CHECKING:
@@ -59,7 +59,10 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         reason = _refusal(script, call, data)
         if reason is not None:
             yield RULE.skip(call, reason)
-        elif is_fresh(script, data) and (problem := patched(script, ("torch.tensor", "torch.as_tensor"))) is not None:
+        elif (
+            is_fresh(script, data)
+            and (problem := monkeypatched_in_text(script, ("torch.tensor", "torch.as_tensor"))) is not None
+        ):
             yield RULE.skip(call, problem)
         elif is_fresh(script, data):
             function, imports = script.spell("torch.as_tensor", call.func)

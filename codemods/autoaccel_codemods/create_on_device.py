@@ -34,7 +34,7 @@ from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import AddArguments, Code, Edit, Finding, RemoveStatement, Replace, Skipped, Tier
 from autoaccel.pytorch.device_moves import Move, may_move_creation, move, moved_later
 from autoaccel.pytorch.integers import integral
-from autoaccel.pytorch.patched_names import intercepted, patched
+from autoaccel.pytorch.monkeypatching import intercepted, monkeypatched_in_text
 from autoaccel.pytorch.tensor_creation import FOLDING, Creation, creation, is_plain_variable, scalar
 from autoaccel.pytorch.tensor_type_aliases import ChosenType, changes_default, chosen_type, tensor_type
 from autoaccel.rewriting.rule import Rule
@@ -106,7 +106,7 @@ def _patched(script: Script, made: Creation, moved: Move) -> str | None:
     names = [made.name, f"torch.Tensor.{method}"]
     try:
         names += [] if scalar(script, made) is None else ["torch.full"]
-        return intercepted(script) or patched(script, names)
+        return intercepted(script) or monkeypatched_in_text(script, names)
     except Incomplete as incomplete:
         return str(incomplete)
 

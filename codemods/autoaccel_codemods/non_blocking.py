@@ -28,7 +28,7 @@ from autoaccel.edits import AddArguments, Code, Finding, Skipped, Tier
 from autoaccel.pytorch.batches import device_of, own_to_method
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_loops import Transfer, transfers
-from autoaccel.pytorch.patched_names import patched
+from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.rewriting.rule import Rule
 
 RULE = Rule(
@@ -53,7 +53,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         problems = (
             own_to_method(script, transfer)
             or changed_after(script, transfer)
-            or patched(script, (f"torch.Tensor.{transfer.method}",))
+            or monkeypatched_in_text(script, (f"torch.Tensor.{transfer.method}",))
             for transfer in served
         )
         if problem := next(filter(None, problems), None):
