@@ -149,8 +149,8 @@ def _makes_fresh(script: Script, definition: Definition, function: ast.AST) -> b
     if definition.how != "assign" or definition.path or definition.scope.node is not function:
         return False
     node, value = definition.node, definition.value
-    single = isinstance(node, ast.AnnAssign) or (isinstance(node, ast.Assign) and len(node.targets) == 1)
-    return single and value is not None and not isinstance(value, ast.Name) and is_fresh(script, value)
+    one_target = isinstance(node, ast.AnnAssign) or (isinstance(node, ast.Assign) and len(node.targets) == 1)
+    return one_target and value is not None and not isinstance(value, ast.Name) and is_fresh(script, value)
 
 
 def _harmless(script: Script, use: ast.Name, definition: Definition, last: ast.Name) -> bool:
@@ -351,9 +351,9 @@ def _is_flat(script: Script, expression: ast.expr, depth: int = 0) -> bool:
             )
         case ast.Subscript(value=base, slice=index):
             matrix = isinstance(base, ast.Call) and script.qualname(base.func) in ("numpy.eye", "numpy.identity")
-            single = not isinstance(index, ast.Slice | ast.Tuple) and script.kind(index) is Kind.NUMBER
-            return (matrix and single) or (
-                (single or isinstance(index, ast.Slice)) and _is_flat_value(script, base, depth)
+            one_number = not isinstance(index, ast.Slice | ast.Tuple) and script.kind(index) is Kind.NUMBER
+            return (matrix and one_number) or (
+                (one_number or isinstance(index, ast.Slice)) and _is_flat_value(script, base, depth)
             )
         case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
             return all(

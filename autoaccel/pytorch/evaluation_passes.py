@@ -23,7 +23,7 @@ from autoaccel.pytorch.gradients import (
     switches_off,
     trains,
 )
-from autoaccel.pytorch.graph_requirement import lost_graph
+from autoaccel.pytorch.graph_requirement import needs_graph
 from autoaccel.pytorch.hidden_gradients import entered_gradients, reason_of
 
 if TYPE_CHECKING:
@@ -86,17 +86,17 @@ def _evaluations(script: Script) -> Iterator[EvaluationPass]:
 def forward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
     """Calls of models within `outer`: directly, or of a project function that calls one; nested functions excluded."""
     for call in script.in_scope(outer, ast.Call):
-        if is_forward(script, call):
+        if runs_forward(script, call):
             yield call
 
 
 @once
-def is_forward(script: Script, call: ast.Call) -> bool:
+def runs_forward(script: Script, call: ast.Call) -> bool:
     """Whether a call runs a model: `model(x)`, `self.net(x)`, `model.forward(x)`, or a project function that does."""
-    return _is_forward(script, call, set())
+    return _runs_forward(script, call, set())
 
 
-def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
+def _runs_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
     if script.kind(call.func) is Kind.MODULE:
         home = script.function(call)  # within a model a module without parameters stands for all of it
         return not is_function_module(script, call.func) or (home is not None and is_module_method(script, home))
@@ -108,7 +108,7 @@ def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
         if function in seen:
             continue
         seen.add(function)
-        if any(_is_forward(other, each, seen) for each in other.in_scope(function, ast.Call)):
+        if any(_runs_forward(other, each, seen) for each in other.in_scope(function, ast.Call)):
             return True
     return False
 
@@ -280,7 +280,7 @@ def _function_problem(
     loops = any(script.in_scope(function, kind) for kind in (ast.For, ast.While))
     if not evals and not loops and not callers:
         return "nothing shows that it is never part of a training step"
-    return lost_graph(script, [function], forwards)
+    return needs_graph(script, [function], forwards)
 
 
 def _runs(script: Script, scope: ast.AST) -> Iterator[EvaluationPass]:
@@ -403,7 +403,7 @@ def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]
         yield EvaluationPass(first, None, first, last, (), True, None)
         return
     own = any(_sets_mode_within(script, each) for each in inner)
-    problem = OWN_MODE if own else lost_graph(script, inner, open_calls)
+    problem = OWN_MODE if own else needs_graph(script, inner, open_calls)
     if problem is None:
         problem, loop = _hidden_problem(script, [*inner], script.function(first), open_calls)
         if loop is not None:

@@ -57,7 +57,7 @@ def reaches_backward(script: Script, *sources: ast.AST) -> bool:
     return False
 
 
-def lost_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> str | None:
+def needs_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> str | None:
     """Why a function, or statements, must record a graph, as a backward pass may need what is computed there: by these
     forward passes, by other operations, or in the functions that they call. None if nobody needs it."""
     forwards, region = list(forwards), list(region)

@@ -17,7 +17,7 @@ from autoaccel.dataflow.reaching_definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.pytorch.gradients import calls_by_phase, is_backward
 from autoaccel.pytorch.reachable_code import reached
-from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, is_step
+from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, is_optimizer_step
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -82,7 +82,7 @@ class TrainingStep:
 @once
 def training_homes(script: Script) -> tuple[Home, ...]:
     """The functions of a file that hold a part of a training step."""
-    calls = (call for call in calls_by_phase(script) if is_backward(script, call) or is_step(script, call))
+    calls = (call for call in calls_by_phase(script) if is_backward(script, call) or is_optimizer_step(script, call))
     return tuple(dict.fromkeys(home_of(script, call) for call in calls))
 
 
@@ -91,7 +91,7 @@ def training_steps(script: Script) -> tuple[TrainingStep, ...]:
     """Every training step of a file, in source order of its first site."""
     calls = calls_by_phase(script)
     backwards = [_backward(script, call) for call in calls if is_backward(script, call)]
-    steps = [_step(script, call) for call in calls if is_step(script, call)]
+    steps = [_step(script, call) for call in calls if is_optimizer_step(script, call)]
     groups = _Groups()
     for home in (*(each.home for each in backwards), *(each.home for each in steps)):
         groups.add(home)
@@ -285,7 +285,7 @@ def _calling(script: Script, home: Home) -> Iterator[tuple[Script, Home]]:
 
 def holds_sites(script: Script, home: Home) -> bool:
     """Whether a function's own body, callees aside, has a backward or an optimizer step."""
-    return any(is_backward(script, call) or is_step(script, call) for call in calls_in(script, home))
+    return any(is_backward(script, call) or is_optimizer_step(script, call) for call in calls_in(script, home))
 
 
 # -- one component

@@ -354,7 +354,7 @@ class _Procedure:
                 if found:
                     return found
                 last = len(rewritten) == self.limits.seeds
-                verdict = spread.judge(original, rewritten, last=last, resolution=spread.SINGLE)
+                verdict = spread.judge(original, rewritten, last=last, resolution=spread.FLOAT32_RESOLUTION)
                 if verdict.within is not None:
                     return None if verdict.within else [Difference("loss", verdict.reason)]
 

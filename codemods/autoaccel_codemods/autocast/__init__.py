@@ -82,7 +82,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     for step in training_steps(script):
         if step.converted:
             continue
-        problem = step_problem(step) or next(_single(script, step), None)
+        problem = step_problem(step) or next(_step_runs_once(script, step), None)
         if problem is None:
             found = regions.plan(script, step)
             # Where float16 is out of the question no gradient needs a scaler.
@@ -91,21 +91,23 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if problem is None:
             hoists = [hoist for region in found.regions for hoist in region.hoists]
             place = step.backwards[0].call
-            escaped = low_precision_flow.find(script, found.statements(script), hoists, found.code, found.single, place)
+            escaped = low_precision_flow.find(
+                script, found.statements(script), hoists, found.code, found.float32_casts, place
+            )
             problem = next(iter(escaped.problems), None)
         if problem is not None:
             yield RULE.skip(*problem)
             continue
-        found.single += escaped.single
+        found.float32_casts += escaped.float32_casts
         edits = _edits(script, step, found, scaled, names)
         yield RULE.finding(step.backwards[0].call, _message(step), *script.import_runtime, *edits)
     if not training_steps(script):
-        yield from _judged(script)
+        yield from _evaluation_only(script)
 
 
-def _judged(script: Script) -> Iterator[Finding | Skipped]:
+def _evaluation_only(script: Script) -> Iterator[Finding | Skipped]:
     """Forward passes of a program that only evaluates; what comes after them gets float32, as before."""
-    for each in evaluation_only.judged(script):
+    for each in evaluation_only.evaluation_forwards(script):
         code = reached(script, [each.statement])
         escaped = low_precision_flow.find(script, [each.statement], [], code, [each.call], each.call)
         found = (
@@ -120,12 +122,12 @@ def _judged(script: Script) -> Iterator[Finding | Skipped]:
         device = devices.visible(script, each.statement)
         half = "fp16=False" if blockers.needs_range(code) else None
         header = f"with {script.accel}.autocast({_literal(', '.join(part for part in (device, half) if part))})"
-        single = [Replace(part, Code("{0}.float()", (part,))) for part in (each.call, *escaped.single)]
+        casts = [Replace(part, Code("{0}.float()", (part,))) for part in (each.call, *escaped.float32_casts)]
         wrapped = WrapStatements(each.statement, each.statement, Code(header), None)
-        yield RULE.finding(each.call, "the evaluation runs in float32", *script.import_runtime, wrapped, *single)
+        yield RULE.finding(each.call, "the evaluation runs in float32", *script.import_runtime, wrapped, *casts)
 
 
-def _single(script: Script, step: TrainingStep) -> Iterator[Problem]:
+def _step_runs_once(script: Script, step: TrainingStep) -> Iterator[Problem]:
     """A demonstration: there is only one step, which another precision does not make noticeably faster."""
     if step.backwards and all(runs_once(script, each.call) for each in step.backwards):
         yield step.backwards[0].call, "the step runs only once"
@@ -165,7 +167,7 @@ def _edits(script: Script, step: TrainingStep, found: Regions, scaled: Scaling, 
         yield InsertBefore(statement, Code(f"{name} = {{0}}", (call,)))
         yield Replace(call, Code(name))
     hoisted = {hoist.expression for region in found.regions for hoist in region.hoists}
-    for expression in found.single:
+    for expression in found.float32_casts:
         if expression not in hoisted:
             yield Replace(expression, Code("{0}.float()", (expression,)))
     if scaled.creations:
@@ -231,8 +233,8 @@ def _region(script: Script, region: Region, found: Regions, half: str) -> Iterat
         yield InsertBefore(region.before, Code(f"{header}:\n    {body}", tail.holes), below_comments=True)
     for hoist in region.hoists:
         if all(hoist.expression is not backward.loss for backward in found.losses):
-            single = hoist.expression in found.single
-            yield Replace(hoist.expression, Code(f"{hoist.name}.float()" if single else hoist.name))
+            is_cast = hoist.expression in found.float32_casts
+            yield Replace(hoist.expression, Code(f"{hoist.name}.float()" if is_cast else hoist.name))
 
 
 def _tail(hoists: list[Hoist]) -> Code | None:

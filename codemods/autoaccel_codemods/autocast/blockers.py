@@ -12,7 +12,7 @@ from autoaccel.analysis import name_lookups
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first, walk_scope
 from autoaccel.library_models import autocast_operations
-from autoaccel.library_models.tensor_operations import SINGLE
+from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS
 from autoaccel.pytorch import implicit_calls
 from autoaccel.pytorch.reachable_code import Reached
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, reads_gradient
@@ -40,14 +40,14 @@ _OWN_WAYS = re.compile(
 )
 _LOW = re.compile(r"^torch\.((cuda\.)?(Half|BFloat16)Tensor|float16|half|bfloat16)$")
 _SPELLED = frozenset("fp16 float16 half bf16 bfloat16 torch.float16 torch.half torch.bfloat16 torch.HalfTensor".split())
-_SINGLE = frozenset({"torch.float32", "torch.float", "torch.FloatTensor", "torch.cuda.FloatTensor"})
+_FLOAT32 = frozenset({"torch.float32", "torch.float", "torch.FloatTensor", "torch.cuda.FloatTensor"})
 _CAPTURED = frozenset({"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"})
 _COMPILED = frozenset({"torch.compile", "torch.jit.script", "torch.jit.trace", "torch.compiler.disable"})
 _HOOKS = frozenset(
     {"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"}
 )
 # What raises in a region when its operands differ in precision: autocast has no rule for it, on the CPU or on CUDA.
-_ONE_PRECISION = frozenset().union(*autocast_operations.ALIKE.values())
+_ONE_PRECISION = frozenset().union(*autocast_operations.SAME_DTYPE.values())
 _WRITES = frozenset(
     "scatter scatter_add scatter_reduce index_add index_copy index_put index_reduce masked_scatter".split()
 )
@@ -58,7 +58,9 @@ _NORMS = frozenset(
 _NORMALISING = re.compile(r"(native_)?(batch|group|instance|layer)_norm")  # of weights in float32, but for `_NORMS`
 _POSITIONS = frozenset("meshgrid cartesian_prod embedding_bag".split())  # seldom have a computed operand
 _GIVEN = frozenset(f"torch.{name}" for name in "arange linspace logspace tensor as_tensor zeros ones full".split())
-_ALIKE = frozenset(name for name in _ONE_PRECISION - INDEXED - {"put"} if not _NORMALISING.fullmatch(name)) | {
+_MIXED_DTYPES_RAISE = frozenset(
+    name for name in _ONE_PRECISION - INDEXED - {"put"} if not _NORMALISING.fullmatch(name)
+) | {
     "chain_matmul",
     "lerp_",
 }
@@ -158,7 +160,7 @@ def _imported(script: Script) -> Iterator[str]:
 def _call_reason(script: Script, call: ast.Call) -> str | None:
     qualified = script.qualname(call.func)
     if qualified == "torch.set_default_tensor_type" or qualified == "torch.set_default_dtype":
-        if not call.args or not _is_single(script, call.args[0]):
+        if not call.args or not _is_float32(script, call.args[0]):
             return "the script chooses another default precision"
     function = call.func
     if not isinstance(function, ast.Attribute) or qualified is not None:
@@ -179,17 +181,17 @@ def _conversion(script: Script, call: ast.Call, function: ast.Attribute) -> str 
         kinds = {value.kind for value in script.values(argument)}
         said = argument in named or re.search(r"dtype|precision|getattr\(torch", script.source(argument))
         unsure = Kind.UNKNOWN in kinds and said
-        if (Kind.DTYPE in kinds or unsure) and not _is_single(script, argument):
+        if (Kind.DTYPE in kinds or unsure) and not _is_float32(script, argument):
             return "the model is converted to another precision"
     return None
 
 
-def _is_single(script: Script, dtype: ast.expr) -> bool:
+def _is_float32(script: Script, dtype: ast.expr) -> bool:
     """Whether a type surely is float32."""
     if isinstance(dtype, ast.Constant):
         return dtype.value in ("torch.FloatTensor", "torch.cuda.FloatTensor")
     names = [value.name for value in script.values(dtype)]
-    return bool(names) and all(name in _SINGLE for name in names)
+    return bool(names) and all(name in _FLOAT32 for name in names)
 
 
 def may_be_module(script: Script, expression: ast.expr) -> bool:
@@ -310,7 +312,7 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
                     return "the model uses mixed precision already"
                 if _SPARSE.match(qualified):
                     return "sparse matrices have no low-precision products everywhere"
-            if _alike(script, node):
+            if _raises_on_mixed_dtypes(script, node):
                 return f"{_name(node)} needs one precision for its operands"
             if _custom_function(script, node):
                 return "a custom autograd function is not prepared for autocast"
@@ -371,7 +373,7 @@ def _refuses(script: Script, call: ast.Call) -> bool:
 
 def _is_cast(script: Script, part: ast.AST) -> bool:
     """Whether a call in the region itself is given float32 where it would refuse what it is given."""
-    return isinstance(part, ast.Call) and _name(part) in SINGLE and _refuses(script, part)
+    return isinstance(part, ast.Call) and _name(part) in NO_LOW_PRECISION_KERNELS and _refuses(script, part)
 
 
 def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = 3) -> bool:
@@ -407,9 +409,9 @@ _CTC = "torch.nn.functional.ctc_loss"
 _FULL = frozenset({"torch.float", "torch.float32", "torch.double", "torch.float64"})
 
 
-def _alike(script: Script, call: ast.Call) -> bool:
+def _raises_on_mixed_dtypes(script: Script, call: ast.Call) -> bool:
     """`torch.dot(a, b)` and `a.dot(b)`; arrays have no such trouble."""
-    if _name(call) not in _ALIKE:
+    if _name(call) not in _MIXED_DTYPES_RAISE:
         return False
     if _name(call) in _POSITIONS and all(_is_made(script, operand) for operand in call.args):
         return False

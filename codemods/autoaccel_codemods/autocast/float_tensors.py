@@ -45,7 +45,7 @@ _NO_TENSORS = frozenset(
 _DECIMAL_TYPES = frozenset("float32 float64 float16 bfloat16 float double half FloatTensor DoubleTensor".split())
 _WHOLE_TYPES = frozenset("int8 int16 int32 int64 uint8 int long short bool LongTensor IntTensor BoolTensor".split())
 _FILLED = frozenset("zeros ones empty full eye arange new_zeros new_ones new_full new_empty full_like".split())
-_ALIKE = frozenset("zeros_like ones_like empty_like rand_like randn_like".split())
+_LIKE_FACTORIES = frozenset("zeros_like ones_like empty_like rand_like randn_like".split())
 _SEQUENCES = frozenset("stack cat concat concatenate hstack vstack dstack meshgrid".split())
 _PASSING = frozenset(
     f"torch.nn.{name}" for name in "Identity Dropout Flatten Unflatten PixelShuffle ReLU Threshold ZeroPad2d".split()
@@ -488,7 +488,7 @@ class _Reader:
             return _mixed(self.read(script, each, ()) for each in operands[:2])
         if name == "einsum":
             return _mixed(self.read(script, each, ()) for each in operands[1:])
-        if name in KEEPING | _ALIKE:
+        if name in KEEPING | _LIKE_FACTORIES:
             inner = operands[0]
             if isinstance(inner, ast.Tuple | ast.List):
                 return Content.UNKNOWN

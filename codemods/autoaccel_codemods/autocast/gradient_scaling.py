@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.reaching_definitions import Definition
 from autoaccel.dataflow.syntax_index import walk_scope
 from autoaccel.pytorch.gradients import calls_by_phase, is_backward
-from autoaccel.pytorch.step_effects import Effect, effects, gradient_reads, is_step
+from autoaccel.pytorch.step_effects import Effect, effects, gradient_reads, is_optimizer_step
 from autoaccel.pytorch.training_steps import common_name
 from autoaccel_codemods.autocast import optimized_parameters
 from autoaccel_codemods.autocast.backward_slice import blocks
@@ -209,7 +209,7 @@ class _Reads:
 
     def _enters_home(self, read: ast.AST) -> bool:
         """Steps of optimizers of the project read gradients too, through the scaler."""
-        if isinstance(read, ast.Call) and is_step(self._script, read):
+        if isinstance(read, ast.Call) and is_optimizer_step(self._script, read):
             return True
         callees = self._script.callees(read) if isinstance(read, ast.Call) else ()
         return bool(callees) and all(function in self._homes for _, function in callees)

@@ -20,16 +20,16 @@ from autoaccel.dataflow.reaching_definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.library_values import BUILTINS
 from autoaccel.library_models.tensor_operations import (
-    ALIKE,
-    ENDING_BUILTINS,
     ENDS,
     INFORMATION,
     KEEPING,
     LOSSES,
     LOW,
     METHODS,
+    NO_LOW_PRECISION_KERNELS,
+    NO_TENSOR_BUILTINS,
     PRODUCTS,
-    SINGLE,
+    SAME_DTYPE_NON_PRODUCTS,
     STORING,
     WITH_INDICES,
     WRITING,
@@ -80,7 +80,7 @@ class Low(NamedTuple):
 class Escapes:
     """Expressions to be used as `.float()`, and problems where that is not possible."""
 
-    single: list[ast.expr] = field(default_factory=list)
+    float32_casts: list[ast.expr] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -89,12 +89,12 @@ def find(
     statements: Iterable[ast.stmt],
     hoists: Iterable[Hoist],
     code: Reached,
-    single: Iterable[ast.expr],
+    float32_casts: Iterable[ast.expr],
     place: ast.AST,
 ) -> Escapes:
     """What becomes of the values of some regions: statements of one file, expressions that are hoisted into a region,
-    and the code that they reach. What is in `single` is cast anyway; `place` stands for other files."""
-    lifted = dict.fromkeys(single)
+    and the code that they reach. What is in `float32_casts` is cast anyway; `place` stands for other files."""
+    lifted = dict.fromkeys(float32_casts)
     given = len(lifted)
     inside: list[ast.AST] = [*statements, *(each.expression for each in hoists)]
     while True:
@@ -194,7 +194,7 @@ class _Search:
                 unknown = bool(values) and all(value.kind is Kind.UNKNOWN for value in script.values(call.func.value))
                 return unknown or Effect.FORWARD in call_effects(script, call)
             if isinstance(call.func, ast.Name) and call.func.id in BUILTINS and not script.definitions(call.func):
-                return call.func.id not in ENDING_BUILTINS and _hands_on(script, call)
+                return call.func.id not in NO_TENSOR_BUILTINS and _hands_on(script, call)
             return all(value.kind is Kind.UNKNOWN for value in values)
         return False
 
@@ -361,10 +361,10 @@ class _Search:
             return
         if name in WRITING:
             self._written(low, low.node, call.args[-1] if call.args else None)
-        if name in SINGLE:
+        if name in NO_LOW_PRECISION_KERNELS:
             self._sink(low, f"{name} does not work in low precision")
             return
-        if name in ALIKE and not low.auto:
+        if name in SAME_DTYPE_NON_PRODUCTS and not low.auto:
             self._sink(low, f"{name} needs one precision for its operands")
         if name in ENDS:
             return
@@ -660,11 +660,11 @@ class _Search:
             self._sink(low, "it is saved in another precision")
         elif qualified.startswith(_TORCH):
             algebra = qualified.startswith(("torch.linalg.", "torch.fft.")) and last not in ("norm", "vector_norm")
-            if last in SINGLE or algebra:
+            if last in NO_LOW_PRECISION_KERNELS or algebra:
                 self._sink(low, f"{last} does not work in low precision")
             elif last in PRODUCTS and not low.auto:
                 self._sink(low, "a matrix product outside of the region needs one precision for both sides")
-            elif last in ALIKE and not low.auto:
+            elif last in SAME_DTYPE_NON_PRODUCTS and not low.auto:
                 self._sink(low, f"{last} needs one precision for its operands")
             elif last in LOSSES:
                 if not low.auto:
@@ -681,7 +681,7 @@ class _Search:
             self._sink(low, "it hands values to NumPy, which has no bfloat16")
 
     def _given_builtin(self, low: Low, call: ast.Call, name: str) -> None:
-        if name in ENDING_BUILTINS:
+        if name in NO_TENSOR_BUILTINS:
             return
         arguments = (*call.args, *(keyword.value for keyword in call.keywords))
         if any(each is not low.node and self._is_unseen(low, each) for each in arguments):

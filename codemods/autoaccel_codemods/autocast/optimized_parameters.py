@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.pytorch.step_effects import Effect, call_effects, gradient_reads, is_step
+from autoaccel.pytorch.step_effects import Effect, call_effects, gradient_reads, is_optimizer_step
 from autoaccel.pytorch.training_steps import container
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ def read_at(script: Script, read: ast.AST, seen: frozenset[ast.AST] = frozenset(
     """Whose gradients a read looks at, in the functions that it calls too."""
     if isinstance(read, ast.Attribute):
         yield from sources(script, read.value)
-    elif isinstance(read, ast.Call) and not is_step(script, read):
+    elif isinstance(read, ast.Call) and not is_optimizer_step(script, read):
         callees = script.callees(read)
         for other, function in callees:
             if function not in seen and Effect.GRADIENTS in call_effects(script, read):

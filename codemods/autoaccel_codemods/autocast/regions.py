@@ -71,7 +71,7 @@ class Regions:
     """All regions of a step, the expressions to be used in float32 outside them, and the losses that get a name."""
 
     regions: list[Region] = field(default_factory=list)
-    single: list[ast.expr] = field(default_factory=list)
+    float32_casts: list[ast.expr] = field(default_factory=list)
     losses: dict[Backward, str] = field(default_factory=dict)
     loads: list[tuple[ast.stmt, ast.Call, str]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -126,7 +126,7 @@ class _Planner:
         self.found.code = reached(self.script, inside)
         self.found.problems += blockers.in_code(self.found.code, self.script, self.step.backwards[0].call)
         if self.probabilities:
-            self.found.single += sigmoid_arguments(self.found.code, self.script)
+            self.found.float32_casts += sigmoid_arguments(self.found.code, self.script)
         saturates = self.probabilities and out_of_reach(self.found.code, self.script)
         self.found.needs_range = saturates or blockers.needs_range(self.found.code)
         return self.found

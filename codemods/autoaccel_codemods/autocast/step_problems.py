@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.pytorch import data_parallel
-from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, is_step
+from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, is_optimizer_step
 from autoaccel.pytorch.training_steps import Backward, Home, OptimizerStep, TrainingStep, home_of
 from autoaccel_codemods.autocast import blockers
 from autoaccel_codemods.autocast.blockers import Problem
@@ -75,7 +75,7 @@ def _caller_scripts(script: Script, home: Home) -> Iterator[Script]:
 
 def _calling_wrapped(script: Script, home: Home) -> Iterator[ast.Call]:
     for call in calls_in(script, home):
-        if Effect.STEP in call_effects(script, call) and not is_step(script, call):
+        if Effect.STEP in call_effects(script, call) and not is_optimizer_step(script, call):
             yield call
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.pytorch.evaluation_only import judged
-from autoaccel.pytorch.evaluation_passes import is_forward
+from autoaccel.pytorch.evaluation_only import evaluation_forwards
+from autoaccel.pytorch.evaluation_passes import runs_forward
 from autoaccel.pytorch.gradients import (
     backward_calls,
     calls_training,
@@ -141,7 +141,7 @@ def _origins(script: Script) -> dict[Origin, bool]:
         for home, call, again in training_forwards(other):
             for origin in _made_at(home, call.func, set()):
                 found[origin] = found.get(origin, False) or again
-        for each in judged(other):
+        for each in evaluation_forwards(other):
             found.update(dict.fromkeys(_made_at(other, each.call.func, set()), True))
     return found
 
@@ -314,7 +314,7 @@ def _set_up(script: Script, anchor: ast.stmt, target: str) -> tuple[ast.stmt, as
 
 
 def _runs_models(script: Script, statement: ast.stmt) -> bool:
-    return any(is_forward(script, call) for call in script.in_scope(statement, ast.Call))
+    return any(runs_forward(script, call) for call in script.in_scope(statement, ast.Call))
 
 
 def _prepares(script: Script, statement: ast.stmt, target: str) -> bool:

@@ -70,7 +70,7 @@ from autoaccel.edits import (
 )
 from autoaccel.pytorch.evaluation_passes import EvaluationPass, evaluations
 from autoaccel.rewriting.rule import Rule
-from autoaccel_codemods.no_grad_eval.display_only_forwards import samples
+from autoaccel_codemods.no_grad_eval.display_only_forwards import display_only_forwards
 from autoaccel_codemods.no_grad_eval.grad_mode_seen import (
     asks_for_mode,
     compiles_for_one_mode,
@@ -94,7 +94,7 @@ RULE = Rule(
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    for found in (*evaluations(script), *samples(script)):
+    for found in (*evaluations(script), *display_only_forwards(script)):
         if found.covered:
             continue
         problem = found.problem or _framework(script, found) or _graph_tool(script) or _undecorated(script, found)

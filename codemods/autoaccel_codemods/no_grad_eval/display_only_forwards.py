@@ -24,7 +24,7 @@ from autoaccel.pytorch.gradients import (
     off_by_callers,
     trains,
 )
-from autoaccel.pytorch.graph_requirement import lost_graph
+from autoaccel.pytorch.graph_requirement import needs_graph
 from autoaccel.pytorch.hidden_gradients import needs_gradients
 from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.training_steps import training_homes, training_steps
@@ -44,7 +44,7 @@ _WITHOUT_GRAPH = frozenset(
 )
 
 
-def samples(script: Script) -> Iterator[EvaluationPass]:
+def display_only_forwards(script: Script) -> Iterator[EvaluationPass]:
     """Runs of statements that run a model and whose results go only where no gradient comes back from."""
     known = {node for each in evaluations(script) for node in _covered_by(script, each)}
     found: dict[ast.stmt, list[ast.Call]] = {}
@@ -81,7 +81,7 @@ def _whole_functions(
             continue
         own = [call for statement in statements for call in found[statement]]
         if all(call in own or gradients_off(script, call, function) for call in forward_calls(script, function)):
-            if lost_graph(script, [function], own) is None and needs_gradients(script, [function], function) is None:
+            if needs_graph(script, [function], own) is None and needs_gradients(script, [function], function) is None:
                 functions.append(function)
     return functions
 
@@ -110,7 +110,7 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
             return False
     if asks_for_gradients(script, statement) is not None or _before_training(script, statement):
         return False
-    return lost_graph(script, [statement], [call]) is None and needs_gradients(script, [statement], home) is None
+    return needs_graph(script, [statement], [call]) is None and needs_gradients(script, [statement], home) is None
 
 
 def _last_name(function: ast.expr) -> str | None:

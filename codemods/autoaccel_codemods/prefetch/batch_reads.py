@@ -47,7 +47,7 @@ class BatchReads:
         self.transfers = {transfer.call: transfer for transfer in transfers_of(script, loop)}
         self.functions: dict[Function | None, list[ast.Call]] = {script.function(loop.node): []}
         """The functions that see the batch, with the calls that hand it over."""
-        self.single = sum(each.node is loop.node for each in loader_loops(script)) == 1
+        self._is_only_loader = sum(each.node is loop.node for each in loader_loops(script)) == 1
         self.reads: tuple[Read, ...] = tuple(self._collect())
 
     def _collect(self) -> list[Read]:
@@ -80,7 +80,7 @@ class BatchReads:
     def _of_name(self, name: ast.Name) -> Iterator[Read]:
         values = self.script.values(name)
         batches = [value for value in values if value.kind is Kind.BATCH and value.node is self.loop.node]
-        if not batches or (not self.single and not _comes_from(self.script, name, self.loop)):
+        if not batches or (not self._is_only_loader and not _comes_from(self.script, name, self.loop)):
             return
         if any(value.name == "moved" and value.node in self.transfers for value in values):
             return  # moved under a condition: where it is not, nothing is moved ahead either
