@@ -17,7 +17,7 @@ Autograd:
     graph_flow           where what carries a graph may go
     graph_requirement    whether code must record its graph
     object_references    everywhere that an object may turn up
-    kept_state           what entered functions store for later
+    kept_state           what called functions store for later
     special_methods      operators and setters that may keep a graph
     hidden_gradients     code out of sight that needs gradients
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from autoaccel.pytorch.reachable_code import reached
+from autoaccel.pytorch.reachable_code import reachable_code
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -37,7 +37,7 @@ def replicated(scripts: Iterable[Script]) -> tuple[Script, ast.AST] | None:
     seen: set[ast.AST] = set()
     for script in whole:
         functions = (*script.find(ast.FunctionDef), *script.find(ast.AsyncFunctionDef))
-        for other, node in reached(script, (script.tree, *functions)):
+        for other, node in reachable_code(script, (script.tree, *functions)):
             if other not in whole and node not in seen:
                 seen.add(node)
                 if (place := _place(other, node)) is not None:

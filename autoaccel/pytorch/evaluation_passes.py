@@ -24,7 +24,7 @@ from autoaccel.pytorch.gradients import (
     trains,
 )
 from autoaccel.pytorch.graph_requirement import needs_graph
-from autoaccel.pytorch.hidden_gradients import entered_gradients, reason_of
+from autoaccel.pytorch.hidden_gradients import hidden_gradient_uses, reason_of
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -208,7 +208,7 @@ def _hidden_problem(
     """Why code that an evaluation enters out of sight may need gradients. If it does where the elements of one loop
     come from, in whose body all forwards are, that loop: its body alone can go without."""
     try:
-        openings = entered_gradients(script, region, home)
+        openings = hidden_gradient_uses(script, region, home)
     except Incomplete as reason:
         return str(reason), None
     if not openings:
@@ -409,19 +409,19 @@ def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]
         if loop is not None:
             yield EvaluationPass(loop, None, loop.body[0], loop.body[-1], open_calls, False, None)
             return
-    function = _only_entered(script, open_calls) if problem is None else None
+    function = _only_callee(script, open_calls) if problem is None else None
     if function is not None:
         yield EvaluationPass(function, function, None, None, open_calls, False, None)
         return
     yield EvaluationPass(first, None, first, last, open_calls, False, problem)
 
 
-def _only_entered(script: Script, calls: tuple[ast.Call, ...]) -> ast.FunctionDef | None:
+def _only_callee(script: Script, calls: tuple[ast.Call, ...]) -> ast.FunctionDef | None:
     """The one function of this file that the calls enter, if nothing but these calls mentions it."""
-    entered = {each for call in calls for each in script.callees(call)}
-    if len(entered) != 1 or any(script.kind(call.func) is Kind.MODULE for call in calls):
+    callees = {each for call in calls for each in script.callees(call)}
+    if len(callees) != 1 or any(script.kind(call.func) is Kind.MODULE for call in calls):
         return None
-    home, function = entered.pop()
+    home, function = callees.pop()
     if home is not script or not isinstance(function, ast.FunctionDef):
         return None
     if trains(script, function) or isinstance(script.parent(function), ast.ClassDef):

@@ -12,8 +12,8 @@ from autoaccel.pytorch.loader_calls import repeats
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.completeness import ScriptNode
 
-Place = tuple["Script", ast.AST]
 CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__"})
 
 
@@ -27,7 +27,7 @@ def runs_within(
     """
     extents = extents_of(script, outer)
     around = set(_functions_around(script, outer))
-    pending: list[Place] = [(home, node)]
+    pending: list[ScriptNode] = [(home, node)]
     seen: set[Function] = set()
     while pending:
         home, node = pending.pop()
@@ -56,7 +56,7 @@ def runs_within(
 
 def runs_after(home: Script, node: ast.AST, script: Script, call: ast.Call) -> bool:
     """Whether a place may run after a loader was made: between two passes, when its workers hold a copy already."""
-    pending: list[Place] = [(home, node)]
+    pending: list[ScriptNode] = [(home, node)]
     seen: set[Function] = set()
     while pending:
         home, node = pending.pop()
@@ -78,7 +78,7 @@ def runs_after(home: Script, node: ast.AST, script: Script, call: ast.Call) -> b
     return False
 
 
-def _reader(script: Script, call: ast.Call) -> Place | None:
+def _reader(script: Script, call: ast.Call) -> ScriptNode | None:
     """The loop whose header calls a generator, which runs whenever the loop asks for more."""
     for loop in script.ancestors(call):
         if isinstance(loop, ast.For | ast.comprehension):
@@ -88,7 +88,7 @@ def _reader(script: Script, call: ast.Call) -> Place | None:
 
 def _functions_around(script: Script, node: ast.AST) -> Iterator[Function]:
     """The functions in which a place runs: its own, those that call it, and so on."""
-    pending: list[Place] = [(script, node)]
+    pending: list[ScriptNode] = [(script, node)]
     seen: set[Function] = set()
     while pending:
         home, node = pending.pop()
@@ -100,9 +100,9 @@ def _functions_around(script: Script, node: ast.AST) -> Iterator[Function]:
             pending.extend(_mentions(home, function))
 
 
-def extents_of(script: Script, outer: ast.AST) -> list[Place]:
+def extents_of(script: Script, outer: ast.AST) -> list[ScriptNode]:
     """A loop, and the loops that draw from it where it is part of a generator."""
-    found: list[Place] = [(script, outer)]
+    found: list[ScriptNode] = [(script, outer)]
     for home, loop in found:
         function = home.function(loop)
         yields = any(home.in_scope(loop, kind) for kind in (ast.Yield, ast.YieldFrom))
@@ -136,7 +136,7 @@ def _files_naming(home: Script, function: Function) -> tuple[tuple[Script, ...],
     return home.project.calling(home, None if of_instances else name, method=method)
 
 
-def _called_by_name(home: Script, function: Function) -> Iterator[Place]:
+def _called_by_name(home: Script, function: Function) -> Iterator[ScriptNode]:
     """Calls that may enter a function, to go by its name: what they call is not known, or is what it overrides."""
     name = getattr(function, "name", None)
     if name is None or name in CONSTRUCTORS:
@@ -166,7 +166,7 @@ def _is_property(function: Function) -> bool:
     )
 
 
-def _mentions(home: Script, function: Function) -> Iterator[Place]:
+def _mentions(home: Script, function: Function) -> Iterator[ScriptNode]:
     """Where a function is mentioned without being called: whoever it is handed to may call it."""
     name = getattr(function, "name", None)
     if name is None or _is_property(function):

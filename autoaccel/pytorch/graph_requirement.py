@@ -17,7 +17,7 @@ from autoaccel.library_models.graph_operations import (
     VIEW_ATTRIBUTES,
     VIEW_METHODS,
 )
-from autoaccel.pytorch.graph_flow import NEEDED, Entries, GraphFlow, State, called_name, entered, functions_of
+from autoaccel.pytorch.graph_flow import NEEDED, CallStack, FlowState, GraphFlow, called_name, functions_of, push_call
 from autoaccel.pytorch.kept_state import is_layer_weight, reads_of_computed_weights, stored_values
 from autoaccel.pytorch.object_references import connected_files, property_name
 
@@ -62,7 +62,7 @@ def needs_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[as
     forward passes, by other operations, or in the functions that they call. None if nobody needs it."""
     forwards, region = list(forwards), list(region)
     try:
-        states: list[State] = [(script, each, False, ()) for each in forwards]
+        states: list[FlowState] = [(script, each, False, ()) for each in forwards]
         seen: Seen = {}
         for part in region:
             states.extend((script, each, False, ()) for each in _operations(script, part, part))
@@ -130,7 +130,7 @@ def _carries(script: Script, value: ast.expr, leaves: frozenset[str]) -> bool:
     )
 
 
-def _hooked(script: Script, flow: GraphFlow) -> Iterator[State]:
+def _hooked(script: Script, flow: GraphFlow) -> Iterator[FlowState]:
     """What the hooks of models get to see and compute, which run with every forward pass."""
     for alias in (alias for part in script.find(ast.ImportFrom) for alias in part.names):
         if alias.name in _HOOKS and alias.asname is not None:
@@ -147,11 +147,11 @@ def _hooked(script: Script, flow: GraphFlow) -> Iterator[State]:
             raise _HOOK
         for home, function in functions:
             flow.enter_all(script, call, home, function, ())
-            entry = script, call, function
-            yield from _all_computed(home, function, (entry,), {})
+            frame = script, call, function
+            yield from _all_computed(home, function, (frame,), {})
 
 
-def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[State]:
+def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[FlowState]:
     """What the models of a file compute in a forward pass, which may run them as parts of others, and may keep."""
     for stored in script.tree_index.stored("forward"):
         statement = script.parent(stored)
@@ -168,12 +168,12 @@ def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen
                     yield from _run_by(script, part, forward, seen)
 
 
-def _run_by(script: Script, function: ast.AST, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[State]:
+def _run_by(script: Script, function: ast.AST, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[FlowState]:
     if function not in seen:
         yield from _all_computed(script, function, ((*forward, function),), seen)
 
 
-def _kept(script: Script, outer: ast.AST, entries: Entries, seen: Seen) -> Iterator[State]:
+def _kept(script: Script, outer: ast.AST, call_stack: CallStack, seen: Seen) -> Iterator[FlowState]:
     """What the functions that are called within `outer` compute, which they may keep or return."""
     for call in script.within(outer, ast.Call):
         for other, function in script.callees(call):
@@ -181,9 +181,9 @@ def _kept(script: Script, outer: ast.AST, entries: Entries, seen: Seen) -> Itera
                 continue
             if function in seen:
                 if seen[function]:  # it returns to here, too
-                    yield script, call, False, entries
+                    yield script, call, False, call_stack
                 continue
-            inner = entered(entries, (script, call, function))
+            inner = push_call(call_stack, (script, call, function))
             if any(_may_keep_results(other, each) for each in function.decorator_list):
                 raise Incomplete("a decorator may keep it")
             yield from _all_computed(other, function, inner, seen)
@@ -193,21 +193,21 @@ def _kept(script: Script, outer: ast.AST, entries: Entries, seen: Seen) -> Itera
                 yield from _all_computed(home, getter, (), seen)
 
 
-def _all_computed(script: Script, function: ast.AST, entries: Entries, seen: Seen) -> Iterator[State]:
+def _all_computed(script: Script, function: ast.AST, call_stack: CallStack, seen: Seen) -> Iterator[FlowState]:
     """What records a graph in a function and in those that it calls."""
     seen[function] = True  # for those that call themselves
-    states = [*_computed(script, function, entries), *_kept(script, function, entries, seen)]
+    states = [*_computed(script, function, call_stack), *_kept(script, function, call_stack, seen)]
     seen[function] = bool(states)
     yield from states
 
 
-def _computed(script: Script, function: ast.AST, entries: Entries) -> Iterator[State]:
+def _computed(script: Script, function: ast.AST, call_stack: CallStack) -> Iterator[FlowState]:
     """What records a graph in a function."""
     for part in script.within(function, ast.Call):
         if script.kind(part.func) in (Kind.MODULE, Kind.LOSS_FUNCTION):
-            yield script, part, False, entries
-    yield from ((script, part, False, entries) for part in _operations(script, function, None))
-    yield from ((script, part, False, entries) for part in stored_values(script, function))
+            yield script, part, False, call_stack
+    yield from ((script, part, False, call_stack) for part in _operations(script, function, None))
+    yield from ((script, part, False, call_stack) for part in stored_values(script, function))
 
 
 def _properties(script: Script, read: ast.Attribute) -> Iterator[tuple[Script, ast.AST]]:

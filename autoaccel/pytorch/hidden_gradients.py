@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from autoaccel.analysis.imported_names import imported
 from autoaccel.dataflow.abstract_values import Kind, Value
-from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.completeness import Incomplete, ScriptNode
 from autoaccel.library_models.graph_operations import keeps_nothing
 from autoaccel.pytorch.gradients import sets_grad_mode, trains
 from autoaccel.pytorch.graph_flow import called_name, functions_of
@@ -49,8 +49,6 @@ _UNSEEN = frozenset(
 )
 _AROUND = frozenset({"enumerate", "zip", "iter", "pass"})  # iterators whose elements come from what they are made of
 
-Code = tuple["Script", ast.AST]
-
 
 class Opening(NamedTuple):
     """A way by which code out of sight is entered: where, by which kinds of code, and the loop if it is its header."""
@@ -66,7 +64,7 @@ _BY_ITERATION = _BY_CALL | _ITERATED | {_GENERATOR}
 _BY_WITH = _BY_CALL | _MANAGING | {_GENERATOR}
 
 
-def entered_gradients(script: Script, region: Iterable[ast.AST], home: ast.AST | None) -> list[Opening]:
+def hidden_gradient_uses(script: Script, region: Iterable[ast.AST], home: ast.AST | None) -> list[Opening]:
     """Where an evaluation (a function, or statements of `home`) may enter code that needs gradients, out of sight.
 
     Raises `Incomplete` where not all code can be looked at."""
@@ -84,7 +82,7 @@ def entered_gradients(script: Script, region: Iterable[ast.AST], home: ast.AST |
 def needs_gradients(script: Script, region: Iterable[ast.AST], home: ast.AST | None) -> str | None:
     """Why an evaluation may not go without gradients, for the sake of code that it enters out of sight."""
     try:
-        found = entered_gradients(script, region, home)
+        found = hidden_gradient_uses(script, region, home)
     except Incomplete as reason:
         return str(reason)
     return reason_of(found[0]) if found else None
@@ -189,7 +187,7 @@ def _computes_names(script: Script) -> bool:
 def _leading(script: Script, start: ast.AST) -> set[ast.AST]:
     """The functions that call an evaluation, which does not call them."""
     found: set[ast.AST] = set()
-    pending: list[Code] = [(script, start)]
+    pending: list[ScriptNode] = [(script, start)]
     while pending:
         other, node = pending.pop()
         around: list[Function | ast.AST] = [node, *other.ancestors(node)]
@@ -205,21 +203,21 @@ def _leading(script: Script, start: ast.AST) -> set[ast.AST]:
 
 def _openings(script: Script, region: list[ast.AST], kinds: frozenset[str]) -> Iterator[Opening]:
     """The ways which code opens that an evaluation enters, for code of these kinds."""
-    for home, part in entered_code(script, region, models=bool(kinds)):
+    for home, part in code_run_by(script, region, models=bool(kinds)):
         for found in _of_part(home, part, kinds):
             yield found if part in region else found._replace(loop=None)
 
 
-def entered_code(script: Script, region: list[ast.AST], *, models: bool = True) -> Iterator[Code]:
+def code_run_by(script: Script, region: list[ast.AST], *, models: bool = True) -> Iterator[ScriptNode]:
     """A region, the functions that it surely may enter, and the forward passes of all models, which it may run."""
-    pending: list[Code] = [(script, part) for part in region]
+    pending: list[ScriptNode] = [(script, part) for part in region]
     if models:
         pending.extend((other, each) for other in connected_files(script) for each in _forwards(other))
     seen = {part for _, part in pending}
     while pending:
         home, part = pending.pop()
         yield home, part
-        for other, function in _entered(home, part):
+        for other, function in _callees(home, part):
             if function not in seen:
                 seen.add(function)
                 pending.append((other, function))
@@ -231,7 +229,7 @@ def _forwards(script: Script) -> Iterator[ast.FunctionDef]:
             yield from (each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
 
 
-def _entered(script: Script, part: ast.AST) -> Iterator[Code]:
+def _callees(script: Script, part: ast.AST) -> Iterator[ScriptNode]:
     """The functions that code surely may enter."""
     for call in script.within(part, ast.Call):
         yield from script.callees(call)
@@ -242,7 +240,7 @@ def _entered(script: Script, part: ast.AST) -> Iterator[Code]:
         yield from _methods(_sources(script.values(iterated)), _ITERATED)
 
 
-def _methods(values: Iterable[Value], names: frozenset[str]) -> Iterator[Code]:
+def _methods(values: Iterable[Value], names: frozenset[str]) -> Iterator[ScriptNode]:
     for value in values:
         for ref in value.cls.script.project.lineage(value.cls) if value.cls is not None else ():
             for each in ref.node.body:

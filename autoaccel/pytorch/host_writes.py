@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.project import bind_argument
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
-from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.completeness import Incomplete, ScriptNode
 from autoaccel.dataflow.reaching_definitions import STAR, Path
 from autoaccel.dataflow.syntax_index import Function, position
 from autoaccel.library_models import library_values
@@ -25,7 +25,6 @@ from autoaccel.pytorch.loader_inputs import same_memory
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.reaching_definitions import Definition
-    from autoaccel.pytorch.execution_order import Place
     from autoaccel.pytorch.loader_loops import Transfer
 
 # Methods that may give the same memory, or something that holds it, where the analysis says "copy".
@@ -61,7 +60,7 @@ class _HostTensor:
         """The files with code that is handed the tensor; where it is not kept, no others can change it."""
 
     def problem(self) -> str | None:
-        unknown: list[Place] = []
+        unknown: list[ScriptNode] = []
         kept, homes = self._is_kept, tuple(self._reached)
         if kept:
             try:
@@ -101,7 +100,7 @@ class _HostTensor:
     # -- order
 
     @cached_property
-    def _moved_at(self) -> tuple[list[Place], bool]:
+    def _moved_at(self) -> tuple[list[ScriptNode], bool]:
         return self._frames(self.script, self.transfer.call)
 
     def _may_follow(self, home: Script, node: ast.AST) -> bool:
@@ -118,9 +117,9 @@ class _HostTensor:
                         return True
         return not met
 
-    def _frames(self, home: Script, node: ast.AST) -> tuple[list[Place], bool]:
+    def _frames(self, home: Script, node: ast.AST) -> tuple[list[ScriptNode], bool]:
         """A place and the calls that lead to it from the loop, and whether these are all."""
-        frames: list[Place] = [(home, node)]
+        frames: list[ScriptNode] = [(home, node)]
         seen: set[Function] = set()
         complete = True
         for where, each in frames:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
 from autoaccel.pytorch import datasets
-from autoaccel.pytorch.execution_order import CONSTRUCTORS, Place, extents_of, in_body, runs_after, runs_within
+from autoaccel.pytorch.execution_order import CONSTRUCTORS, extents_of, in_body, runs_after, runs_within
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls, repeats
 from autoaccel.pytorch.loader_inputs import ALL, IN_WORKERS, LoaderInputs
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.abstract_values import ClassRef
+    from autoaccel.dataflow.completeness import ScriptNode
     from autoaccel.pytorch.loader_loops import LoaderLoop
 
 _ORDER = frozenset(ALL) - frozenset(IN_WORKERS)
@@ -58,16 +59,16 @@ class LoaderState:
     inputs: LoaderInputs
 
     @cached_property
-    def changes(self) -> tuple[Place, ...]:
+    def changes(self) -> tuple[ScriptNode, ...]:
         """The statements and expressions that change one of these inputs."""
         return tuple(changes(self.inputs, self.script.project.related(self.script)))
 
     @cached_property
-    def readings(self) -> tuple[Place, ...]:
+    def readings(self) -> tuple[ScriptNode, ...]:
         """Where others read what making a batch changes: the task that a sampler has chosen."""
         return tuple(_readings(self.inputs, self.script.project.related(self.script)))
 
-    def problem(self, draws: Sequence[Place], *, in_workers: bool = False) -> str | None:
+    def problem(self, draws: Sequence[ScriptNode], *, in_workers: bool = False) -> str | None:
         """Why batches cannot be made anywhere else, or any sooner, than where loops (or other `draws`) ask for them."""
         if (reason := self.trained()) is not None:
             return reason
@@ -188,7 +189,7 @@ def loader_state(script: Script, made: LoaderCall, *, in_workers: bool = False) 
     return script.facts[key]  # type: ignore[no-any-return]
 
 
-def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Place]:
+def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[ScriptNode]:
     """Statements and expressions that change one of these inputs."""
     for home in scripts:
         for node in possible_changes(home):
@@ -211,7 +212,7 @@ def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Place
                 yield home, each.node
 
 
-def _readings(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Place]:
+def _readings(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[ScriptNode]:
     written = {
         target.attr
         for function, home in inputs.code.items()

@@ -16,7 +16,7 @@ from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.pytorch.gradients import calls_by_phase, is_backward
-from autoaccel.pytorch.reachable_code import reached
+from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, is_optimizer_step
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def _has_region(script: Script, homes: frozenset[Home]) -> bool:
     if not regions:
         return False
     inside = {script.function(statement) or script.tree for statement in regions}
-    return bool(inside & homes) or any(node in inside for _, node in reached(script, homes))
+    return bool(inside & homes) or any(node in inside for _, node in reachable_code(script, homes))
 
 
 def _opens_region(script: Script, expression: ast.expr) -> bool:

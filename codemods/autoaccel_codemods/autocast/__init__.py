@@ -51,7 +51,7 @@ from autoaccel.edits import (
     WrapStatements,
 )
 from autoaccel.pytorch import devices, evaluation_only
-from autoaccel.pytorch.reachable_code import reached
+from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.training_steps import Backward, Home, OptimizerStep, TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
@@ -108,7 +108,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 def _evaluation_only(script: Script) -> Iterator[Finding | Skipped]:
     """Forward passes of a program that only evaluates; what comes after them gets float32, as before."""
     for each in evaluation_only.evaluation_forwards(script):
-        code = reached(script, [each.statement])
+        code = reachable_code(script, [each.statement])
         escaped = low_precision_flow.find(script, [each.statement], [], code, [each.call], each.call)
         found = (
             *blockers.in_code(code, script, each.call),

@@ -14,11 +14,11 @@ from autoaccel.dataflow.syntax_index import breadth_first, walk_scope
 from autoaccel.library_models import autocast_operations
 from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS
 from autoaccel.pytorch import implicit_calls
-from autoaccel.pytorch.reachable_code import Reached
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, reads_gradient
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.completeness import ScriptNode
 
 Problem = tuple[ast.AST, str]
 
@@ -247,9 +247,9 @@ def in_step(script: Script, home: ast.AST) -> Iterator[Problem]:
                     yield statement, "it uses mixed precision already"
 
 
-def _reading(script: Script, home: ast.AST) -> Reached:
+def _reading(script: Script, home: ast.AST) -> list[ScriptNode]:
     """The function itself and those that it calls which read gradients."""
-    found: Reached = [(script, home)]
+    found: list[ScriptNode] = [(script, home)]
     for call in calls_in(script, home):
         if Effect.GRADIENTS in call_effects(script, call):
             found += script.callees(call)
@@ -284,7 +284,7 @@ def _false(node: ast.expr) -> bool:
 # -- code under autocast
 
 
-def in_code(code: Reached, home: Script, place: ast.AST) -> Iterator[Problem]:
+def in_code(code: list[ScriptNode], home: Script, place: ast.AST) -> Iterator[Problem]:
     """Reasons in code that comes under autocast; `place` in the file `home` stands for code of other files."""
     for script, node in code:
         if isinstance(node, ast.FunctionDef) and (
@@ -500,7 +500,7 @@ def _computed_norm(script: Script, call: ast.Call) -> bool:
     return not any(base.startswith("torch.nn.") and base != "torch.nn.Module" for base in lineage)
 
 
-def needs_range(code: Reached) -> bool:
+def needs_range(code: list[ScriptNode]) -> bool:
     """Whether code uses numbers that float16 cannot hold: `masked_fill(mask, -1e9)`, gram matrices of feature maps."""
     for script, node in code:
         for call in script.within(node, ast.Call):

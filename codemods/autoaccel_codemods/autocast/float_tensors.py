@@ -392,9 +392,9 @@ class _Reader:
         if qualified.startswith("torch.nn.") and last[:1].isupper():
             return Content.FLOATING if last == "Parameter" else Content.WHOLE
         if qualified == "torch.utils.checkpoint.checkpoint" and call.args:
-            entered = module_containers.forwards(script, call.args[0])
-            if entered:
-                return _join(self._returned(other, each, path) for other, each in entered)
+            forwards = module_containers.forwards(script, call.args[0])
+            if forwards:
+                return _join(self._returned(other, each, path) for other, each in forwards)
             return self._module(script, call.args[0], call.args[1:], path)
         if qualified.startswith("torch.utils."):
             return Content.UNKNOWN

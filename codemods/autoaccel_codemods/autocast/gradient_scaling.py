@@ -17,7 +17,7 @@ from autoaccel_codemods.autocast.backward_slice import blocks
 from autoaccel_codemods.autocast.blockers import Problem
 from autoaccel_codemods.autocast.definite_assignment import always_runs, is_bound, is_empty, last_binding
 from autoaccel_codemods.autocast.optimized_parameters import Source
-from autoaccel_codemods.autocast.optimizer_cycle import Happens, Round, State
+from autoaccel_codemods.autocast.optimizer_cycle import Awaited, CycleWalk, Happens
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -290,39 +290,39 @@ def _round(script: Script, found: TrainingStep, step: OptimizerStep, updates: li
     ways = optimized_parameters.held(script, step.receiver)
     whole = [Source(script, None)] if not ways else [source for way in ways for source in way]
 
-    def clears(other: Script, node: ast.AST, state: State) -> State:
+    def clears(other: Script, node: ast.AST, state: Awaited) -> Awaited:
         for cleared in optimized_parameters.cleared(other, node):
             if cleared.owner is not None:
                 if _is_optimizer(cleared.script, cleared.owner, script, step):
-                    return State()
+                    return Awaited()
                 if not cleared.part:
                     owner = cleared.owner
                     state -= {i for i in state if optimized_parameters.covers(cleared.script, owner, whole[i])}
         return state
 
-    def backward(other: Script, node: ast.AST, state: State) -> State:
-        return State() if isinstance(node, ast.Call) and is_backward(other, node) else state
+    def backward(other: Script, node: ast.AST, state: Awaited) -> Awaited:
+        return Awaited() if isinstance(node, ast.Call) and is_backward(other, node) else state
 
-    def updated(_: Script, node: ast.AST, state: State) -> State:
-        return State() if any(node is each for each in updates) else state
+    def updated(_: Script, node: ast.AST, state: Awaited) -> Awaited:
+        return Awaited() if any(node is each for each in updates) else state
 
     starts = {step.unit: None}
-    everything = State(range(len(whole)))
+    everything = Awaited(range(len(whole)))
     for call in found.zero_grads:
         if not clears(script, call, everything):
             starts[script.statement(call)] = None
     for start in starts:
-        if _misses(script, start, State({0}), backward, ends):
+        if _misses(script, start, Awaited({0}), backward, ends):
             yield step.call, "no backward pass is seen for this optimizer step"
-    if _misses(script, step.unit, State({0}), updated, ends):
+    if _misses(script, step.unit, Awaited({0}), updated, ends):
         yield step.call, "an optimizer steps several times before the scale may be updated"
     if _misses(script, step.unit, everything, clears, ends):
         yield step.call, "it is not sure that all gradients of the optimizer are cleared between its steps"
 
 
-def _misses(script: Script, start: ast.stmt, state: State, happens: Happens, ends: Sequence[ast.AST]) -> bool:
+def _misses(script: Script, start: ast.stmt, state: Awaited, happens: Happens, ends: Sequence[ast.AST]) -> bool:
     """Whether one of the ends may be reached from behind a statement before all of something has happened."""
-    walk = Round(happens, ends)
+    walk = CycleWalk(happens, ends)
     if start not in ends or happens(script, start, state):
         walk.after(script, start, state)
     return walk.ended

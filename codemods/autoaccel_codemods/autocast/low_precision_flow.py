@@ -35,13 +35,14 @@ from autoaccel.library_models.tensor_operations import (
     WRITING,
 )
 from autoaccel.pytorch import implicit_calls, module_containers
-from autoaccel.pytorch.reachable_code import Reached, tabled_functions
+from autoaccel.pytorch.reachable_code import tabled_functions
 from autoaccel.pytorch.step_effects import Effect, call_effects, is_sensitive
 from autoaccel_codemods.autocast.blockers import Problem, written_by_index
 from autoaccel_codemods.autocast.float_tensors import Content, content, is_pair, is_set_elsewhere
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.completeness import ScriptNode
     from autoaccel_codemods.autocast.regions import Hoist
 
 _TORCH = ("torch.", "torchvision.", "einops.")
@@ -88,7 +89,7 @@ def find(
     script: Script,
     statements: Iterable[ast.stmt],
     hoists: Iterable[Hoist],
-    code: Reached,
+    code: list[ScriptNode],
     float32_casts: Iterable[ast.expr],
     place: ast.AST,
 ) -> Escapes:
@@ -113,7 +114,7 @@ class _Search:
         self,
         script: Script,
         inside: list[ast.AST],
-        code: Reached,
+        code: list[ScriptNode],
         lifted: dict[ast.expr, None],
         place: ast.AST,
     ) -> None:
@@ -161,7 +162,7 @@ class _Search:
                 continue  # made before the region is entered
             self._sources(script, function)
             fed = function.name in ("forward", "__call__") or function in handed
-            if fed and not self._is_entered(script, function):
+            if fed and not self._is_reached(script, function):
                 self._fed_by_others(script, function)
         while self.pending:
             self._follow(self.pending.pop())
@@ -208,7 +209,7 @@ class _Search:
     def _library(self, script: Script, call: ast.Call) -> str | None:
         return None if script.is_project_name(call.func) else script.qualname(call.func)
 
-    def _is_entered(self, script: Script, function: ast.FunctionDef) -> bool:
+    def _is_reached(self, script: Script, function: ast.FunctionDef) -> bool:
         """Whether the code under autocast is seen to call a function."""
         sites = (*(call for _, call in script.callers(function)), *(call for _, call in self.sites.get(function, ())))
         return any(call in self.region or call in self.reached for call in sites)

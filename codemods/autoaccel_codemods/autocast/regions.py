@@ -17,7 +17,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import walk_scope
 from autoaccel.pytorch.gradients import sets_grad_mode
 from autoaccel.pytorch.loader_loops import loader_loops
-from autoaccel.pytorch.reachable_code import Reached, reached
+from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, effects, is_sensitive, may_run_model
 from autoaccel_codemods.autocast import blockers
 from autoaccel_codemods.autocast.backward_slice import Slice, changed, variables
@@ -26,6 +26,7 @@ from autoaccel_codemods.autocast.sigmoid_bce import out_of_reach, sigmoid_argume
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.completeness import ScriptNode
     from autoaccel.pytorch.training_steps import Backward, TrainingStep
 
 _BY_CLASS = frozenset(f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "MultiMarginLoss"))
@@ -76,7 +77,7 @@ class Regions:
     loads: list[tuple[ast.stmt, ast.Call, str]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     reduced: set[str] = field(default_factory=set)
-    code: Reached = field(default_factory=list)
+    code: list[ScriptNode] = field(default_factory=list)
     needs_range: bool = False  # its numbers do not fit float16
 
     def statements(self, script: Script) -> Iterator[ast.stmt]:
@@ -123,7 +124,7 @@ class _Planner:
             *(hoist.expression for each in self.found.regions for hoist in each.hoists),
         ]
         self._whole_step(inside)
-        self.found.code = reached(self.script, inside)
+        self.found.code = reachable_code(self.script, inside)
         self.found.problems += blockers.in_code(self.found.code, self.script, self.step.backwards[0].call)
         if self.probabilities:
             self.found.float32_casts += sigmoid_arguments(self.found.code, self.script)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.pytorch.evaluation_passes import forward_calls
 from autoaccel.pytorch.gradients import trains
-from autoaccel.pytorch.hidden_gradients import entered_code
+from autoaccel.pytorch.hidden_gradients import code_run_by
 from autoaccel.pytorch.object_references import connected_files
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def asks_for_mode(script: Script, region: Iterable[ast.AST]) -> str | None:
                 places.append((other, mention))
     if not places:
         return None
-    parts = list(entered_code(script, [*region]))
+    parts = list(code_run_by(script, [*region]))
     called = {
         each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "")
         for other, part in parts
