@@ -67,15 +67,15 @@ def stores(ref: ClassRef, name: str) -> Iterator[Stored]:
 def stored_as(script: Script, name: str) -> Iterator[Stored]:
     """The stores of a file to attributes of this name, whatever they are attributes of; and those to attributes
     whose names it computes. Without a receiver: to those of a module that is not known."""
-    for target in script.tree_index.stored(name):
+    for target in script.syntax_index.stored(name):
         yield _stored(script, target)._replace(receiver=target.value)
-    for call in script.tree_index.calls_named("setattr"):
+    for call in script.syntax_index.calls_named("setattr"):
         match call.args:
             case [receiver, ast.Constant(value=constant), value] if constant == name:
                 yield Stored(script, value, receiver=receiver)
             case [receiver, ast.expr() as computed, _] if not isinstance(computed, ast.Constant):
                 yield Stored(script, None, how="computed", receiver=receiver)
-    for call in script.tree_index.calls_named("object", "patch"):
+    for call in script.syntax_index.calls_named("object", "patch"):
         match call.args:
             case [receiver, ast.Constant(value=constant), *new] if constant == name:  # `mock.patch.object(…)`
                 yield Stored(script, new[0] if new else None, receiver=receiver)

@@ -18,8 +18,8 @@ from pathlib import Path
 from autoaccel.analysis.module_search import Modules
 from autoaccel.analysis.project_index import Found, Index
 from autoaccel.dataflow.bounds import Bounds
-from autoaccel.dataflow.reaching_definitions import Flow
-from autoaccel.dataflow.syntax_index import Tree
+from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
+from autoaccel.dataflow.syntax_index import SyntaxIndex
 from autoaccel.summaries import Summary, summary
 
 _KEPT = 1_000_000  # characters whose trees are kept for analyses to come; a tree takes seventy times its text
@@ -30,15 +30,15 @@ Known = Callable[[Path], Summary | None]
 
 
 class Parsed:
-    """One text, its tree and its flow: all of a file that follows from its text alone."""
+    """One text, its tree and its reaching definitions: all of a file that follows from its text alone."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tree = Tree(text)
+        self.tree = SyntaxIndex(text)
 
     @cached_property
-    def flow(self) -> Flow:
-        return Flow(self.tree)
+    def reaching_definitions(self) -> ReachingDefinitions:
+        return ReachingDefinitions(self.tree)
 
     @cached_property
     def written(self) -> tuple[tuple[ast.expr, ast.AST], ...]:
@@ -54,8 +54,8 @@ class Parsed:
         )
 
     def __del__(self) -> None:
-        if "flow" in vars(self):
-            self.flow.clear()
+        if "reaching_definitions" in vars(self):
+            self.reaching_definitions.clear()
 
 
 class Files:

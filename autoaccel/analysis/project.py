@@ -336,7 +336,7 @@ class Project:
     def rebound_names(self, script: Script) -> frozenset[str]:
         """The names of a module that other files may bind to something else: `engine.log = my_log`."""
         found = Found() if script.path is None else self._ask("patched", script.path)
-        own = script.module_scope.definitions if script.tree_index.calls_named("globals") else ()
+        own = script.module_scope.definitions if script.syntax_index.calls_named("globals") else ()
         return frozenset({*found.names, *own})
 
     def rebindings(self, script: Script, name: str) -> tuple[Stored, ...]:
@@ -395,7 +395,7 @@ class Project:
         return any(
             self._lends(other, part, ref)
             for other in homes
-            for part in other.tree_index.mentions(method)
+            for part in other.syntax_index.mentions(method)
             if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load)
         )
 
@@ -560,7 +560,7 @@ class Project:
         calls += (
             (each.script, call)
             for each in derived or ()
-            for call in each.script.tree_index.calls_named("__init__")
+            for call in each.script.syntax_index.calls_named("__init__")
             if each.script.inside(call, each.node)
         )
         return self._callers_among(script, function, calls, homes, wanted, missing)
@@ -589,7 +589,7 @@ class Project:
 
     def _handed_on(self, script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:
         """Where a function is used as a value and not called: whoever gets it may call it with anything."""
-        for mention in other.tree_index.mentions(*names, *other.import_aliases(names)):
+        for mention in other.syntax_index.mentions(*names, *other.import_aliases(names)):
             around = other.parent(mention)
             called = isinstance(around, ast.Call) and around.func is mention
             if called or (isinstance(around, ast.Attribute) and around.value is mention):
@@ -612,9 +612,9 @@ class Project:
         if instance:
             return (call for call in other.find(ast.Call) if self._may_hold_instance(other, call.func))
         names = (*wanted, *other.import_aliases(wanted))
-        looked_up = (other.parent(call) for call in other.tree_index.calls_named("getattr"))
+        looked_up = (other.parent(call) for call in other.syntax_index.calls_named("getattr"))
         return itertools.chain(
-            other.tree_index.calls_named(*names),
+            other.syntax_index.calls_named(*names),
             (
                 call
                 for call in looked_up
@@ -687,7 +687,7 @@ class Project:
             self._started[function] = tuple(
                 (other, call)
                 for other in homes
-                for call in other.tree_index.calls_named(*_STARTERS)
+                for call in other.syntax_index.calls_named(*_STARTERS)
                 if (target := _started(call)) is not None and _is_name_of(other, target, script, function)
             )
         return self._started[function]
@@ -711,7 +711,7 @@ class Project:
 
 def _makes_classes(script: Script, name: str) -> bool:
     """Whether classes are made by `type("Fast", (Base,), {})` with a base of this name."""
-    made = script.tree_index.calls_named("type", "new_class", "make_dataclass")
+    made = script.syntax_index.calls_named("type", "new_class", "make_dataclass")
     return any(
         _names(script, [*call.args, *(each.value for each in call.keywords)], name)
         for call in made
@@ -810,7 +810,7 @@ def _handed_over(function: ast.AST, call: ast.Call, parameter: str) -> ast.expr 
 def _attributes(ref: ClassRef) -> dict[str, list[Binding]]:
     """Bindings of a class's attributes: its body's names and `self.x = …` of its methods."""
     found: dict[str, list[Binding]] = {}
-    scope = ref.script.flow.scopes.get(ref.node)
+    scope = ref.script.reaching_definitions.scopes.get(ref.node)
     if scope is not None:
         for name, definitions in scope.definitions.items():
             found[name] = [(definition, ()) for definition in definitions]

@@ -171,7 +171,7 @@ class Inference:
 
     def _appended(self, node: ast.expr) -> Values:
         """What `xs.append(…)` adds to a list that starts (nearly) empty."""
-        target = self.script.tree_index.bound_name(node)
+        target = self.script.syntax_index.bound_name(node)
         if target is None:
             return NOTHING
         found: Values = NOTHING
@@ -270,7 +270,7 @@ class Inference:
         target = definition.node.target
         if not isinstance(target, ast.Name):
             return added
-        before = union(self.definition(each) for each in self.script.flow.before_addition(target))
+        before = union(self.definition(each) for each in self.script.reaching_definitions.before_addition(target))
         changed = Values(value for value in before if value.kind in _REPLACED_BY_SUMS)
         kept = before.without(changed)
         return kept | arithmetic(changed, added, target, self.script) if changed else kept
@@ -404,7 +404,7 @@ class Inference:
         kind = self._used_as(name, reads)
         if kind is None:
             return NOTHING
-        first = next(iter(self.script.tree_index.by_depth(reads)), None)
+        first = next(iter(self.script.syntax_index.by_depth(reads)), None)
         return Values({Value(kind, first, self.script)})
 
     def _used_as(self, name: str, uses: Iterable[ast.expr]) -> Kind | None:
@@ -859,7 +859,7 @@ class Inference:
         return False
 
     def _super(self, node: ast.Call) -> Values:
-        cls = self.script.tree_index.enclosing_class(node)
+        cls = self.script.syntax_index.enclosing_class(node)
         if cls is None:
             return ANY
         bases = self.script.project.class_info(self.script.class_ref(cls)).bases

@@ -201,7 +201,7 @@ def _is_settled(script: Script, value: Value, expression: ast.expr) -> bool:
     if isinstance(node, ast.Tuple) or node is expression:
         return True
     counted = isinstance(node, ast.List) and len(node.elts) < 2
-    target = home.tree_index.bound_name(node)
+    target = home.syntax_index.bound_name(node)
     made = home.definitions(target) if target is not None else ()
     if target is None and not isinstance(home.parent(node), ast.Return):
         return False
@@ -282,7 +282,7 @@ def may_be_empty(script: Script, expression: ast.expr) -> bool:
 
 
 def _shrinks(script: Script, node: ast.expr) -> bool:
-    target = script.tree_index.bound_name(node)
+    target = script.syntax_index.bound_name(node)
     for use in (use for each in script.definitions(target) for use in script.uses(each)) if target is not None else ():
         parent = script.parent(use)
         if isinstance(parent, ast.Attribute) and parent.attr in ("pop", "clear", "remove"):

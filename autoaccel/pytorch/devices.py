@@ -97,7 +97,7 @@ def _parameter(script: Script, home: ast.AST) -> str | None:
             if argument.arg == "device" and not any(
                 part.id == "device" and isinstance(part.ctx, ast.Store) for part in script.within(home, ast.Name)
             ):
-                scope = script.flow.scopes.get(home)
+                scope = script.reaching_definitions.scopes.get(home)
                 definitions = scope.definitions.get("device", []) if scope is not None else []
                 kinds = {value.kind for each in definitions for value in script.inference.definition(each)}
                 if kinds <= {Kind.DEVICE, Kind.STRING, Kind.UNKNOWN}:

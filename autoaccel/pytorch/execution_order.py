@@ -148,7 +148,7 @@ def _called_by_name(home: Script, function: Function) -> Iterator[ScriptNode]:
         {each.node for each in home.project.lineage(home.class_ref(cls))} if isinstance(cls, ast.ClassDef) else set()
     )
     for other in files:
-        for call in other.tree_index.calls_named(name):
+        for call in other.syntax_index.calls_named(name):
             callees = other.callees(call)
             unknown = not callees and any(value.kind is Kind.UNKNOWN for value in other.values(call.func))
             overridden = any(where.parent(callee) in bases for where, callee in callees if callee is not function)
@@ -173,7 +173,7 @@ def _mentions(home: Script, function: Function) -> Iterator[ScriptNode]:
         return
     files, _ = _files_naming(home, function)
     for other in files:
-        for mention in other.tree_index.mentions(name):
+        for mention in other.syntax_index.mentions(name):
             parent = other.parent(mention)
             called = isinstance(parent, ast.Call) and parent.func is mention
             if not called and any(value.node is function for value in other.values(mention)):

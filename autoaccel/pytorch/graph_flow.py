@@ -298,7 +298,7 @@ class GraphFlow:
         if name == "setattr":
             match call.args:
                 case [owner, ast.Constant(value=str() as attribute), _]:
-                    if script.flow.qualified(owner) is not None:  # a name of another file
+                    if script.reaching_definitions.qualified(owner) is not None:  # a name of another file
                         raise _UNFOLLOWED
                     self._attribute_reads(script, possible_classes(script, owner), attribute, held)
                     return None
@@ -372,14 +372,14 @@ class GraphFlow:
             self._parameter(other, function, each.arg, False, inner)
 
     def _parameter(self, script: Script, function: ast.AST, name: str, held: bool, call_stack: CallStack) -> None:
-        for definition in script.flow.scopes[function].definitions.get(name, ()):
+        for definition in script.reaching_definitions.scopes[function].definitions.get(name, ()):
             if definition.how == "param":
                 self._spread(script, definition, held, call_stack)
 
     def _default(self, script: Script, arguments: ast.arguments, default: ast.AST, held: bool) -> None:
         function = script.parent(arguments)
         assert function is not None
-        for definitions in script.flow.scopes[function].definitions.values():
+        for definitions in script.reaching_definitions.scopes[function].definitions.values():
             for each in definitions:
                 if each.how == "param" and each.value is default:
                     self._spread(script, each, held, ())
@@ -476,7 +476,7 @@ class GraphFlow:
         others = [each for each in importing_files(script) if each is not script]
         if script.project.is_handed_on(script):  # its names may be read as attributes of any object
             self._attribute_reads(script, None, name, held)
-        if any(other.tree_index.calls_named(*_COMPUTED_IMPORTS) for other in others):
+        if any(other.syntax_index.calls_named(*_COMPUTED_IMPORTS) for other in others):
             raise _UNFOLLOWED
         names, known = {name}, 0
         imported = [alias for other in others for part in other.find(ast.ImportFrom) for alias in part.names]
@@ -498,7 +498,7 @@ class GraphFlow:
 
     def _module_name(self, script: Script, read: ast.expr) -> tuple[Script, str] | None:
         """The file and the name there that `module.name` stands for, if it does."""
-        found = script.flow.qualified(read)
+        found = script.reaching_definitions.qualified(read)
         if found is None or not script.is_project_name(read):
             return None
         located = script.project.imported(script, ".".join((found.target, *found.rest)), found.level)
@@ -677,7 +677,7 @@ def _is_out_of_sight(script: Script, expression: ast.expr) -> bool:
 
 def _reads_any_name(script: Script) -> bool:
     """Whether a file may read its variables by names that are not seen: `exec(…)`, `globals()[name].backward()`."""
-    for call in script.tree_index.calls_named(*_ALL_NAMES):
+    for call in script.syntax_index.calls_named(*_ALL_NAMES):
         if (
             not isinstance(call.func, ast.Name)
             or script.definitions(call.func)
@@ -688,7 +688,7 @@ def _reads_any_name(script: Script) -> bool:
         called = script.parent(item) if isinstance(item, ast.Subscript) else None
         if not (isinstance(called, ast.Call) and called.func is item):
             return True
-    return any(script.qualname(each) == "sys.modules" for each in script.tree_index.mentions("modules"))
+    return any(script.qualname(each) == "sys.modules" for each in script.syntax_index.mentions("modules"))
 
 
 def functions_of(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:

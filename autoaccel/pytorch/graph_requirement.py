@@ -138,7 +138,7 @@ def _hooked(script: Script, flow: GraphFlow) -> Iterator[FlowState]:
     for each in script.find(ast.Constant):
         if each.value in _HOOKS:
             raise _HOOK
-    for mention in script.tree_index.mentions(*_HOOKS):
+    for mention in script.syntax_index.mentions(*_HOOKS):
         call = script.parent(mention)
         if not isinstance(call, ast.Call) or call.func is not mention:
             raise _HOOK
@@ -153,7 +153,7 @@ def _hooked(script: Script, flow: GraphFlow) -> Iterator[FlowState]:
 
 def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[FlowState]:
     """What the models of a file compute in a forward pass, which may run them as parts of others, and may keep."""
-    for stored in script.tree_index.stored("forward"):
+    for stored in script.syntax_index.stored("forward"):
         statement = script.parent(stored)
         value = statement.value if isinstance(statement, ast.Assign) else None
         functions = [] if value is None else functions_of(script, value)
@@ -282,7 +282,7 @@ def _collates(script: Script, call: ast.Call) -> bool:
     home = script.function(call)
     if not isinstance(home, ast.FunctionDef) or isinstance(script.parent(home), ast.ClassDef):
         return False
-    reads = [each for each in script.tree_index.mentions(home.name) if isinstance(each.ctx, ast.Load)]
+    reads = [each for each in script.syntax_index.mentions(home.name) if isinstance(each.ctx, ast.Load)]
     parents = [script.parent(each) for each in reads]
     return bool(parents) and all(isinstance(each, ast.keyword) and each.arg == "collate_fn" for each in parents)
 
@@ -394,7 +394,7 @@ def _parts_of(script: Script, value: ast.expr | None) -> Iterator[ast.Name]:
 def _leaf_names(script: Script) -> frozenset[str]:
     """Names of variables and attributes that a file makes require gradients."""
     found: set[str] = set()
-    for call in script.tree_index.calls_named("requires_grad_"):
+    for call in script.syntax_index.calls_named("requires_grad_"):
         if isinstance(call.func, ast.Attribute):
             found.add(_last_name(call.func.value))
     for keyword in script.find(ast.keyword):

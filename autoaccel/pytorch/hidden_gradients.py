@@ -143,7 +143,7 @@ def _ways(files: tuple[Script, ...], script: Script, function: ast.FunctionDef |
 
 
 def _mentions(script: Script, name: str) -> list[ast.Name | ast.Attribute]:
-    return script.tree_index.mentions(name, *script.import_aliases((name,)))
+    return script.syntax_index.mentions(name, *script.import_aliases((name,)))
 
 
 def _is_called(script: Script, mention: ast.expr) -> bool:
@@ -177,7 +177,7 @@ def _is_unknown_decorator(script: Script, decorator: ast.expr) -> bool:
 
 def _computes_names(script: Script) -> bool:
     """Whether a file reaches names that it computes: `globals()[name]`, `getattr(module, name)`."""
-    for call in script.tree_index.calls_named("globals", "locals", "vars", "getattr", "eval", "import_module"):
+    for call in script.syntax_index.calls_named("globals", "locals", "vars", "getattr", "eval", "import_module"):
         named = call.args[1] if len(call.args) > 1 else None
         if _last_name(call.func) != "getattr" or not isinstance(named, ast.Constant):
             return True
@@ -338,7 +338,7 @@ def _called_kinds(script: Script, call: ast.Call) -> frozenset[str]:
 
 def _is_stored(script: Script, function: ast.Attribute) -> bool:
     """Whether an attribute that is called may have been stored as a value, and be no method."""
-    if any(other.tree_index.stored(function.attr) for other in connected_files(script)):
+    if any(other.syntax_index.stored(function.attr) for other in connected_files(script)):
         return True
     classes = [value.cls for value in script.values(function.value) if value.cls is not None]
     return any(each.script.inference.attribute_of(each, function.attr) is None for each in classes)

@@ -328,7 +328,7 @@ def _is_sum(home: Script, owner: ast.expr, node: ast.AST) -> bool:
     """Whether what `total += …` changes began as something known: `total = 0.0`, and no batch."""
     if not isinstance(node, ast.AugAssign) or not isinstance(owner, ast.Name):
         return False
-    begun = _before_additions(home, home.flow.before_addition(owner))
+    begun = _before_additions(home, home.reaching_definitions.before_addition(owner))
     unknown = any(value.kind is Kind.UNKNOWN for each in begun for value in home.inference.definition(each))
     return bool(begun) and not unknown
 
@@ -339,7 +339,9 @@ def _before_additions(home: Script, definitions: Iterable[Definition]) -> list[D
     for each in pending:
         match each.node:
             case ast.AugAssign(target=ast.Name() as target):
-                pending.extend(other for other in home.flow.before_addition(target) if other not in pending)
+                pending.extend(
+                    other for other in home.reaching_definitions.before_addition(target) if other not in pending
+                )
     return [each for each in pending if not isinstance(each.node, ast.AugAssign)]
 
 

@@ -77,7 +77,7 @@ def _is_setter(part: ast.AST, name: str) -> bool:
 
 def hands_on_names(script: Script, scope: ast.AST) -> bool:
     """Whether code of a scope hands all of its names on: `callback(**locals())`. Formatting them is harmless."""
-    for call in script.tree_index.calls_named("locals", "vars"):
+    for call in script.syntax_index.calls_named("locals", "vars"):
         if not call.args and (script.function(call) or script.tree) is scope and not _is_formatted(script, call):
             return True
     return False

@@ -96,7 +96,7 @@ def object_inspected(script: Script, variables: Collection[str]) -> str | None:
     in a file, a library that is handed it. Raises `Incomplete`."""
     for variable in sorted(variables):
         for other in script.project.with_word(script, variable):
-            for node in other.tree_index.mentions(variable):
+            for node in other.syntax_index.mentions(variable):
                 parent = other.parent(node)
                 if isinstance(parent, ast.keyword):
                     parent = other.parent(parent)
@@ -109,7 +109,7 @@ def object_inspected(script: Script, variables: Collection[str]) -> str | None:
                         return f"it may be saved as an object in {line_of(script, other, node)}"
                     case ast.Call() if parent.func is not node and _leaves(other, parent):
                         return f"it is handed to `{other.source(parent.func)}` in {line_of(script, other, node)}"
-            for call in other.tree_index.calls_named("type"):
+            for call in other.syntax_index.calls_named("type"):
                 if _tells_apart(other, call):
                     return f"its class may be asked for in {line_of(script, other, call)}"
     return None
@@ -161,7 +161,7 @@ def name_looked_up(script: Script, local: str, *, public: bool) -> str | None:
     if missing is not None:
         return missing
     for other in homes:
-        if other is not script and any(_reads(other, node) for node in other.tree_index.mentions(local)):
+        if other is not script and any(_reads(other, node) for node in other.syntax_index.mentions(local)):
             return "other files use it from here"
     pending, seen = [script], {script}
     for module in pending:

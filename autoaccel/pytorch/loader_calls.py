@@ -93,7 +93,7 @@ def _sites(script: Script) -> Iterator[tuple[ast.AST, str, ast.expr]]:
         yield loop.node, "for", loop.loader
     for comprehension in script.find(ast.comprehension):
         yield comprehension, "for", unwrapped(script, comprehension.iter)
-    for node in script.tree_index.calls_named("iter"):
+    for node in script.syntax_index.calls_named("iter"):
         match node:
             case ast.Call(func=ast.Name() as name, args=[loader]) if not script.definitions(name):
                 yield node, "next" if _advanced(script, node) else "iter", loader

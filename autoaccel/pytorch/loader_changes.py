@@ -108,7 +108,11 @@ class LoaderState:
         return any(
             scope is function and any(each.node is node and each.how != "global" for each in known)
             for scope, name in self.inputs.names
-            if (known := home.flow.scopes[scope].definitions.get(name, []) if scope in home.flow.scopes else [])
+            if (
+                known := home.reaching_definitions.scopes[scope].definitions.get(name, [])
+                if scope in home.reaching_definitions.scopes
+                else []
+            )
         )
 
     def changed_after(self, script: Script, call: ast.Call) -> bool:
@@ -207,7 +211,7 @@ def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Scrip
             if changed:
                 yield home, node
     for (scope, name), home in inputs.names.items():
-        for each in home.flow.scopes[scope].definitions.get(name, ()):
+        for each in home.reaching_definitions.scopes[scope].definitions.get(name, ()):
             if each.how not in ("import", "def", "class", "param"):
                 yield home, each.node
 

@@ -32,7 +32,7 @@ def reachable_code(script: Script, nodes: Iterable[ast.AST]) -> list[ScriptNode]
                     seen.add(function)
                     found.append((other, function))
         calls = at.within(node, ast.Call) if isinstance(node, ast.FunctionDef) else at.in_scope(node, ast.Call)
-        for call in at.tree_index.by_depth(calls) if isinstance(node, ast.FunctionDef) else calls:
+        for call in at.syntax_index.by_depth(calls) if isinstance(node, ast.FunctionDef) else calls:
             for other, function in _callees(at, call):
                 if function not in seen:
                     seen.add(function)
@@ -66,7 +66,7 @@ def _callees(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.Funct
         return
     related = script.project.related(script)
     name = call.func.attr if isinstance(call.func, ast.Attribute) else None
-    if name is None or any(other.tree_index.stored(name) for other in related):
+    if name is None or any(other.syntax_index.stored(name) for other in related):
         yield from _all_models(script)
         yield from tabled_functions(script)
     elif any(value.kind is Kind.UNKNOWN for value in owners) and not name.startswith("__"):  # of `super()`
@@ -101,7 +101,7 @@ def _find_tabled(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
             if any(isinstance(each, ast.Subscript) for each in store.targets):
                 elements.append(store.value)
         elements += _wrapped(other, named)
-        if any(True for _ in other.tree_index.calls_named("globals")):
+        if any(True for _ in other.syntax_index.calls_named("globals")):
             yield from ((other, each) for each in other.tree.body if isinstance(each, ast.FunctionDef))
         for element in elements:
             if isinstance(element, ast.Name | ast.Attribute):

@@ -109,7 +109,7 @@ def analyse(
         raise RewriteError(f"{name}:{line}: cannot parse: {error.msg}", line, error.offset or 1) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise RewriteError(f"{name}: cannot parse: {error}") from error
-    places = Places(text, script.tree, script.tree_index.parent)
+    places = Places(text, script.tree, script.syntax_index.parent)
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _FRAMES))
     try:

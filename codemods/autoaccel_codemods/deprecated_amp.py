@@ -163,7 +163,7 @@ class Around:
 def _opens_region(script: Script, device: str) -> bool:
     """Whether a file has regions of another precision than the default, or may have."""
     aliases = sorted(script.import_aliases(("autocast",)))
-    for node in script.tree_index.mentions("autocast", *aliases):
+    for node in script.syntax_index.mentions("autocast", *aliases):
         name = script.qualname(node)
         parent = script.parent(node)
         called = isinstance(parent, ast.Call) and parent.func is node

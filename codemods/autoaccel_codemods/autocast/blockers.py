@@ -130,7 +130,7 @@ def _gradient_code(script: Script) -> Iterator[tuple[ast.expr, str]]:
     """What a file does with gradients on their way, whichever model it may be handed."""
     for mention in name_lookups.mentions(script, _HOOKS):
         yield mention, "hooks would see scaled gradients"
-    for mention in script.tree_index.mentions("apply"):
+    for mention in script.syntax_index.mentions("apply"):
         called = script.parent(mention)
         if isinstance(called, ast.Call) and called.func is mention:
             continue  # which is looked at where it is reached
@@ -154,7 +154,7 @@ def _name_reason(qualified: str) -> str | None:
 
 
 def _imported(script: Script) -> Iterator[str]:
-    return (each.target for each in script.flow.imports if each.target and not each.level)
+    return (each.target for each in script.reaching_definitions.imports if each.target and not each.level)
 
 
 def _call_reason(script: Script, call: ast.Call) -> str | None:

@@ -522,11 +522,11 @@ def _is_key(key: ast.expr | None, step: int | str) -> bool:
 def is_set_elsewhere(script: Script, name: str) -> bool:
     """Whether an attribute may hold something else than what methods assign to it: others set it, or it is added to."""
     for other in script.project.mentioning(script, name):
-        for each in other.tree_index.stored(name):
+        for each in other.syntax_index.stored(name):
             own = isinstance(each.value, ast.Name) and each.value.id == "self"
             if not own or isinstance(other.parent(each), ast.AugAssign):
                 return True
-        if other.tree_index.calls_named("setattr"):
+        if other.syntax_index.calls_named("setattr"):
             return True
     return False
 

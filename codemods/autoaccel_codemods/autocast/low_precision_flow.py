@@ -216,7 +216,7 @@ class _Search:
 
     def _fed_by_others(self, script: Script, function: ast.FunctionDef | ast.Lambda, cause: Low | None = None) -> None:
         """The layers of a container are handed what the others make, and hooks what modules make."""
-        scope = script.flow.scopes.get(function)
+        scope = script.reaching_definitions.scopes.get(function)
         for definition in (each for named in scope.definitions.values() for each in named) if scope is not None else ():
             if definition.how == "param" and definition.name != "self":
                 for use in script.uses(definition):
@@ -467,7 +467,7 @@ class _Search:
                 self._kept(low, script, use, low.part)
             else:
                 self._mark(script, use, low.part, low, auto=self._at(script, use, low), free=low.free)
-        for added in script.flow.additions(definition):
+        for added in script.reaching_definitions.additions(definition):
             for each in script.definitions(added):
                 if each is not definition:
                     self._uses_once(low, each)
@@ -484,7 +484,7 @@ class _Search:
         """Files that import a name of a module read what it holds."""
         project = low.script.project
         for other in project.related(low.script):
-            for each in other.flow.imports if other is not low.script else ():
+            for each in other.reaching_definitions.imports if other is not low.script else ():
                 if project.imported(other, each.target or "", each.level) == (low.script, name):
                     for use in other.uses(each):
                         self._kept(low, other, use, low.part)
@@ -503,7 +503,7 @@ class _Search:
                 if other.qualname(part) is not None and not other.is_project_name(part):
                     continue
                 self._read(low, other, part, part.value, classes, low.part, known=name in KEEPING)
-            for call in other.tree_index.calls_named("getattr", "vars"):
+            for call in other.syntax_index.calls_named("getattr", "vars"):
                 if call.args and not (len(call.args) > 1 and _names_another(call.args[1], name)):
                     self._read(low, other, call, call.args[0], classes, None, known=True)
 
@@ -756,7 +756,7 @@ class _Search:
             taken = [name for name in names if script.argument(call, function, name, other) is None]
             taken += [each.arg for each in (arguments.vararg, arguments.kwarg) if each is not None]
             part = None
-        scope = other.flow.scopes.get(function)
+        scope = other.reaching_definitions.scopes.get(function)
         for name in taken:
             for definition in scope.definitions.get(name, ()) if scope is not None else ():
                 if definition.how == "param":

@@ -247,7 +247,7 @@ def _home_of(script: Script, name: ast.Name) -> Scope:
     """The scope that a name which is added to belongs to."""
     function = script.function(name)
     declared = function is not None and any(name.id in each.names for each in script.in_scope(function, ast.Global))
-    return script.module_scope if function is None or declared else script.flow.scopes[function]
+    return script.module_scope if function is None or declared else script.reaching_definitions.scopes[function]
 
 
 def _end(test: ast.expr, counted: set[str], *comparisons: type[ast.cmpop]) -> _Factor | None:
@@ -308,7 +308,7 @@ def _is_bound(script: Script, name: ast.Name, at: ast.stmt) -> bool:
         return found.scope.node is home
     here: ast.stmt = at
     if found.scope is script.module_scope and home is not None:
-        if name.id in script.flow.scopes[home].definitions or not isinstance(home, ast.FunctionDef):
+        if name.id in script.reaching_definitions.scopes[home].definitions or not isinstance(home, ast.FunctionDef):
             return False
         here = home
     elif found.scope.node is not (home or script.tree):
@@ -330,7 +330,7 @@ def _is_asked(script: Script, loaders: set[ast.AST | None]) -> bool:
     """Whether the script itself asks for it."""
     return any(
         loaders == {value.node for value in script.values(call.args[0])}
-        for call in script.tree_index.calls_named("len")
+        for call in script.syntax_index.calls_named("len")
         if isinstance(call, ast.Call) and len(call.args) == 1
     )
 

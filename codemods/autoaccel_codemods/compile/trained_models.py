@@ -385,13 +385,13 @@ def _model_classes(outer: ClassRef) -> Iterator[ClassRef]:
                 continue
             seen.add(ref.node)
             yield ref
-            for call in ref.script.tree_index.by_depth(ref.script.within(ref.node, ast.Call)):
+            for call in ref.script.syntax_index.by_depth(ref.script.within(ref.node, ast.Call)):
                 values = ref.script.values(call)
                 pending.extend(value.cls for value in values if value.kind is Kind.MODULE and value.cls is not None)
 
 
 def _class_reason(script: Script, cls: ast.ClassDef) -> str | None:
-    for call in script.tree_index.by_depth(script.within(cls, ast.Call)):
+    for call in script.syntax_index.by_depth(script.within(cls, ast.Call)):
         name = script.qualname(call.func)
         if name in _RECURRENT:
             return "recurrent layers are fused already"
@@ -488,7 +488,7 @@ def differentiated_twice(script: Script) -> frozenset[ast.AST] | None:
     found: set[ast.AST] = set()
     graphs = (script.parent(keyword) for keyword in script.find(ast.keyword) if keyword.arg == "create_graph")
     calls = dict.fromkeys((*(each for each in graphs if isinstance(each, ast.Call)), *script.calls(_GRAD)))
-    for call in script.tree_index.in_order([*calls]):
+    for call in script.syntax_index.in_order([*calls]):
         twice = any(
             keyword.arg == "create_graph" and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
             for keyword in call.keywords

@@ -46,7 +46,7 @@ def _unused(script: Script, call: ast.Call) -> Iterator[int]:
 
 
 def _bound(script: Script, target: ast.Name) -> Iterator[Definition]:
-    scope = script.flow.scopes[script.function(target) or script.tree]
+    scope = script.reaching_definitions.scopes[script.function(target) or script.tree]
     return (each for each in scope.definitions.get(target.id, ()) if script.inside(target, each.node))
 
 

@@ -105,7 +105,7 @@ def _is_moved(home: Script, node: ast.AST) -> bool:
 def _nexts(use: Iteration) -> Iterator[ast.AST]:
     """The `next(…)` that take batches from an iterator."""
     if use.how != "for":
-        yield from use.script.tree_index.calls_named("next")
+        yield from use.script.syntax_index.calls_named("next")
 
 
 def _asks_for_tuple(use: Iteration, batches: Values) -> bool:

@@ -143,7 +143,7 @@ def _shadowed(script: Script, found: EvaluationPass, spelling: str) -> str | Non
     inner = found.function or found.first
     assert inner is not None
     for around in script.ancestors(inner):
-        scope = script.flow.scopes.get(around)
+        scope = script.reaching_definitions.scopes.get(around)
         if scope is not None and around is not script.tree and root in scope.definitions:
             if not isinstance(around, ast.ClassDef) or script.parent(inner) is around:
                 return f"`{root}` means something else there"

@@ -32,7 +32,7 @@ def asks_for_mode(script: Script, region: Iterable[ast.AST]) -> str | None:
     """Whether code that an evaluation may enter asks whether gradients are on."""
     places: list[tuple[Script, ast.Name | ast.Attribute]] = []
     for other in connected_files(script):
-        for mention in other.tree_index.mentions(*_ASKED, *other.import_aliases(_ASKED)):
+        for mention in other.syntax_index.mentions(*_ASKED, *other.import_aliases(_ASKED)):
             if isinstance(mention.ctx, ast.Load):
                 places.append((other, mention))
     if not places:

@@ -69,7 +69,7 @@ def tier_without_gradients(script: Script, forwards: Iterable[ast.Call]) -> Tier
 def _is_compiled_in(script: Script) -> bool:
     """Whether a file hands models to a compiler, which fuses others of their operations where none is for a
     gradient."""
-    mentions = script.tree_index.mentions("compile", *script.import_aliases(("compile",)))
+    mentions = script.syntax_index.mentions("compile", *script.import_aliases(("compile",)))
     return any(
         script.qualname(each) == "torch.compile"
         or (isinstance(each, ast.Attribute) and script.kind(each.value) is Kind.MODULE)
@@ -145,7 +145,7 @@ def _looked_up(script: Script, call: ast.Call) -> str | None:
 
 
 def _mentions(script: Script) -> list[ast.Name | ast.Attribute]:
-    return script.tree_index.mentions(*_LAST_NAMES, *script.import_aliases(_LAST_NAMES))
+    return script.syntax_index.mentions(*_LAST_NAMES, *script.import_aliases(_LAST_NAMES))
 
 
 def _tier_of_mention(script: Script, mention: ast.Name | ast.Attribute) -> Tier:
@@ -204,7 +204,7 @@ def _is_computed(script: Script, operand: ast.expr) -> bool:
 
 
 def _buffers(script: Script) -> set[object]:
-    calls = script.tree_index.calls_named("register_buffer")
+    calls = script.syntax_index.calls_named("register_buffer")
     return {call.args[0].value for call in calls if call.args and isinstance(call.args[0], ast.Constant)}
 
 

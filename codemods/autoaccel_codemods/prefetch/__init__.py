@@ -202,7 +202,7 @@ def _same(script: Script, loop: LoaderLoop, name: ast.Name, definition: Definiti
         return (
             definition.scope is not script.module_scope
             or home is None
-            or name.id not in script.flow.scopes[home].definitions
+            or name.id not in script.reaching_definitions.scopes[home].definitions
         )
     # `self` of another method of the same class
     cls = script.enclosing_class(name)

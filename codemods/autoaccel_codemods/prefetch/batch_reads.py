@@ -177,7 +177,7 @@ class BatchReads:
     def _follows_parameter(self, call: ast.Call, argument: ast.expr, function: ast.FunctionDef) -> bool:
         """Whether every use of the parameter that gets `argument` is known to be this loop's batch."""
         bound = self.script.project.is_bound(self.script, function, self.script, call)
-        scope = self.script.flow.scopes[function]
+        scope = self.script.reaching_definitions.scopes[function]
         for name, definitions in scope.definitions.items():
             if bind_argument(function, call, name, bound=bound) is argument:
                 return all(
