@@ -50,11 +50,11 @@ class Stored(NamedTuple):
 def stores(ref: ClassRef, name: str) -> Iterator[Stored]:
     """The stores that may reach `name` of an instance of a class, those of the class body aside."""
     try:
-        homes = ref.script.project.mentioning(ref.script, name)
+        files = ref.script.project.mentioning(ref.script, name)
     except Incomplete:
         yield Stored(ref.script, None)
         return
-    for script in homes:
+    for script in files:
         for stored in stored_as(script, name):
             if stored.receiver is None:
                 continue

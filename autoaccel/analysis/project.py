@@ -221,10 +221,10 @@ class Project:
 
     def mentioning(self, script: Script, name: str) -> tuple[Script, ...]:
         """Those of `related` that mention an attribute by its name. Raises `Incomplete`."""
-        homes, missing = self.calling(script, name, method=True)
+        files, missing = self.calling(script, name, method=True)
         if missing is not None:
             raise Incomplete(missing)
-        return homes
+        return files
 
     def with_word(self, script: Script, word: str) -> tuple[Script, ...]:
         """The script and those of the files that share its objects, however many these are, in which a word stands.
@@ -389,12 +389,12 @@ class Project:
         try:
             if not any(map(mention.search, self.texts_with_word(ref.script, ref.node.name))):
                 return False
-            homes = self.with_word(ref.script, ref.node.name)
+            files = self.with_word(ref.script, ref.node.name)
         except Incomplete:
             return True
         return any(
             self._lends(other, part, ref)
-            for other in homes
+            for other in files
             for part in other.syntax_index.mentions(method)
             if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load)
         )
@@ -461,10 +461,10 @@ class Project:
         pending = [ref]
         while pending:
             base = pending.pop()
-            homes, names = self._with_derived(base)
-            if homes is None:
+            files, names = self._with_derived(base)
+            if files is None:
                 return None
-            for other in homes:
+            for other in files:
                 if _makes_classes(other, base.node.name):
                     return None
                 for cls in other.find(ast.ClassDef):
@@ -542,35 +542,35 @@ class Project:
             return self._makers(script, function, cls)
         wanted = (name,)
         instance_call = isinstance(cls, ast.ClassDef) and name in ("forward", "__call__")
-        homes, missing = self.calling(script, None if instance_call else name, method=isinstance(cls, ast.ClassDef))
-        calls = ((each, call) for each in homes for call in self._candidate_calls(each, wanted, instance=instance_call))
-        return self._callers_among(script, function, calls, homes, wanted, missing)
+        files, missing = self.calling(script, None if instance_call else name, method=isinstance(cls, ast.ClassDef))
+        calls = ((each, call) for each in files for call in self._candidate_calls(each, wanted, instance=instance_call))
+        return self._callers_among(script, function, calls, files, wanted, missing)
 
     def _makers(self, script: Script, function: ast.AST, cls: ast.ClassDef) -> Callers:
         """The calls of a class, of those that derive from it, and of `super().__init__` in these."""
         derived = self.derived(script.class_ref(cls))
         made = [(script, cls.name), *((each.script, each.node.name) for each in derived or ())]
-        parts = [self.calling(home, name, method=False) for home, name in made]
+        parts = [self.calling(file, name, method=False) for file, name in made]
         missing = next((each for _, each in parts if each is not None), None)
         if derived is None:
             missing = missing or f"classes that are not seen may derive from `{cls.name}`"
-        homes = tuple(dict.fromkeys(each for found, _ in parts for each in found))
+        files = tuple(dict.fromkeys(each for found, _ in parts for each in found))
         wanted = tuple(dict.fromkeys(name for _, name in made))
-        calls = [(each, call) for each in homes for call in self._candidate_calls(each, wanted, instance=False)]
+        calls = [(each, call) for each in files for call in self._candidate_calls(each, wanted, instance=False)]
         calls += (
             (each.script, call)
             for each in derived or ()
             for call in each.script.syntax_index.calls_named("__init__")
             if each.script.inside(call, each.node)
         )
-        return self._callers_among(script, function, calls, homes, wanted, missing)
+        return self._callers_among(script, function, calls, files, wanted, missing)
 
     def _callers_among(
         self,
         script: Script,
         function: ast.AST,
         calls: Iterable[CallSite],
-        homes: tuple[Script, ...],
+        files: tuple[Script, ...],
         wanted: tuple[str, ...],
         missing: str | None,
     ) -> Callers:
@@ -582,7 +582,7 @@ class Project:
                 found.append((other, call))
             elif enters is None:
                 missing = missing or f"`{other.source(call.func)}` in {_line(other, call, script)} may be a call of it"
-        for other in homes:
+        for other in files:
             missing = missing or self._handed_on(script, function, other, wanted)
             missing = missing or self._looked_up(script, function, other, wanted)
         return Callers(tuple(found), missing)
@@ -683,10 +683,10 @@ class Project:
         if name is None or isinstance(script.parent(function), ast.ClassDef):
             return ()
         if function not in self._started:
-            homes, _ = self.calling(script, name, method=False)
+            files, _ = self.calling(script, name, method=False)
             self._started[function] = tuple(
                 (other, call)
-                for other in homes
+                for other in files
                 for call in other.syntax_index.calls_named(*_STARTERS)
                 if (target := _started(call)) is not None and _is_name_of(other, target, script, function)
             )

@@ -121,7 +121,7 @@ class Index:
         return number
 
     def _enter(self, number: int, summary: Summary) -> Summary:
-        folder, home = os.path.split(self._paths[number])
+        folder, importer = os.path.split(self._paths[number])
         self._entered.add(number)
         computed = [entry[1:] for entry in summary.imports if entry[0] == "?"]
         if computed:
@@ -135,7 +135,7 @@ class Index:
                 dotted, _, alias = entry.partition("=")
                 target = dotted.lstrip(".")
                 module = target.removesuffix("*").rstrip(".")
-                source = self._connect(number, folder, home, module, len(dotted) - len(target))
+                source = self._connect(number, folder, importer, module, len(dotted) - len(target))
                 if source is not None:
                     names[sys.intern(target.rpartition(".")[2]), sys.intern(alias), source] = None
         self._names[number] = tuple(names)
@@ -143,13 +143,13 @@ class Index:
             self._naming.setdefault((imported, whence), set()).add(number)
         return summary
 
-    def _connect(self, number: int, folder: str, home: str, target: str, level: int) -> int | None:
+    def _connect(self, number: int, folder: str, importer: str, target: str, level: int) -> int | None:
         """Note which files an import leads to: the module, which is the answer, and the packages around it."""
         key = folder, target, level
-        own = home.removesuffix(".py") in target
+        own = importer.removesuffix(".py") in target
         known = None if own else self._targets.get(key)
         if known is None:
-            known = self._find(folder, home, target, level)
+            known = self._find(folder, importer, target, level)
             if not own:
                 self._targets[key] = known
         files, loose = known
@@ -165,9 +165,9 @@ class Index:
                     importing.append(number)
         return files[0] if files else _LOOSE if loose else None
 
-    def _find(self, folder: str, home: str, target: str, level: int) -> tuple[tuple[int, ...], str]:
+    def _find(self, folder: str, importer: str, target: str, level: int) -> tuple[tuple[int, ...], str]:
         """The files on the way to a dotted name, and the name if it leads nowhere."""
-        found = self._modules.find(folder, home, target, level, self.folders)
+        found = self._modules.find(folder, importer, target, level, self.folders)
         if found is None:
             return (), target if level or target.split(".")[0] not in _STANDARD else ""
         files = [found[0]]

@@ -385,8 +385,8 @@ class Script:
     ) -> ast.expr | None:
         """The expression that a call in this file passes for a parameter of a project function (of `owner`, default
         this file)."""
-        home = owner or self
-        return bind_argument(function, call, parameter, bound=self.project.is_bound(home, function, self, call))
+        file = owner or self
+        return bind_argument(function, call, parameter, bound=self.project.is_bound(file, function, self, call))
 
     # -- the whole file
 

@@ -699,14 +699,14 @@ class _ScopePass:
     ) -> Definition:
         key = (node, name, path, how)
         definition = self.reaching._interned.get(key)
-        home = self.scope
-        outward = not transient and (name in home.global_names or name in home.nonlocal_names)
+        scope = self.scope
+        outward = not transient and (name in scope.global_names or name in scope.nonlocal_names)
         if definition is None:
-            definition = Definition(name, node, "global" if outward else how, home, value, path, target, level)
+            definition = Definition(name, node, "global" if outward else how, scope, value, path, target, level)
             self.reaching._interned[key] = definition
             self.reaching._order[definition] = len(self.reaching._order)
             if not transient:
-                owner = (home.lookup(name) or home.module) if outward else home
+                owner = (scope.lookup(name) or scope.module) if outward else scope
                 owner.definitions.setdefault(name, []).append(definition)
         if self.state is not None:
             self.state[name] = (definition,)

@@ -195,17 +195,17 @@ def _is_settled(script: Script, value: Value, expression: ast.expr) -> bool:
 
     Generators are sequences to the analysis as well, but neither torch nor NumPy reads them.
     """
-    node, home = value.node, value.script or script
+    node, file = value.node, value.script or script
     if not isinstance(node, ast.Tuple | ast.List | ast.ListComp):
         return False
     if isinstance(node, ast.Tuple) or node is expression:
         return True
     counted = isinstance(node, ast.List) and len(node.elts) < 2
-    target = home.syntax_index.bound_name(node)
-    made = home.definitions(target) if target is not None else ()
-    if target is None and not isinstance(home.parent(node), ast.Return):
+    target = file.syntax_index.bound_name(node)
+    made = file.definitions(target) if target is not None else ()
+    if target is None and not isinstance(file.parent(node), ast.Return):
         return False
-    if any(_grows(home, use, counted) for each in made for use in home.uses(each)):
+    if any(_grows(file, use, counted) for each in made for use in file.uses(each)):
         return False
     if not isinstance(expression, ast.Name):
         return True
@@ -237,19 +237,19 @@ def _leaves(value: Value, depth: int) -> Iterator[Value]:
 
 def _surely_array(script: Script, value: Value, depth: int = 0) -> bool:
     """Whether a value is an array or a NumPy scalar: `np.random.beta(1, 1)` and `a.tolist()` hold Python numbers."""
-    home = value.script or script
+    file = value.script or script
     name = value.name or ""
     if depth > 8:
         return False
     match value.node:
         case ast.BinOp(left=left, right=right):
-            return any(_all_arrays(home, side, depth) for side in (left, right))
+            return any(_all_arrays(file, side, depth) for side in (left, right))
         case ast.Compare(left=left, comparators=[right]):
-            return any(_all_arrays(home, side, depth) for side in (left, right))
+            return any(_all_arrays(file, side, depth) for side in (left, right))
         case ast.UnaryOp(operand=operand):
-            return _all_arrays(home, operand, depth)
+            return _all_arrays(file, operand, depth)
         case ast.Subscript(value=base):
-            return _all_arrays(home, base, depth)
+            return _all_arrays(file, base, depth)
         case ast.Call() as call if name.startswith("numpy.random."):
             return _is_shaped_draw(call, name)
         case _:
@@ -266,17 +266,17 @@ def _all_arrays(script: Script, expression: ast.expr, depth: int) -> bool:
 def may_be_empty(script: Script, expression: ast.expr) -> bool:
     """Whether a list of arrays may have no element at all: torch makes float32 of it, NumPy float64."""
     for value in script.values(expression):
-        home, node = value.script or script, value.node
+        file, node = value.script or script, value.node
         match node:
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                full = _has_elements(home, node)
+                full = _has_elements(file, node)
             case ast.ListComp(elt=element, generators=[ast.comprehension(iter=source, ifs=[])]):
-                full, elements = _has_elements(home, source), [element]
+                full, elements = _has_elements(file, source), [element]
             case _:
                 return True
-        if not full or _shrinks(home, node):
+        if not full or _shrinks(file, node):
             return True
-        if any(home.kind(each) is Kind.SEQUENCE and may_be_empty(home, each) for each in elements):
+        if any(file.kind(each) is Kind.SEQUENCE and may_be_empty(file, each) for each in elements):
             return True
     return False
 
@@ -303,8 +303,8 @@ def _has_elements(script: Script, source: ast.expr) -> bool:
 def only_last_axis_empty(script: Script, value: Value) -> bool:
     """Whether an array surely has elements along all axes but its last. Of arrays without elements torch keeps the
     axes up to the first empty one, NumPy all of them."""
-    home = value.script or script
-    return isinstance(value.node, ast.expr) and (_is_flat(home, value.node) or _is_filled(home, value.node))
+    file = value.script or script
+    return isinstance(value.node, ast.expr) and (_is_flat(file, value.node) or _is_filled(file, value.node))
 
 
 def _is_filled(script: Script, expression: ast.expr) -> bool:

@@ -113,11 +113,11 @@ def own_to_method(script: Script, transfer: Transfer) -> str | None:
         made
         for loop in loader_loops(transfer.site_script)
         if loop.node is transfer.site
-        for home, call in transfer.site_script.creations(loop.loader)
-        for made in loader_calls(home)
+        for file, call in transfer.site_script.creations(loop.loader)
+        for made in loader_calls(file)
         if made.call is call
         for collate in [made.settings.get("collate_fn")]
-        if collate is None or not _gives_objects(home, collate, transfer.path)
+        if collate is None or not _gives_objects(file, collate, transfer.path)
     ]
     known = sum(
         len(loop.node.body) > 0 and len(transfer.site_script.creations(loop.loader))

@@ -92,8 +92,8 @@ def _is_of_logits(script: Script, statement: ast.Assign) -> bool:
     """Whether a result is used as a tensor of scores, and as nothing else."""
     target = statement.targets[0]
     assert isinstance(target, ast.Name)
-    home = script.reaching_definitions.scopes[script.function(statement) or script.tree]
-    made = [each for each in home.definitions.get(target.id, ()) if each.node is statement]
+    scope = script.reaching_definitions.scopes[script.function(statement) or script.tree]
+    made = [each for each in scope.definitions.get(target.id, ()) if each.node is statement]
     uses = [use for each in made for use in script.uses(each)]
     return bool(uses) and all(_is_tensor(script, use) for use in uses) and any(_is_score(script, use) for use in uses)
 

@@ -98,8 +98,8 @@ def runs_forward(script: Script, call: ast.Call) -> bool:
 
 def _runs_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
     if script.kind(call.func) is Kind.MODULE:
-        home = script.function(call)  # within a model a module without parameters stands for all of it
-        return not is_function_module(script, call.func) or (home is not None and is_module_method(script, home))
+        scope = script.function(call)  # within a model a module without parameters stands for all of it
+        return not is_function_module(script, call.func) or (scope is not None and is_module_method(script, scope))
     if isinstance(call.func, ast.Attribute):
         owner = script.kind(call.func.value)
         if owner is Kind.MODULE and call.func.attr in ("forward", "encode", "decode", "sample", "generate"):
@@ -203,12 +203,12 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
 
 
 def _hidden_problem(
-    script: Script, region: list[ast.AST], home: ast.AST | None, forwards: tuple[ast.Call, ...]
+    script: Script, region: list[ast.AST], scope: ast.AST | None, forwards: tuple[ast.Call, ...]
 ) -> tuple[str | None, ast.For | None]:
     """Why code that an evaluation enters out of sight may need gradients. If it does where the elements of one loop
     come from, in whose body all forwards are, that loop: its body alone can go without."""
     try:
-        openings = hidden_gradient_uses(script, region, home)
+        openings = hidden_gradient_uses(script, region, scope)
     except Incomplete as reason:
         return str(reason), None
     if not openings:
@@ -232,16 +232,18 @@ def _called_from_outside(script: Script, method: ast.FunctionDef | ast.AsyncFunc
     """Whether every call of a model's method is seen, and none is made by a model."""
     callers = script.callers(method)
     known = {call for _, call in callers}
-    homes, missing = script.project.calling(script, method.name, method=True)
+    files, missing = script.project.calling(script, method.name, method=True)
     if missing is not None:
         return False
-    for other in homes:
+    for other in files:
         for part in other.find(ast.Attribute):
             if part.attr == method.name and other.qualname(part) is None and other.parent(part) not in known:
                 return False
     sites = ((other, other.function(call)) for other, call in callers)
     known_all = bool(callers) and callers.missing is None
-    return known_all and not any(home is not None and is_module_method(other, home) for other, home in sites)
+    return known_all and not any(
+        function is not None and is_module_method(other, function) for other, function in sites
+    )
 
 
 def tries_out(script: Script, function: ast.AST, forwards: tuple[ast.Call, ...]) -> bool:
@@ -421,8 +423,8 @@ def _only_callee(script: Script, calls: tuple[ast.Call, ...]) -> ast.FunctionDef
     callees = {each for call in calls for each in script.callees(call)}
     if len(callees) != 1 or any(script.kind(call.func) is Kind.MODULE for call in calls):
         return None
-    home, function = callees.pop()
-    if home is not script or not isinstance(function, ast.FunctionDef):
+    file, function = callees.pop()
+    if file is not script or not isinstance(function, ast.FunctionDef):
         return None
     if trains(script, function) or isinstance(script.parent(function), ast.ClassDef):
         return None

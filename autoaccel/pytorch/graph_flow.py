@@ -453,9 +453,9 @@ class GraphFlow:
 
     def _spread(self, script: Script, definition: Definition, held: bool, call_stack: CallStack) -> None:
         """Go on where a binding is read."""
-        home = definition.scope.node
+        scope = definition.scope.node
         for use in script.uses(definition):
-            inside = (script.function(use) or script.tree) is home
+            inside = (script.function(use) or script.tree) is scope
             self._add(script, use, held, call_stack if inside else ())
         for addition in script.additions(definition):
             if definition not in script.definitions(addition):
@@ -464,9 +464,9 @@ class GraphFlow:
             for name in script.find(ast.Name):
                 if name.id == definition.name and isinstance(name.ctx, ast.Load):
                     self._add(script, name, held, ())
-        if isinstance(home, ast.ClassDef):
+        if isinstance(scope, ast.ClassDef):
             self._attribute_reads(script, None, definition.name, held)
-        if home is script.tree or definition.how == "global":
+        if scope is script.tree or definition.how == "global":
             if _reads_any_name(script):
                 raise _UNFOLLOWED
             self._imported(script, definition.name, held)

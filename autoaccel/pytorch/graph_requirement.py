@@ -145,10 +145,10 @@ def _hooked(script: Script, flow: GraphFlow) -> Iterator[FlowState]:
         functions = [found for each in call.args[:1] for found in functions_of(script, each)]
         if not functions:
             raise _HOOK
-        for home, function in functions:
-            flow.enter_all(script, call, home, function, ())
+        for file, function in functions:
+            flow.enter_all(script, call, file, function, ())
             frame = script, call, function
-            yield from _all_computed(home, function, (frame,), {})
+            yield from _all_computed(file, function, (frame,), {})
 
 
 def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[FlowState]:
@@ -159,8 +159,8 @@ def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen
         functions = [] if value is None else functions_of(script, value)
         if not functions:
             raise Incomplete("a model's forward is replaced")
-        for home, function in functions:
-            yield from _run_by(home, function, forward, seen)
+        for file, function in functions:
+            yield from _run_by(file, function, forward, seen)
     for cls in script.find(ast.ClassDef):
         if script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION):
             for part in cls.body:
@@ -188,9 +188,9 @@ def _kept(script: Script, outer: ast.AST, call_stack: CallStack, seen: Seen) -> 
                 raise Incomplete("a decorator may keep it")
             yield from _all_computed(other, function, inner, seen)
     for read in script.within(outer, ast.Attribute):
-        for home, getter in _properties(script, read):
+        for file, getter in _properties(script, read):
             if getter not in seen:
-                yield from _all_computed(home, getter, (), seen)
+                yield from _all_computed(file, getter, (), seen)
 
 
 def _all_computed(script: Script, function: ast.AST, call_stack: CallStack, seen: Seen) -> Iterator[FlowState]:
@@ -279,18 +279,18 @@ def _is_strange(script: Script, call: ast.Call) -> bool:
 
 def _collates(script: Script, call: ast.Call) -> bool:
     """Whether a call stands in a function that is handed to loaders alone: it runs where one is iterated."""
-    home = script.function(call)
-    if not isinstance(home, ast.FunctionDef) or isinstance(script.parent(home), ast.ClassDef):
+    scope = script.function(call)
+    if not isinstance(scope, ast.FunctionDef) or isinstance(script.parent(scope), ast.ClassDef):
         return False
-    reads = [each for each in script.syntax_index.mentions(home.name) if isinstance(each.ctx, ast.Load)]
+    reads = [each for each in script.syntax_index.mentions(scope.name) if isinstance(each.ctx, ast.Load)]
     parents = [script.parent(each) for each in reads]
     return bool(parents) and all(isinstance(each, ast.keyword) and each.arg == "collate_fn" for each in parents)
 
 
 def _is_run(script: Script, call: ast.Call, callee: ast.AST | None) -> bool:
     """Whether a call may run in the region: of functions that a callee makes, those that are called are seen there."""
-    home = script.function(call)
-    return not _collates(script, call) and (callee is None or home is callee or isinstance(home, ast.Lambda))
+    scope = script.function(call)
+    return not _collates(script, call) and (callee is None or scope is callee or isinstance(scope, ast.Lambda))
 
 
 def _runs_arguments(script: Script, call: ast.Call) -> bool:

@@ -64,12 +64,12 @@ _BY_ITERATION = _BY_CALL | _ITERATED | {_GENERATOR}
 _BY_WITH = _BY_CALL | _MANAGING | {_GENERATOR}
 
 
-def hidden_gradient_uses(script: Script, region: Iterable[ast.AST], home: ast.AST | None) -> list[Opening]:
-    """Where an evaluation (a function, or statements of `home`) may enter code that needs gradients, out of sight.
+def hidden_gradient_uses(script: Script, region: Iterable[ast.AST], scope: ast.AST | None) -> list[Opening]:
+    """Where an evaluation (a function, or statements of `scope`) may enter code that needs gradients, out of sight.
 
     Raises `Incomplete` where not all code can be looked at."""
     region = [*region]
-    leading = _leading(script, home if home is not None else region[0])
+    leading = _leading(script, scope if scope is not None else region[0])
     kinds = {kind for kind, code in _hidden(script) if code not in leading}
     found = list(_openings(script, region, frozenset(kinds)))
     if _ANYWHERE in kinds:
@@ -79,10 +79,10 @@ def hidden_gradient_uses(script: Script, region: Iterable[ast.AST], home: ast.AS
     return found
 
 
-def needs_gradients(script: Script, region: Iterable[ast.AST], home: ast.AST | None) -> str | None:
+def needs_gradients(script: Script, region: Iterable[ast.AST], scope: ast.AST | None) -> str | None:
     """Why an evaluation may not go without gradients, for the sake of code that it enters out of sight."""
     try:
-        found = hidden_gradient_uses(script, region, home)
+        found = hidden_gradient_uses(script, region, scope)
     except Incomplete as reason:
         return str(reason)
     return reason_of(found[0]) if found else None
@@ -194,7 +194,7 @@ def _leading(script: Script, start: ast.AST) -> set[ast.AST]:
         for each in around:
             if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and each not in found:
                 found.add(each)
-                pending.extend((home, call) for home, call in other.callers(each))
+                pending.extend((file, call) for file, call in other.callers(each))
     return found
 
 
@@ -203,8 +203,8 @@ def _leading(script: Script, start: ast.AST) -> set[ast.AST]:
 
 def _openings(script: Script, region: list[ast.AST], kinds: frozenset[str]) -> Iterator[Opening]:
     """The ways which code opens that an evaluation enters, for code of these kinds."""
-    for home, part in code_run_by(script, region, models=bool(kinds)):
-        for found in _of_part(home, part, kinds):
+    for file, part in code_run_by(script, region, models=bool(kinds)):
+        for found in _of_part(file, part, kinds):
             yield found if part in region else found._replace(loop=None)
 
 
@@ -215,9 +215,9 @@ def code_run_by(script: Script, region: list[ast.AST], *, models: bool = True) -
         pending.extend((other, each) for other in connected_files(script) for each in _forwards(other))
     seen = {part for _, part in pending}
     while pending:
-        home, part = pending.pop()
-        yield home, part
-        for other, function in _callees(home, part):
+        file, part = pending.pop()
+        yield file, part
+        for other, function in _callees(file, part):
             if function not in seen:
                 seen.add(function)
                 pending.append((other, function))

@@ -157,10 +157,10 @@ def name_looked_up(script: Script, local: str, *, public: bool) -> str | None:
             return "its name is given as a text"
     if not public:
         return None
-    homes, missing = script.project.calling(script, local, method=False)
+    files, missing = script.project.calling(script, local, method=False)
     if missing is not None:
         return missing
-    for other in homes:
+    for other in files:
         if other is not script and any(_reads(other, node) for node in other.syntax_index.mentions(local)):
             return "other files use it from here"
     pending, seen = [script], {script}

@@ -151,12 +151,12 @@ def _transfers(script: Script) -> Iterator[Transfer]:
         device = _target_device(script, call, function.attr)
         if function.attr == "to" and device is None:
             continue
-        for site, home in _sites(batches):
+        for site, file in _sites(batches):
             own = [value for value in batches if value.node is site]
             paths, derived = {value.path for value in own}, {value.name for value in own}
             path = paths.pop() if len(paths) == 1 else (STAR,)
             how = derived.pop() if len(derived) == 1 else "copy"
-            yield Transfer(call, function.attr, device, path, how, site, home)  # type: ignore[arg-type]
+            yield Transfer(call, function.attr, device, path, how, site, file)  # type: ignore[arg-type]
 
 
 def _only_converts(script: Script, call: ast.Call) -> bool:

@@ -235,11 +235,11 @@ def may_run_model(script: Script, call: ast.Call) -> bool:
     for other, each in pending:
         if _may_be_forward(other, each):
             return True
-        for home, function in other.callees(each):
-            for inner in calls_in(home, function) if function.name != "__init__" else ():
+        for file, function in other.callees(each):
+            for inner in calls_in(file, function) if function.name != "__init__" else ():
                 if inner not in seen:
                     seen.add(inner)
-                    pending.append((home, inner))
+                    pending.append((file, inner))
     return False
 
 

@@ -196,10 +196,10 @@ def _visible(script: Script, expression: ast.expr, use: ast.AST) -> bool:
         root = root.value
     if not isinstance(root, ast.Name):
         return False
-    home = {each.scope.node for each in script.definitions(root)}
-    if len(home) != 1:
+    bound_in = {each.scope.node for each in script.definitions(root)}
+    if len(bound_in) != 1:
         return False
-    wanted = home.pop()
+    wanted = bound_in.pop()
     for ancestor in script.ancestors(use):
         scope = script.reaching_definitions.scopes.get(ancestor)
         if scope is None:

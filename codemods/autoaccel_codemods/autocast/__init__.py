@@ -53,7 +53,7 @@ from autoaccel.edits import (
 from autoaccel.pytorch import devices, evaluation_only
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.run_once_code import runs_once
-from autoaccel.pytorch.training_steps import Backward, Home, OptimizerStep, TrainingStep, training_steps
+from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.autocast import blockers, gradient_scaling, low_precision_flow, regions
 from autoaccel_codemods.autocast.blockers import Problem
@@ -149,7 +149,7 @@ class _Names:
         scope: ast.AST = self._script.function(creation.statement) or self._script.tree
         if creation.owner is not None:
             scope = self._script.enclosing_class(creation.statement) or scope
-        shared = any(home is not scope for home in creation.homes)
+        shared = any(each is not scope for each in creation.scopes)
         number = 1
         base = self._script.free_name("scaler", "grad_scaler", "amp_scaler", "loss_scaler")
         name = base
@@ -178,23 +178,25 @@ def _edits(script: Script, step: TrainingStep, found: Regions, scaled: Scaling, 
 
 
 def _scaling(script: Script, step: TrainingStep, found: Regions, scaled: Scaling, names: _Names) -> Iterator[Edit]:
-    scalers: dict[Home, str] = {}
+    scalers: dict[ScopeNode, str] = {}
     for creation in scaled.creations:
         name = names.scaler(creation)
         owner = "" if creation.owner is None else f"{creation.owner}."
         made = Code(_literal(f"{owner}{name} = {script.accel}.grad_scaler({', '.join(creation.optimizers)})"))
         yield InsertAfter(creation.statement, made) if creation.after else InsertBefore(creation.statement, made)
-        for home in creation.homes:
-            scalers[home] = name if creation.owner is None else f"self.{name}"
+        for scope in creation.scopes:
+            scalers[scope] = name if creation.owner is None else f"self.{name}"
     for backward in step.backwards:
-        yield _backward(backward, scalers[backward.home], found)
+        yield _backward(backward, scalers[backward.scope], found)
     for each in step.steps:
-        yield Replace(each.call, Code(f"{scalers[each.home]}.step({{0}})", (each.receiver,)))
+        yield Replace(each.call, Code(f"{scalers[each.scope]}.step({{0}})", (each.receiver,)))
     for unscale in scaled.unscales:
-        yield InsertBefore(unscale.before, Code(_literal(_unscaling(script, unscale.step, scalers[unscale.step.home]))))
+        yield InsertBefore(
+            unscale.before, Code(_literal(_unscaling(script, unscale.step, scalers[unscale.step.scope])))
+        )
     for statement in scaled.updates:
-        home = script.function(statement) or script.tree
-        yield InsertAfter(statement, Code(f"{scalers[home]}.update()"))
+        scope = script.function(statement) or script.tree
+        yield InsertAfter(statement, Code(f"{scalers[scope]}.update()"))
 
 
 def _literal(text: str) -> str:

@@ -86,8 +86,8 @@ def _attributes_set(script: Script, call: ast.Call) -> set[str]:
     found: set[str] = set()
     pending, seen = [(script, call)], set[ast.AST]()
     while pending:
-        home, made = pending.pop()
-        for other, function in home.callees(made):
+        file, made = pending.pop()
+        for other, function in file.callees(made):
             if function in seen or not isinstance(other.parent(function), ast.ClassDef):
                 continue
             seen.add(function)

@@ -222,24 +222,24 @@ def _is_used_as_module(script: Script, expression: ast.expr) -> bool:
             return False
 
 
-def in_step(script: Script, home: ast.AST) -> Iterator[Problem]:
+def in_step(script: Script, scope: ast.AST) -> Iterator[Problem]:
     """Reasons in the functions of the step and in what they call."""
-    if Effect.DOUBLE in effects(script, home):
-        yield _first_double(script, home), "it differentiates by hand or twice (autograd.grad, create_graph)"
-    for decorator in getattr(home, "decorator_list", ()):
+    if Effect.DOUBLE in effects(script, scope):
+        yield _first_double(script, scope), "it differentiates by hand or twice (autograd.grad, create_graph)"
+    for decorator in getattr(scope, "decorator_list", ()):
         function = decorator.func if isinstance(decorator, ast.Call) else decorator
         if script.qualname(function) in _COMPILED:
             yield decorator, "the step itself is compiled"
-    for call in calls_in(script, home):
+    for call in calls_in(script, scope):
         for keyword in call.keywords:
             if keyword.arg == "error_if_nonfinite" and not _false(keyword.value):
                 yield call, "clipping insists on finite gradients"
-    for other, node in _reading(script, home):
+    for other, node in _reading(script, scope):
         for call in calls_in(other, node):
             if (other.qualname(call.func) or "").startswith("torch.distributed.") and _passes_gradients(other, call):
-                yield node if other is script else home, "gradients are exchanged between processes by hand"
+                yield node if other is script else scope, "gradients are exchanged between processes by hand"
     for statement in script.find(ast.With):
-        if (script.function(statement) or script.tree) is home:
+        if (script.function(statement) or script.tree) is scope:
             for item in statement.items:
                 expression = item.context_expr
                 function = expression.func if isinstance(expression, ast.Call) else expression
@@ -247,10 +247,10 @@ def in_step(script: Script, home: ast.AST) -> Iterator[Problem]:
                     yield statement, "it uses mixed precision already"
 
 
-def _reading(script: Script, home: ast.AST) -> list[ScriptNode]:
+def _reading(script: Script, scope: ast.AST) -> list[ScriptNode]:
     """The function itself and those that it calls which read gradients."""
-    found: list[ScriptNode] = [(script, home)]
-    for call in calls_in(script, home):
+    found: list[ScriptNode] = [(script, scope)]
+    for call in calls_in(script, scope):
         if Effect.GRADIENTS in call_effects(script, call):
             found += script.callees(call)
     return found
@@ -270,11 +270,11 @@ def _precision_context(script: Script, expression: ast.expr) -> bool:
     return "autocast" in text or re.search(r"\bamp\b|\bamp_ctx\b", text) is not None
 
 
-def _first_double(script: Script, home: ast.AST) -> ast.AST:
-    for call in calls_in(script, home):
+def _first_double(script: Script, scope: ast.AST) -> ast.AST:
+    for call in calls_in(script, scope):
         if Effect.DOUBLE in call_effects(script, call):
             return call
-    return home
+    return scope
 
 
 def _false(node: ast.expr) -> bool:
@@ -284,8 +284,8 @@ def _false(node: ast.expr) -> bool:
 # -- code under autocast
 
 
-def in_code(code: list[ScriptNode], home: Script, place: ast.AST) -> Iterator[Problem]:
-    """Reasons in code that comes under autocast; `place` in the file `home` stands for code of other files."""
+def in_code(code: list[ScriptNode], file: Script, place: ast.AST) -> Iterator[Problem]:
+    """Reasons in code that comes under autocast; `place` in the script `file` stands for code of other files."""
     for script, node in code:
         if isinstance(node, ast.FunctionDef) and (
             node.name in ("__init__", "__new__") or node.name.startswith(("init_", "_init", "reset_"))
@@ -293,9 +293,9 @@ def in_code(code: list[ScriptNode], home: Script, place: ast.AST) -> Iterator[Pr
             continue
         for part in breadth_first(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
             reason = _unsafe(script, part)
-            if reason is None or (script is home and not isinstance(node, ast.FunctionDef) and _is_cast(script, part)):
+            if reason is None or (script is file and not isinstance(node, ast.FunctionDef) and _is_cast(script, part)):
                 continue
-            if script is home:
+            if script is file:
                 yield part, reason
             else:
                 yield place, f"{reason} ({_file(script)}, line {getattr(part, 'lineno', 1)})"

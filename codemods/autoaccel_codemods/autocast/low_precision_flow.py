@@ -118,11 +118,11 @@ class _Search:
         lifted: dict[ast.expr, None],
         place: ast.AST,
     ) -> None:
-        self.home = script
+        self.script = script
         self.place = place
         self.lifted = lifted
         self.region: set[ast.AST] = {part for each in inside for part in script.within(each, ast.AST)}
-        self.homes: set[ast.AST] = {script.function(each) or script.tree for each in inside}
+        self.scopes: set[ast.AST] = {script.function(each) or script.tree for each in inside}
         self.functions = [(other, node) for other, node in code if isinstance(node, ast.FunctionDef)]
         self.lambdas = [(other, node) for other, node in code if isinstance(node, ast.Lambda)]  # hooks
         entered = (*self.functions, *self.lambdas)
@@ -142,10 +142,10 @@ class _Search:
 
     def run(self) -> None:
         for each in self.inside:
-            self._sources(self.home, each)
-        entered = [(self.home, each) for each in self.inside]
+            self._sources(self.script, each)
+        entered = [(self.script, each) for each in self.inside]
         entered += self.functions
-        handed: set[ast.AST | None] = {hook for _, hook in implicit_calls.hooks(self.home)}
+        handed: set[ast.AST | None] = {hook for _, hook in implicit_calls.hooks(self.script)}
         for script, code in entered:  # the calls that no caller tells of: under another name, of elements of containers
             for call in script.within(code, ast.Call):
                 arguments = (*call.args, *(keyword.value for keyword in call.keywords))
@@ -248,7 +248,7 @@ class _Search:
         """Whether autocast is on where a name is read that got its value elsewhere in the same call."""
         function = script.function(node) or script.tree
         same = script is low.script and function is (script.function(low.node) or script.tree)
-        if same and node not in self.region and not self._is_home(script, function):
+        if same and node not in self.region and not self._holds_region(script, function):
             return low.auto
         return self._in_region(script, node)
 
@@ -256,7 +256,7 @@ class _Search:
         """Whether code is evaluated under autocast, by some of those who call it."""
         if node in self.region:
             return True
-        return node in self.reached and not self._is_home(script, script.function(node) or script.tree)
+        return node in self.reached and not self._holds_region(script, script.function(node) or script.tree)
 
     # -- following
 
@@ -761,7 +761,7 @@ class _Search:
             for definition in scope.definitions.get(name, ()) if scope is not None else ():
                 if definition.how == "param":
                     for use in other.uses(definition):
-                        auto = low.auto if not self._is_home(other, function) else use in self.region
+                        auto = low.auto if not self._holds_region(other, function) else use in self.region
                         self._mark(other, use, part, low, auto=auto, free=other.function(use) is not function)
         if call not in self.fed:
             self.fed[call] = None
@@ -770,15 +770,15 @@ class _Search:
                 if returning is function:
                     self._to_site(result, script, call)
 
-    def _is_home(self, script: Script, function: ast.AST) -> bool:
-        return script is self.home and function in self.homes
+    def _holds_region(self, script: Script, function: ast.AST) -> bool:
+        return script is self.script and function in self.scopes
 
     def _returned(self, low: Low) -> None:
         script = low.script
         function = script.function(low.node)
         if not isinstance(function, ast.FunctionDef):
             return
-        if self._is_home(script, function) and not low.auto:
+        if self._holds_region(script, function) and not low.auto:
             found: dict[ast.expr, None] = {}
             if self._cut(low, found, set(), outside=True):  # callers get float32, as before
                 self.lifts.update(found)
@@ -832,7 +832,7 @@ class _Search:
         return bool(causes) and all(self._cut(each, found, seen, outside=outside) for each in causes)
 
     def _liftable(self, low: Low) -> bool:
-        if low.script is not self.home or isinstance(low.node, ast.Starred):
+        if low.script is not self.script or isinstance(low.node, ast.Starred):
             return False
         if low.script.kind(low.node) in _CONTAINERS:
             return False
@@ -841,7 +841,7 @@ class _Search:
         return content(low.script, low.node) is Content.FLOATING
 
     def _problem(self, low: Low, reason: str) -> None:
-        if low.script is self.home:
+        if low.script is self.script:
             self.problems.append((low.node, reason))
         else:
             file = "another file" if low.script.path is None else low.script.path.name

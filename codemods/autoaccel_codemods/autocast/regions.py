@@ -413,15 +413,15 @@ class _Planner:
 
     def _name(self, statement: ast.stmt, *candidates: str) -> str:
         """A name that the function (or, at module level, the file) does not use yet."""
-        home = self.script.function(statement) or self.script.tree
-        taken = self.named.get(home)
+        scope = self.script.function(statement) or self.script.tree
+        taken = self.named.get(scope)
         if taken is None:
-            if isinstance(home, ast.Module):
+            if isinstance(scope, ast.Module):
                 taken = set(self.script.used_names)
             else:
-                taken = {part.id for part in ast.walk(home) if isinstance(part, ast.Name)}
-                taken |= {part.arg for part in ast.walk(home) if isinstance(part, ast.arg)}
-            self.named[home] = taken
+                taken = {part.id for part in ast.walk(scope) if isinstance(part, ast.Name)}
+                taken |= {part.arg for part in ast.walk(scope) if isinstance(part, ast.arg)}
+            self.named[scope] = taken
         for candidate in candidates:
             if candidate not in taken:
                 taken.add(candidate)

@@ -10,7 +10,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.pytorch import data_parallel
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, is_optimizer_step
-from autoaccel.pytorch.training_steps import Backward, Home, OptimizerStep, TrainingStep, home_of
+from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep, scope_of
 from autoaccel_codemods.autocast import blockers
 from autoaccel_codemods.autocast.blockers import Problem
 
@@ -26,16 +26,16 @@ def problem(step: TrainingStep) -> Problem | None:
 def problems(found: TrainingStep) -> Iterator[Problem]:
     """All of them."""
     script, backwards, steps = found.script, found.backwards, found.steps
-    homes = found.homes
+    scopes = found.scopes
     place = [*(each.call for each in backwards), *(each.call for each in steps)][0]
     for label in sorted(script.frameworks):
         yield place, f"{label} runs the training step"
-    for home in homes:
-        elsewhere = _foreign(script, home) or found.crossings.get(home)
+    for scope in scopes:
+        elsewhere = _foreign(script, scope) or found.crossings.get(scope)
         if elsewhere is not None:
             yield place, f"a part of the training step is in {elsewhere}"
     if not steps:
-        outside = [each for home in homes for each in _calling_wrapped(script, home)]
+        outside = [each for scope in scopes for each in _calling_wrapped(script, scope)]
         reason = (
             "the optimizer is stepped by a class of the project" if outside else "no optimizer steps on these gradients"
         )
@@ -46,10 +46,10 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
         yield from _backward_problems(script, backward)
     for step in steps:
         yield from _step_problems(script, step)
-    for home in homes:
-        yield from blockers.in_step(script, home)
+    for scope in scopes:
+        yield from blockers.in_step(script, scope)
     seen: dict[Script, None] = {}
-    for other in (script, *(caller for home in homes for caller in _caller_scripts(script, home))):
+    for other in (script, *(caller for scope in scopes for caller in _caller_scripts(script, scope))):
         if other not in seen:
             seen[other] = None
             yield from ((node if other is script else place, reason) for node, reason in blockers.in_file(other, place))
@@ -59,22 +59,22 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
         yield where, "DataParallel runs the model in threads that do not take over the precision of a region"
 
 
-def _caller_scripts(script: Script, home: Home) -> Iterator[Script]:
-    """The files that call a home, however far away."""
-    pending: list[tuple[Script, Home]] = [(script, home)]
-    seen: set[Home] = {home}
+def _caller_scripts(script: Script, scope: ScopeNode) -> Iterator[Script]:
+    """The files that call a scope, however far away."""
+    pending: list[tuple[Script, ScopeNode]] = [(script, scope)]
+    seen: set[ScopeNode] = {scope}
     while pending:
         at, function = pending.pop()
         for other, call in () if isinstance(function, ast.Module) else at.callers(function):
             yield other
-            caller = home_of(other, call)
+            caller = scope_of(other, call)
             if caller not in seen:
                 seen.add(caller)
                 pending.append((other, caller))
 
 
-def _calling_wrapped(script: Script, home: Home) -> Iterator[ast.Call]:
-    for call in calls_in(script, home):
+def _calling_wrapped(script: Script, scope: ScopeNode) -> Iterator[ast.Call]:
+    for call in calls_in(script, scope):
         if Effect.STEP in call_effects(script, call) and not is_optimizer_step(script, call):
             yield call
 
@@ -85,7 +85,7 @@ def _backward_problems(script: Script, backward: Backward) -> Iterator[Problem]:
         yield call, "distributed autograd keeps the gradients"
     elif backward.loss is call:
         yield call, "it is not seen which tensor `backward` is called on"
-    if isinstance(backward.home, ast.Lambda):
+    if isinstance(backward.scope, ast.Lambda):
         yield call, "backward runs in a lambda"
     if backward.scaled:
         yield call, "it uses a gradient scaler already"
@@ -120,7 +120,7 @@ def _step_problems(script: Script, step: OptimizerStep) -> Iterator[Problem]:
         yield call, "the optimizers of a loop have no common name"
     elif any(isinstance(part, ast.Call) for part in breadth_first(step.optimizer)):
         yield call, "the optimizer is the result of a call"
-    if isinstance(step.home, ast.Lambda):
+    if isinstance(step.scope, ast.Lambda):
         yield call, "the optimizer steps in a lambda"
     for value in script.values(step.receiver):
         made = value.name or ""
@@ -147,9 +147,9 @@ def _is_tensor(script: Script, expression: ast.expr) -> bool:
     return any(value is not None and "requires_grad" in script.source(value) for value in made)
 
 
-def _foreign(script: Script, home: Home) -> str | None:
-    """The other file in which a function runs a backward or a step that `home` calls, perhaps through its own."""
-    pending, seen = [home], {home}
+def _foreign(script: Script, scope: ScopeNode) -> str | None:
+    """The other file in which a function runs a backward or a step that `scope` calls, perhaps through its own."""
+    pending, seen = [scope], {scope}
     for current in pending:  # grows while it is walked
         for call in calls_in(script, current):
             for other, function in script.callees(call):

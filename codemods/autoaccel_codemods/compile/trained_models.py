@@ -18,7 +18,7 @@ from autoaccel.pytorch.gradients import (
     gradients_off,
 )
 from autoaccel.pytorch.run_once_code import runs_once
-from autoaccel.pytorch.training_steps import training_homes
+from autoaccel.pytorch.training_steps import training_scopes
 from autoaccel_codemods.compile.small_modules import is_function, is_small
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def trained_models(script: Script) -> Iterator[TrainedModel]:
         return
     groups: dict[tuple[ast.AST | None, str], list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]] = {}
     repeated: set[ast.expr] = set()
-    for (home, assign, target), again in _origins(script).items():
-        if home is script and not _is_loss(script, target):
+    for (file, assign, target), again in _origins(script).items():
+        if file is script and not _is_loss(script, target):
             groups.setdefault((script.function(assign), script.source(target)), []).append((assign, target))
             repeated |= {target} if again else set()
     for origins in groups.values():
@@ -138,8 +138,8 @@ def _origins(script: Script) -> dict[Origin, bool]:
     they are called more than a single time."""
     found: dict[Origin, bool] = {}
     for other in script.project.known_related(script):
-        for home, call, again in training_forwards(other):
-            for origin in _made_at(home, call.func, set()):
+        for file, call, again in training_forwards(other):
+            for origin in _made_at(file, call.func, set()):
                 found[origin] = found.get(origin, False) or again
         for each in evaluation_forwards(other):
             found.update(dict.fromkeys(_made_at(other, each.call.func, set()), True))
@@ -150,14 +150,14 @@ def training_forwards(script: Script) -> Iterator[tuple[Script, ast.Call, bool]]
     """Calls of models in scopes with a backward pass, and in what these scopes call, and whether they are repeated;
     not the calls inside models."""
     pending: list[tuple[Script, ast.AST]] = []
-    pending.extend((script, home) for home in training_homes(script))
+    pending.extend((script, scope) for scope in training_scopes(script))
     seen: set[ast.AST] = set()
     while pending:
-        other, home = pending.pop()
-        if home in seen or _in_model(other, home):
+        other, scope = pending.pop()
+        if scope in seen or _in_model(other, scope):
             continue
-        seen.add(home)
-        for part in other.in_scope(home, ast.Call):
+        seen.add(scope)
+        for part in other.in_scope(scope, ast.Call):
             if other.kind(part.func) is Kind.MODULE:
                 yield other, part, not runs_once(other, part)
             elif not any(True for _ in backward_calls(other, part)):
@@ -175,8 +175,8 @@ def _only_samples(script: Script, function: ast.AST) -> bool:
     return all(gradients_off(script, each, function) for each in forwards)
 
 
-def _in_model(script: Script, home: ast.AST) -> bool:
-    cls = script.parent(home)
+def _in_model(script: Script, scope: ast.AST) -> bool:
+    cls = script.parent(scope)
     return isinstance(cls, ast.ClassDef) and script.project.instance_kind(script.class_ref(cls)) in (
         Kind.MODULE,
         Kind.LOSS_FUNCTION,
@@ -495,10 +495,10 @@ def differentiated_twice(script: Script) -> frozenset[ast.AST] | None:
         )
         if not twice and script.qualname(call.func) != _GRAD:
             continue
-        home = script.function(call) or script.tree
+        scope = script.function(call) or script.tree
         nodes = [
             value.node
-            for part in script.in_scope(home, ast.Call)
+            for part in script.in_scope(scope, ast.Call)
             for value in script.values(part.func)
             if value.kind is Kind.MODULE
         ]

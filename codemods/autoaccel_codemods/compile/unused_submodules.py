@@ -30,7 +30,7 @@ def idle_part(script: Script, model: TrainedModel) -> str | None:
     unused = [frozenset(_unused(other, call)) for other, call in calls]
     always = frozenset.intersection(*unused) if unused else frozenset()
     forwards = dict.fromkeys(each for other, call in calls for each in other.callees(call))
-    parts = (_only_part(home, forward, index) for home, forward in forwards for index in sorted(always))
+    parts = (_only_part(file, forward, index) for file, forward in forwards for index in sorted(always))
     return next(filter(None, parts), None)
 
 

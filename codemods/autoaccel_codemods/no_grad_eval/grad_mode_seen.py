@@ -44,10 +44,10 @@ def asks_for_mode(script: Script, region: Iterable[ast.AST]) -> str | None:
         for each in (call.func for call in other.within(part, ast.Call))
     }
     for other, mention in places:
-        home = other.function(mention)
+        scope = other.function(mention)
         if any(home_file is other and other.inside(mention, part) for home_file, part in parts):
             return f"`{other.source(mention)}` is asked for in it"
-        if home is not None and (isinstance(home, ast.Lambda) or home.name in called):
+        if scope is not None and (isinstance(scope, ast.Lambda) or scope.name in called):
             return f"`{other.source(mention)}` may be asked for in it"
     return None
 

@@ -84,15 +84,15 @@ def _reached(script: Script, forwards: Iterable[ast.Call]) -> tuple[list[Script]
     seen: set[ast.AST] = set()
     pending = [(script, call) for call in forwards]
     while pending:
-        home, call = pending.pop()
+        file, call = pending.pop()
         for model in (call.func, *([call.func.value] if isinstance(call.func, ast.Attribute) else [])):
-            values = home.values(model)
-            if home.kind(model) is Kind.MODULE:
+            values = file.values(model)
+            if file.kind(model) is Kind.MODULE:
                 models |= dict.fromkeys(each for each in values if each.kind is Kind.MODULE)
             files |= dict.fromkeys(each.script for each in values if each.script is not None)
             classes = [each.cls for each in values if each.cls is not None]
             files |= dict.fromkeys(ref.script for each in classes for ref in script.project.lineage(each))
-        for other, function in home.callees(call):
+        for other, function in file.callees(call):
             files[other] = None
             if function not in seen:
                 seen.add(function)

@@ -197,16 +197,16 @@ def _settled(script: Script, loop: LoaderLoop, names: tuple[ast.Name, ...]) -> b
 def _same(script: Script, loop: LoaderLoop, name: ast.Name, definition: Definition) -> bool:
     if script.inside(definition.node, loop.node):
         return False
-    home, function = script.function(loop.node), script.function(name)
-    if definition.scope is script.module_scope or function is home or script.inside(loop.node, definition.scope.node):
+    scope, function = script.function(loop.node), script.function(name)
+    if definition.scope is script.module_scope or function is scope or script.inside(loop.node, definition.scope.node):
         return (
             definition.scope is not script.module_scope
-            or home is None
-            or name.id not in script.reaching_definitions.scopes[home].definitions
+            or scope is None
+            or name.id not in script.reaching_definitions.scopes[scope].definitions
         )
     # `self` of another method of the same class
     cls = script.enclosing_class(name)
-    receivers = [each.args.args[0].arg for each in (home, function) if each is not None and each.args.args]
+    receivers = [each.args.args[0].arg for each in (scope, function) if each is not None and each.args.args]
     return cls is not None and cls is script.enclosing_class(loop.node) and receivers == [name.id, name.id]
 
 

@@ -59,7 +59,7 @@ class BatchReads:
             done.add(pending[0])
             others: list[ast.Name] = []
             for name in names:
-                if self._home(name) is pending[0]:
+                if self._function_of(name) is pending[0]:
                     found.extend(self._of_name(name))
                 else:
                     others.append(name)
@@ -70,7 +70,7 @@ class BatchReads:
             if not any(_covers(path, read.path) and position(read.node) > where for path, where in stored)
         ]
 
-    def _home(self, name: ast.Name) -> Function | None:
+    def _function_of(self, name: ast.Name) -> Function | None:
         """The followed function whose code a name is part of; a closure's names belong to the function around it."""
         function = self.script.function(name)
         while function is not None and function not in self.functions:
@@ -155,8 +155,8 @@ class BatchReads:
             return False
         callees = self.script.callees(call)
         if not callees or any(
-            home is not self.script or not self._follows_parameter(call, argument, function)
-            for home, function in callees
+            file is not self.script or not self._follows_parameter(call, argument, function)
+            for file, function in callees
         ):
             return False
         for function in sorted((function for _, function in callees), key=position):
@@ -224,9 +224,9 @@ class BatchReads:
 
     def _in_inner_loop(self, node: ast.AST) -> bool:
         """Whether code runs several times for one batch."""
-        home = self.script.function(node) is self.script.function(self.loop.node)
+        same_function = self.script.function(node) is self.script.function(self.loop.node)
         loops = [each for each in self.script.loops(node) if each is not self.loop.node]
-        return any(not home or self.script.inside(each, self.loop.node) for each in loops)
+        return any(not same_function or self.script.inside(each, self.loop.node) for each in loops)
 
     def _changes_copies(self) -> bool:
         """Whether a moved part of the batch may be changed in place, or asked for its gradient."""
