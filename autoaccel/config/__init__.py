@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from autoaccel.rewriting.rule import Rule
 
 
-class Plan:
+class Configuration:
     """Settings and what follows from them, file by file. Rules are imported when they are asked for: a run that is
     answered by the cache never asks."""
 
@@ -38,7 +38,7 @@ class Plan:
 
     def __reduce__(self) -> tuple[object, ...]:
         # To another process goes what was said, not what was made of it.
-        return Plan, (self.settings, self._settings_of)
+        return Configuration, (self.settings, self._settings_of)
 
     def settings_for(self, path: Path) -> Settings:
         """The settings of one file. Raises `ConfigError`, as all that follow."""
@@ -116,28 +116,28 @@ class _Governed:
                 yield from each.selectors
 
 
-def plan(
+def configure(
     anchor: Path,
     *,
     config: Path | None = None,
     isolated: bool = False,
     inline: Sequence[str] = (),
     overrides: Mapping[str, object] | None = None,
-) -> Plan:
-    """The plan of a run around the folder `anchor`: of the file `config`, else of the nearest file of each script,
+) -> Configuration:
+    """The configuration of a run around the folder `anchor`: of the file `config`, else of the nearest file of each script,
     with `inline` TOML and then `overrides` over it. Raises `ConfigError`."""
     over = Layers(inline, overrides)
     if isolated or config is not None:
-        return Plan(over.on(Settings() if config is None else read(config, folder=Path.cwd())))
+        return Configuration(over.on(Settings() if config is None else read(config, folder=Path.cwd())))
     files = Nearest(over)
-    return Plan(files.settings_of(os.path.abspath(anchor)), files.settings_of)
+    return Configuration(files.settings_of(os.path.abspath(anchor)), files.settings_of)
 
 
 def settings(
     anchor: Path, *, config: Path | None = None, isolated: bool = False, overrides: Mapping[str, object] | None = None
 ) -> Settings:
     """The settings of the folder `anchor`. Raises `ConfigError`."""
-    return plan(anchor, config=config, isolated=isolated, overrides=overrides).settings
+    return configure(anchor, config=config, isolated=isolated, overrides=overrides).settings
 
 
 class Layers:

@@ -153,13 +153,13 @@ def _of_mode(
 def _record(concerns: Concerns) -> Iterator[Part]:
     from autoaccel.measure.observing.coverage import Scripting
     from autoaccel.measure.observing.naming import Names
-    from autoaccel.measure.observing.state import State
+    from autoaccel.measure.observing.state import TrainedObjects
     from autoaccel.measure.observing.training import Losses, Marks
 
     yield Losses()
     yield Marks()
     yield Scripting()
-    yield State(Names(concerns))
+    yield TrainedObjects(Names(concerns))
 
 
 # -- the script itself

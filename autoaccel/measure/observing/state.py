@@ -25,7 +25,7 @@ from autoaccel.measure.observing.record import Entry
 OPTIMIZER = "optimizer"
 
 
-class State(Part):
+class TrainedObjects(Part):
     """Finds what is trained when it is trained for the first time, gives it names, and reads it at the end."""
 
     def __init__(self, names: Names) -> None:

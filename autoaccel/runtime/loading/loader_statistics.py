@@ -13,7 +13,7 @@ from torch.utils import data
 
 from .. import devices
 from ..environment import Decision, note
-from ..trial.ab_trial import ABTrial, State, TrialPolicy
+from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
 from ..trial.clocks import Clock, HostClock, clock_of
 from . import background_fetch, worker_count
 from .rebuild_batch import rebuild
@@ -96,7 +96,7 @@ class LoaderStatistics:
         self.waited += seconds
         if self.batch is None:
             self.batch = size(batch)
-        undecided = not self.refused or (self.trial.state is not State.REJECTED and not self.rng_use.seen)
+        undecided = not self.refused or (self.trial.state is not TrialState.REJECTED and not self.rng_use.seen)
         self._idle = self.count > _MEASURED and not (undecided and self.worth)
 
     def stepped(self, host: float, device: float) -> None:

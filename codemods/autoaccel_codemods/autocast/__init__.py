@@ -84,9 +84,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             continue
         problem = step_problem(step) or next(_step_runs_once(script, step), None)
         if problem is None:
-            found = regions.plan(script, step)
+            found = regions.place_regions(script, step)
             # Where float16 is out of the question no gradient needs a scaler.
-            scaled = Scaling() if found.needs_range else gradient_scaling.plan(script, step)
+            scaled = Scaling() if found.needs_range else gradient_scaling.scale_gradients(script, step)
             problem = next(iter((*found.problems, *scaled.problems)), None)
         if problem is None:
             hoists = [hoist for region in found.regions for hoist in region.hoists]

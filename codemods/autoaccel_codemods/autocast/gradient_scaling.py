@@ -61,7 +61,7 @@ class Scaling:
     problems: list[Problem] = field(default_factory=list)
 
 
-def plan(script: Script, step: TrainingStep) -> Scaling:
+def scale_gradients(script: Script, step: TrainingStep) -> Scaling:
     scaling = Scaling()
     for scope in step.scopes:
         steps = [each for each in step.steps if each.scope is scope]

@@ -88,7 +88,7 @@ class Regions:
                 yield from block[block.index(region.first) : block.index(region.last) + 1]
 
 
-def plan(script: Script, step: TrainingStep) -> Regions:
+def place_regions(script: Script, step: TrainingStep) -> Regions:
     return _Planner(script, step).run()
 
 
@@ -453,9 +453,6 @@ def _draws(script: Script, node: ast.AST) -> bool:
             return True
         case _:
             return False
-
-
-__all__ = ["Hoist", "Region", "Regions", "plan"]
 
 
 def _takes_classes(script: Script, call: ast.Call) -> bool:

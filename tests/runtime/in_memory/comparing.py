@@ -86,9 +86,9 @@ def same(make: Make, passes: int = 2, leave: int | None = None) -> None:
     assert watch(whole, made, passes, leave) == want
     known = found(loaders[-1])
     assert not known.given_up
-    plan = known.plan()
-    assert plan is not None
-    assert plan.proven is any(isinstance(each, tuple) for each in want)
+    lookup = known.lookup()
+    assert lookup is not None
+    assert lookup.proven is any(isinstance(each, tuple) for each in want)
 
 
 def left_to_torch(make: Make, reason: str) -> None:

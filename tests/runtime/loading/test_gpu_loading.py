@@ -235,8 +235,8 @@ def test_whoever_fetches_the_loop_sees_the_same(monkeypatch: pytest.MonkeyPatch,
     """Workers begin in the middle of the first pass; without them a thread fetches whenever it may."""
     monkeypatch.setattr(
         worker_count,
-        "plan_workers",
-        lambda measured, machine: worker_count.WorkerPlan(count, "chosen by the test", yet=True),
+        "decide_workers",
+        lambda measured, machine: worker_count.WorkerDecision(count, "chosen by the test", yet=True),
     )
     monkeypatch.setattr(ABTrial, "next_iteration", lambda self: True)
 

@@ -36,8 +36,8 @@ from autoaccel.runtime.loading import loader_settings, loader_statistics, manage
 from autoaccel.runtime.loading.loader_settings import WorkerCount
 from autoaccel.runtime.loading.managed_epoch import ManagedEpoch
 from autoaccel.runtime.loading.prefetcher import Prefetched
-from autoaccel.runtime.loading.worker_count import LoaderMeasurements, Machine, WorkerPlan
-from autoaccel.runtime.trial.ab_trial import State
+from autoaccel.runtime.loading.worker_count import LoaderMeasurements, Machine, WorkerDecision
+from autoaccel.runtime.trial.ab_trial import TrialState
 from autoaccel.runtime.trial.clocks import HostClock
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine of two CPUs
@@ -72,12 +72,12 @@ class Choice:
         self.workers = 0
         self.asked: list[LoaderMeasurements] = []
         self.better = True
-        monkeypatch.setattr(worker_count, "plan_workers", self._plan)
+        monkeypatch.setattr(worker_count, "decide_workers", self._plan)
         monkeypatch.setattr(worker_count, "helps", lambda fetch, wait: self.better)
 
-    def _plan(self, measured: LoaderMeasurements, machine: Machine) -> WorkerPlan:
+    def _plan(self, measured: LoaderMeasurements, machine: Machine) -> WorkerDecision:
         self.asked.append(measured)
-        return WorkerPlan(self.workers, "chosen by the test", yet=True)
+        return WorkerDecision(self.workers, "chosen by the test", yet=True)
 
 
 @pytest.fixture
@@ -504,7 +504,7 @@ def test_a_device_that_is_not_in_use_yet_is_not_woken(choice: Choice, monkeypatc
 class Laps:
     """A trial that goes the other way when it is told to."""
 
-    state = State.UNDECIDED
+    state = TrialState.UNDECIDED
     ratio, why, measured = None, "", 0
 
     def __init__(self, turns: list[bool]) -> None:
@@ -617,7 +617,7 @@ def test_the_thread_stays_only_if_laps_are_shorter(
         for _ in accel.prefetch(loader):
             dataset.now += dataset.step
     statistics = managed_epoch._statistics_of[loader]
-    assert statistics.trial.state is (State.ADOPTED if adopted else State.REJECTED)
+    assert statistics.trial.state is (TrialState.ADOPTED if adopted else TrialState.REJECTED)
     assert dataset.by_thread > 600 if adopted else dataset.by_thread < 40
 
 
