@@ -50,7 +50,7 @@ class Script:
         self.syntax_index = self.parsed.tree
         self.tree = self.syntax_index.module
         self.inference = Inference(self)
-        self._settled = self.project.queries.known
+        self._answers = self.project.queries.known
         self._callees: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
         self._class_refs: dict[ast.ClassDef, ClassRef] = {}
         self.facts: dict[object, Any] = {}  # what was found out about all of it, see `once`
@@ -313,7 +313,7 @@ class Script:
     # -- values
 
     def values(self, expression: ast.expr) -> Values:
-        known = self._settled.get(expression)  # most are asked for again and again
+        known = self._answers.get(expression)  # most are asked for again and again
         return self.inference.values(expression) if known is None else known or ANY
 
     def kind(self, expression: ast.expr) -> Kind | None:

@@ -32,9 +32,9 @@ from autoaccel.dataflow.abstract_values import (
     arithmetic,
     item,
     merged,
-    settle,
     shallow,
     union,
+    without_checkpoint_reads,
 )
 from autoaccel.dataflow.reaching_definitions import STAR, Definition, Path
 from autoaccel.library_models import library_values
@@ -202,7 +202,9 @@ class Inference:
                 if node.id in library_values.BUILTINS
                 else ANY
             )
-        return settle(union(self.definition(each) for each in definitions) | self._rebound(node.id, definitions))
+        return without_checkpoint_reads(
+            union(self.definition(each) for each in definitions) | self._rebound(node.id, definitions)
+        )
 
     def exported(self, name: str) -> Values:
         """The value of a module-level name, seen from another file."""
@@ -213,7 +215,9 @@ class Inference:
             if starred is not None:
                 return starred[0].inference.exported(starred[1])
             return ANY
-        return settle(union(self.definition(each) for each in definitions) | self._rebound(name, definitions))
+        return without_checkpoint_reads(
+            union(self.definition(each) for each in definitions) | self._rebound(name, definitions)
+        )
 
     def _rebound(self, name: str, definitions: Iterable[Definition]) -> Values:
         """What other files may put in the place of a name of this module: `engine.log = my_log`."""

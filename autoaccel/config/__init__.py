@@ -124,8 +124,8 @@ def configure(
     inline: Sequence[str] = (),
     overrides: Mapping[str, object] | None = None,
 ) -> Configuration:
-    """The configuration of a run around the folder `anchor`: of the file `config`, else of the nearest file of each script,
-    with `inline` TOML and then `overrides` over it. Raises `ConfigError`."""
+    """The configuration of a run around the folder `anchor`: of the file `config`, else of the nearest file of each
+    script, with `inline` TOML and then `overrides` over it. Raises `ConfigError`."""
     over = Layers(inline, overrides)
     if isolated or config is not None:
         return Configuration(over.on(Settings() if config is None else read(config, folder=Path.cwd())))

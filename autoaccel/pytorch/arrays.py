@@ -181,7 +181,7 @@ def array_elements(script: Script, expression: ast.expr) -> frozenset[Value] | N
     found: set[Value] = set()
     values = script.values(expression)
     for value in values:
-        if value.kind is not Kind.SEQUENCE or not value.items or not _is_settled(script, value, expression):
+        if value.kind is not Kind.SEQUENCE or not value.items or not _is_seen_whole(script, value, expression):
             return None
         for element in _leaves(value, 2):
             if element.kind is not Kind.ARRAY or not _surely_array(script, element):
@@ -190,7 +190,7 @@ def array_elements(script: Script, expression: ast.expr) -> frozenset[Value] | N
     return frozenset(found) or None
 
 
-def _is_settled(script: Script, value: Value, expression: ast.expr) -> bool:
+def _is_seen_whole(script: Script, value: Value, expression: ast.expr) -> bool:
     """Whether the analysis has seen all that goes into a list: it was bound to plain names, and at most appended to.
 
     Generators are sequences to the analysis as well, but neither torch nor NumPy reads them.

@@ -61,10 +61,10 @@ def origins(script: Script, expression: ast.expr) -> Iterator[Value]:
             pending.extend((value.script, each) for each in inner if value.script is not None)
             if not inner:
                 found[value] = None
-    yield from sorted(found, key=_place)
+    yield from sorted(found, key=_stable_order)
 
 
-def _place(value: Value) -> tuple[str, str, int, int]:
+def _stable_order(value: Value) -> tuple[str, str, int, int]:
     """An order for values that is the same in every run."""
     node = value.node
     file = str(value.script.path) if value.script is not None else ""

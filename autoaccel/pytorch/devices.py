@@ -20,15 +20,15 @@ def is_used(script: Script) -> bool:
     return any(map(_ACCELERATOR.search, script.project.related_texts(script)))
 
 
-def visible(script: Script, place: ast.stmt) -> str | None:
+def visible_device(script: Script, statement: ast.stmt) -> str | None:
     """The source text of the device that code at `place` runs on, in words of the script that are bound there."""
-    scope = script.function(place) or script.tree
+    scope = script.function(statement) or script.tree
     near: list[tuple[int, str]] = []
     far: list[str] = []
     for expression in _mentioned(script):
         at = script.function(expression) or script.tree
         text = script.source(expression)
-        if at is scope and precedes(script, script.statement(expression), place):
+        if at is scope and precedes(script, script.statement(expression), statement):
             near.append((expression.lineno, text))
         elif _bound_everywhere(script, expression, scope):
             far.append(text)

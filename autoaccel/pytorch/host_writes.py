@@ -110,10 +110,10 @@ class _HostTensor:
             return True
         met = False
         for where, move in self._moved_at[0]:
-            for other, place in places:
-                if where is other and where.function(move) is where.function(place):
+            for other, use in places:
+                if where is other and where.function(move) is where.function(use):
                     met = True
-                    if self._in_order(where, move, place):
+                    if self._in_order(where, move, use):
                         return True
         return not met
 
@@ -146,21 +146,21 @@ class _HostTensor:
         given = [value for each in _arguments(call) for value in other.values(each) if value.kind is Kind.BATCH]
         return not given or any(value.node is self.transfer.site for value in given)
 
-    def _in_order(self, where: Script, move: ast.AST, place: ast.AST) -> bool:
-        if self._repeated(where, move, place):
+    def _in_order(self, where: Script, move: ast.AST, use: ast.AST) -> bool:
+        if self._repeated(where, move, use):
             return True
-        if move is place or where.inside(place, move):
+        if move is use or where.inside(use, move):
             return False
-        if where.inside(move, place):
+        if where.inside(move, use):
             return True  # an argument is moved before the call
-        stored = isinstance(place, ast.Subscript) and where.statement(place) is where.statement(move)
-        return stored or position(place) > position(move)
+        stored = isinstance(use, ast.Subscript) and where.statement(use) is where.statement(move)
+        return stored or position(use) > position(move)
 
-    def _repeated(self, where: Script, move: ast.AST, place: ast.AST) -> bool:
+    def _repeated(self, where: Script, move: ast.AST, use: ast.AST) -> bool:
         """Whether both run several times for one batch; a loop over the batch has another part of it each time."""
         site = self.transfer.site
         for loop in where.loops(move):
-            if loop is site or not where.inside(place, loop):
+            if loop is site or not where.inside(use, loop):
                 continue
             if where is self.transfer.site_script and where.inside(site, loop):
                 continue

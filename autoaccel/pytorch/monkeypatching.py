@@ -28,9 +28,9 @@ def monkeypatched(script: Script, names: Collection[str]) -> str | None:
     modules = {name.rpartition(".")[0] for name in names}
     for last in sorted({name.rpartition(".")[2] for name in (*names, *modules)}):
         for other in script.project.with_word(script, last):
-            place = next(_replacing(other, names, modules), None)
-            if place is not None:
-                return f"it may be replaced in {line_of(script, other, place)}"
+            found_at = next(_replacing(other, names, modules), None)
+            if found_at is not None:
+                return f"it may be replaced in {line_of(script, other, found_at)}"
     return None
 
 

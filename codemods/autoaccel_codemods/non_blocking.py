@@ -48,7 +48,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     for transfer in transfers(script):
         moves.setdefault(transfer.call, []).append(transfer)
     for call, served in moves.items():
-        if any(_settled(script, transfer) for transfer in served):
+        if any(_has_nothing_to_gain(script, transfer) for transfer in served):
             continue
         problems = (
             own_to_method(script, transfer)
@@ -63,7 +63,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.finding(call, "the host waits for this copy to the device", edit)
 
 
-def _settled(script: Script, transfer: Transfer) -> bool:
+def _has_nothing_to_gain(script: Script, transfer: Transfer) -> bool:
     """Whether there is nothing to gain: already decided, not a copy to an accelerator, or not from pinned memory."""
     call = transfer.call
     if any(keyword.arg in (None, "non_blocking") for keyword in call.keywords) or any(

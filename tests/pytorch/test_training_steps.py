@@ -399,4 +399,4 @@ def test_the_device_is_said_in_words_that_are_bound_there() -> None:
         for statement in function.body
         if isinstance(statement, ast.Assign) and found.source(statement).startswith("y")
     ]
-    assert [devices.visible(found, place) for place in places] == ["dev", "device", "device", None]
+    assert [devices.visible_device(found, place) for place in places] == ["dev", "device", "device", None]

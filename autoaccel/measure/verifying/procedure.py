@@ -167,7 +167,7 @@ class _Procedure:
             runs.append(self.trials.original("original once more", **asked))
             self._check(runs[-1])
             reference = comparing.reference(runs)
-        self.trials.judged(_how_it_repeats(reference))
+        self.trials.note_result(_how_it_repeats(reference))
         views = [View("", asked, reference, again.reached)]
         if reference.repeats:
             views.extend(self._further_views(views[0], asked, changes))
@@ -185,7 +185,7 @@ class _Procedure:
             if not missing:
                 return
             record = self.trials.original(f"original{name}", lines=True, **wanted)
-            self.trials.judged("" if record.ending == FAILED else "for comparison")
+            self.trials.note_result("" if record.ending == FAILED else "for comparison")
             reached = [each for each in missing if each.is_reached(record.reached)]
             if record.ending == FAILED or not reached or _sound_steps(record) is not None:
                 continue
@@ -200,13 +200,13 @@ class _Procedure:
         """Before any change is blamed: whether the original is the same when it is rehearsed, and when it is not."""
         rehearsed = self.trials.original(f"original, rehearsed{view.name}", rehearse=REHEARSALS, **view.asked)
         disturbed = comparing.differences(view.reference, rehearsed)
-        self.trials.judged(comparing.told(disturbed))
+        self.trials.note_result(comparing.told(disturbed))
         if not disturbed:
             return
         control = self.trials.original(f"original as a control{view.name}", **view.asked)
         self._check(control)
         found = comparing.differences(view.reference, control)
-        self.trials.judged(comparing.told(found))
+        self.trials.note_result(comparing.told(found))
         if not found:
             what = comparing.told(disturbed)
             raise CannotVerifyError(f"the rehearsal itself disturbs it: {what}", rehearsed.failure)
@@ -284,7 +284,7 @@ class _Procedure:
         def probe(chosen: Sequence[Change]) -> Verdicts | None:
             record = self.trials.rewritten(f"exact changes{view.name}", chosen, {}, **view.asked)
             found = comparing.differences(view.reference, record)
-            self.trials.judged(comparing.told(found))
+            self.trials.note_result(comparing.told(found))
             return found or None
 
         exact = [each for each in self._bit_equal(state) if each.tier is Tier.EXACT]
@@ -304,7 +304,7 @@ class _Procedure:
         compare: Callable[[Reference, RunRecord], list[Difference]] = comparing.differences,
     ) -> list[Difference]:
         found = compare(view.reference, self._rehearsed(view, chosen, rehearse))
-        self.trials.judged(comparing.told(found))
+        self.trials.note_result(comparing.told(found))
         return found
 
     def _rehearsed(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> RunRecord:
@@ -416,7 +416,7 @@ class _Procedure:
         environment = {"AUTOACCEL_AMP_DTYPE": "float16", "AUTOACCEL_COMPILE_MODE": "off"}
         record = self.trials.rewritten(f"rewritten, in float16{view.name}", chosen, environment, **asked)
         overflows = record.failure is not None and "overflow" in record.failure.message
-        self.trials.judged(
+        self.trials.note_result(
             "a number is too large" if overflows else "every number fits" if not record.failure else "not possible here"
         )
         return [Difference("failure", f"in float16 {comparing.failed(record)}")] if overflows else None

@@ -14,7 +14,7 @@ from .batch_equality import difference
 from .device_placement import DevicePlacement
 from .mutation_guard import MutationGuard
 from .row_indices import Unfit, rows
-from .sample_structure import Part, Path, Sample, map_parts, settle
+from .sample_structure import Part, Path, Sample, map_parts, take_dtypes
 
 # What looking up can meet in a dataset that is no longer what it was, or in indices outside it.
 _FAILURES: Final = (Unfit, RuntimeError, IndexError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
@@ -86,7 +86,7 @@ class WholeBatchFetcher(_MapDatasetFetcher):
         after = RngState()
         before.restore()
         try:
-            settle(lookup.sample, want)
+            take_dtypes(lookup.sample, want)
             got = lookup.batch(indices)
             differs = difference(want, got)
             if not differs and RngState() != after:

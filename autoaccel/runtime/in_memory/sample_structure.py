@@ -50,7 +50,7 @@ class Part:
             values = values.clone(memory_format=torch.contiguous_format)
         return values
 
-    def settle(self, expected: Any) -> None:
+    def take_dtypes(self, expected: Any) -> None:
         """Take from the first batch what torch alone decides."""
         if self.scalar and isinstance(expected, torch.Tensor):
             self.dtype = expected.dtype
@@ -71,7 +71,7 @@ def map_parts(sample: Sample, change: Callable[[Part, Path], Any], path: Path = 
     return {key: map_parts(item, change, (*path, key)) for key, item in sample.items()}
 
 
-def settle(sample: Sample, batch: Any) -> None:
+def take_dtypes(sample: Sample, batch: Any) -> None:
     """Let each part see its values in the first batch; one of another structure fails in the comparison."""
     with contextlib.suppress(LookupError, TypeError):
-        map_parts(sample, lambda part, path: part.settle(functools.reduce(operator.getitem, path, batch)))
+        map_parts(sample, lambda part, path: part.take_dtypes(functools.reduce(operator.getitem, path, batch)))

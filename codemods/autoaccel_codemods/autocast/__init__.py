@@ -90,9 +90,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             problem = next(iter((*found.problems, *scaled.problems)), None)
         if problem is None:
             hoists = [hoist for region in found.regions for hoist in region.hoists]
-            place = step.backwards[0].call
+            report_at = step.backwards[0].call
             escaped = low_precision_flow.find(
-                script, found.statements(script), hoists, found.code, found.float32_casts, place
+                script, found.statements(script), hoists, found.code, found.float32_casts, report_at
             )
             problem = next(iter(escaped.problems), None)
         if problem is not None:
@@ -119,7 +119,7 @@ def _evaluation_only(script: Script) -> Iterator[Finding | Skipped]:
         if found:
             yield RULE.skip(*found[0])
             continue
-        device = devices.visible(script, each.statement)
+        device = devices.visible_device(script, each.statement)
         half = "fp16=False" if blockers.needs_range(code) else None
         header = f"with {script.accel}.autocast({_literal(', '.join(part for part in (device, half) if part))})"
         casts = [Replace(part, Code("{0}.float()", (part,))) for part in (each.call, *escaped.float32_casts)]
@@ -224,7 +224,7 @@ def _backward(backward: Backward, scaler: str, found: Regions) -> Edit:
 
 
 def _region(script: Script, region: Region, found: Regions, half: str) -> Iterator[Edit]:
-    device = devices.visible(script, region.place)
+    device = devices.visible_device(script, region.anchor)
     arguments = ", ".join(each for each in (device, half) if each)
     header = f"with {script.accel}.autocast({_literal(arguments)})"
     tail = _tail(region.hoists)

@@ -67,7 +67,7 @@ _MIXED_DTYPES_RAISE = frozenset(
 _HALF_LIMIT = 65504.0
 
 
-def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
+def in_file(script: Script, report_at: ast.AST) -> Iterator[Problem]:
     """Reasons that hold for a whole file: its own mixed precision, other default types, sharding, gradient hooks."""
     mentions: list[ast.Name | ast.Attribute] = [*script.find(ast.Name), *script.find(ast.Attribute)]
     for node in mentions:
@@ -79,13 +79,13 @@ def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
             yield node, reason
             break
     if any("fsdp" in name.lower() for name in script.used_names):
-        yield place, "the model is sharded or remote"
+        yield report_at, "the model is sharded or remote"
     for imported in _imported(script):
         if _POLICY.match(imported):
-            yield place, "policy gradients of small networks do not profit from low precision"
+            yield report_at, "policy gradients of small networks do not profit from low precision"
             break
         if _OWN_WAYS.match(imported):
-            yield place, f"{imported.split('.')[0]} uses gradients or kernels of its own"
+            yield report_at, f"{imported.split('.')[0]} uses gradients or kernels of its own"
             break
     for call in script.find(ast.Call):
         reason = _call_reason(script, call)
@@ -98,13 +98,13 @@ def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
             break
 
 
-def in_relatives(script: Script, place: ast.AST) -> Iterator[Problem]:
+def in_relatives(script: Script, report_at: ast.AST) -> Iterator[Problem]:
     """Conversions of models, hooks of gradients and functions with gradients of their own, in a file and in those that
     share its objects."""
-    yield from unseen_hooks(script, place)
+    yield from unseen_hooks(script, report_at)
     for other in script.project.related(script):
         for node, why in _gradient_code(other):
-            yield (node, why) if other is script else (place, f"{why} ({_file(other)}, line {node.lineno})")
+            yield (node, why) if other is script else (report_at, f"{why} ({_file(other)}, line {node.lineno})")
         for call in other.find(ast.Call) if other is not script else ():
             if isinstance(call.func, ast.Attribute) and other.qualname(call.func) is None:
                 converts = call.func.attr in ("half", "bfloat16", "double", "to") and may_be_module(
@@ -112,14 +112,14 @@ def in_relatives(script: Script, place: ast.AST) -> Iterator[Problem]:
                 )
                 reason = _conversion(other, call, call.func) if converts else None
                 if reason is not None:
-                    yield place, f"{reason} ({_file(other)}, line {call.lineno})"
+                    yield report_at, f"{reason} ({_file(other)}, line {call.lineno})"
 
 
-def unseen_hooks(script: Script, place: ast.AST) -> Iterator[Problem]:
+def unseen_hooks(script: Script, report_at: ast.AST) -> Iterator[Problem]:
     """Forward hooks that are no functions in sight, such as callable objects."""
     for other, hook in implicit_calls.hooks(script):
         if not isinstance(hook, ast.FunctionDef | ast.Lambda):
-            yield hook if other is script else place, "a hook that is not followed is handed low precision"
+            yield hook if other is script else report_at, "a hook that is not followed is handed low precision"
 
 
 def _file(script: Script) -> str:
@@ -284,8 +284,8 @@ def _false(node: ast.expr) -> bool:
 # -- code under autocast
 
 
-def in_code(code: list[ScriptNode], file: Script, place: ast.AST) -> Iterator[Problem]:
-    """Reasons in code that comes under autocast; `place` in the script `file` stands for code of other files."""
+def in_code(code: list[ScriptNode], file: Script, report_at: ast.AST) -> Iterator[Problem]:
+    """Reasons in code that comes under autocast; `report_at` in the script `file` stands for code of other files."""
     for script, node in code:
         if isinstance(node, ast.FunctionDef) and (
             node.name in ("__init__", "__new__") or node.name.startswith(("init_", "_init", "reset_"))
@@ -298,7 +298,7 @@ def in_code(code: list[ScriptNode], file: Script, place: ast.AST) -> Iterator[Pr
             if script is file:
                 yield part, reason
             else:
-                yield place, f"{reason} ({_file(script)}, line {getattr(part, 'lineno', 1)})"
+                yield report_at, f"{reason} ({_file(script)}, line {getattr(part, 'lineno', 1)})"
 
 
 def _unsafe(script: Script, node: ast.AST) -> str | None:

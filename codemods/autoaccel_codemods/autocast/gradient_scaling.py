@@ -332,7 +332,7 @@ def _misses(script: Script, start: ast.stmt, state: Awaited, happens: Happens, e
 
 def _unseen_backwards(script: Script, found: TrainingStep) -> Iterator[Problem]:
     """Functions that go backward for somebody else's step, where not everyone who calls them is known."""
-    place = found.steps[0].call
+    report_at = found.steps[0].call
     for other in dict.fromkeys((script, *script.project.related(script))):
         scopes = dict.fromkeys(other.function(call) for call in calls_by_phase(other) if is_backward(other, call))
         for scope in scopes:
@@ -344,7 +344,7 @@ def _unseen_backwards(script: Script, found: TrainingStep) -> Iterator[Problem]:
                 callers = at.callers(function)
                 if callers.missing is not None or (not len(callers) and at is script):
                     name = getattr(function, "name", "a lambda")
-                    yield place, f"`{name}` goes backward and may be called in ways that are not seen"
+                    yield report_at, f"`{name}` goes backward and may be called in ways that are not seen"
                     return
                 for caller, call in callers:
                     around = caller.function(call)
@@ -376,8 +376,8 @@ def _create(script: Script, step: TrainingStep, scaling: Scaling) -> None:
         else:
             names = tuple(dict.fromkeys(_text(script, each) for each in mine))
             if not mine or not backwards:
-                place = (backwards or mine)[0].call
-                scaling.problems.append((place, "backward and optimizer step are in different functions"))
+                report_at = (backwards or mine)[0].call
+                scaling.problems.append((report_at, "backward and optimizer step are in different functions"))
                 return
         first = _before(script, function, [*(each.statement for each in backwards), *(each.unit for each in mine)])
         named = [each for each in step.steps if _text(script, each) in names]

@@ -91,15 +91,15 @@ def find(
     hoists: Iterable[Hoist],
     code: list[ScriptNode],
     float32_casts: Iterable[ast.expr],
-    place: ast.AST,
+    report_at: ast.AST,
 ) -> Escapes:
     """What becomes of the values of some regions: statements of one file, expressions that are hoisted into a region,
-    and the code that they reach. What is in `float32_casts` is cast anyway; `place` stands for other files."""
+    and the code that they reach. What is in `float32_casts` is cast anyway; `report_at` stands for other files."""
     lifted = dict.fromkeys(float32_casts)
     given = len(lifted)
     inside: list[ast.AST] = [*statements, *(each.expression for each in hoists)]
     while True:
-        search = _Search(script, inside, code, lifted, place)
+        search = _Search(script, inside, code, lifted, report_at)
         search.run()
         if not search.lifts:
             found = sorted(search.problems, key=lambda each: (each[0].lineno, each[0].col_offset))  # type: ignore[attr-defined]
@@ -116,10 +116,10 @@ class _Search:
         inside: list[ast.AST],
         code: list[ScriptNode],
         lifted: dict[ast.expr, None],
-        place: ast.AST,
+        report_at: ast.AST,
     ) -> None:
         self.script = script
-        self.place = place
+        self.report_at = report_at
         self.lifted = lifted
         self.region: set[ast.AST] = {part for each in inside for part in script.within(each, ast.AST)}
         self.scopes: set[ast.AST] = {script.function(each) or script.tree for each in inside}
@@ -845,7 +845,7 @@ class _Search:
             self.problems.append((low.node, reason))
         else:
             file = "another file" if low.script.path is None else low.script.path.name
-            self.problems.append((self.place, f"{reason} ({file}, line {low.node.lineno})"))
+            self.problems.append((self.report_at, f"{reason} ({file}, line {low.node.lineno})"))
 
 
 def _names_another(key: ast.expr, name: str) -> bool:

@@ -61,7 +61,7 @@ class Region:
     before: ast.stmt | None = None
 
     @property
-    def place(self) -> ast.stmt:
+    def anchor(self) -> ast.stmt:
         statement = self.first or self.before
         assert statement is not None
         return statement
@@ -118,7 +118,7 @@ class _Planner:
             blocks.setdefault(id(block), block)
         for block in sorted(blocks.values(), key=lambda block: block[0].lineno):
             self._block(block)
-        self.found.regions.sort(key=lambda region: region.place.lineno)
+        self.found.regions.sort(key=lambda region: region.anchor.lineno)
         inside: list[ast.AST] = [
             *self.found.statements(self.script),
             *(hoist.expression for each in self.found.regions for hoist in each.hoists),
@@ -140,8 +140,8 @@ class _Planner:
             for part in walk_scope(statement):
                 if isinstance(part, ast.Call) and part not in covered and may_run_model(self.script, part):
                     self.found.problems.append((part, "a forward pass that the loss depends on stays outside"))
-        for place in self.slice.elsewhere:
-            self.found.problems.append((place, "a part of the forward pass is in another file"))
+        for statement in self.slice.elsewhere:
+            self.found.problems.append((statement, "a part of the forward pass is in another file"))
 
     # -- what may stand in a region
 
@@ -377,7 +377,7 @@ class _Planner:
 
     def _changed_since(self, region: Region, statement: ast.stmt) -> set[str]:
         block = self.script.block(statement)
-        start = block.index(region.last) + 1 if region.last in block else block.index(region.place)
+        start = block.index(region.last) + 1 if region.last in block else block.index(region.anchor)
         return {name for each in block[start : block.index(statement)] for name in changed(self.script, each)}
 
     def _whole(self, forward: ast.expr, statement: ast.stmt) -> ast.expr | None:

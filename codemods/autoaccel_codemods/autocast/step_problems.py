@@ -27,21 +27,21 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
     """All of them."""
     script, backwards, steps = found.script, found.backwards, found.steps
     scopes = found.scopes
-    place = [*(each.call for each in backwards), *(each.call for each in steps)][0]
+    report_at = [*(each.call for each in backwards), *(each.call for each in steps)][0]
     for label in sorted(script.frameworks):
-        yield place, f"{label} runs the training step"
+        yield report_at, f"{label} runs the training step"
     for scope in scopes:
         elsewhere = _foreign(script, scope) or found.crossings.get(scope)
         if elsewhere is not None:
-            yield place, f"a part of the training step is in {elsewhere}"
+            yield report_at, f"a part of the training step is in {elsewhere}"
     if not steps:
         outside = [each for scope in scopes for each in _calling_wrapped(script, scope)]
         reason = (
             "the optimizer is stepped by a class of the project" if outside else "no optimizer steps on these gradients"
         )
-        yield place, reason
+        yield report_at, reason
     if not backwards:
-        yield place, "no backward pass is seen for this optimizer step"
+        yield report_at, "no backward pass is seen for this optimizer step"
     for backward in backwards:
         yield from _backward_problems(script, backward)
     for step in steps:
@@ -52,10 +52,12 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
     for other in (script, *(caller for scope in scopes for caller in _caller_scripts(script, scope))):
         if other not in seen:
             seen[other] = None
-            yield from ((node if other is script else place, reason) for node, reason in blockers.in_file(other, place))
-    yield from blockers.in_relatives(script, place)
+            yield from (
+                (node if other is script else report_at, reason) for node, reason in blockers.in_file(other, report_at)
+            )
+    yield from blockers.in_relatives(script, report_at)
     if (replica := data_parallel.replicated(seen)) is not None:
-        where = replica[1] if replica[0] is script else place
+        where = replica[1] if replica[0] is script else report_at
         yield where, "DataParallel runs the model in threads that do not take over the precision of a region"
 
 
@@ -130,12 +132,12 @@ def _step_problems(script: Script, step: OptimizerStep) -> Iterator[Problem]:
             yield from _creation_problems(value.script, value.node, call)
 
 
-def _creation_problems(script: Script, creation: ast.Call, place: ast.AST) -> Iterator[Problem]:
+def _creation_problems(script: Script, creation: ast.Call, report_at: ast.AST) -> Iterator[Problem]:
     parameters = creation.args[0] if creation.args else None
     if isinstance(parameters, ast.List | ast.Tuple):
         tensors = [each for each in parameters.elts if _is_tensor(script, each)]
         if tensors and len(tensors) == len(parameters.elts):
-            yield place, "it optimizes tensors, not a model"
+            yield report_at, "it optimizes tensors, not a model"
 
 
 def _is_tensor(script: Script, expression: ast.expr) -> bool:

@@ -103,7 +103,7 @@ def _is_loss(script: Script, target: ast.expr) -> bool:
     return any(value.kind is Kind.LOSS_FUNCTION for value in script.values(target))
 
 
-def settled(script: Script, model: TrainedModel, models: list[TrainedModel]) -> ast.stmt:
+def end_of_setup(script: Script, model: TrainedModel, models: list[TrainedModel]) -> ast.stmt:
     """The last line of the model's set-up, or of the set-up of other models right below it: compiling comes after."""
     others = {script.source(each.target) for each in models if each is not model}
     block = script.block(model.ready)

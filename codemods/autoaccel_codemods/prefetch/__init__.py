@@ -116,13 +116,13 @@ def _device(batch: BatchReads, moves: list[Transfer]) -> tuple[Target | None, st
         if passed is not None and isinstance(passed, ast.Name | ast.Attribute | ast.Constant):
             target = Target(script.source(passed), True, tuple(_names(passed)))
         condition = _condition(script, loop, transfer)
-        if target.text is None or not _settled(script, loop, target.names):
+        if target.text is None or not _mean_the_same(script, loop, target.names):
             return None, "its device is only known inside the loop"
         if not _surely(script, transfer):
             return None, f"it is not certain that {target.text} is a device"
         if condition is None:
             spelled[target.text] = target
-        elif _is_plain(condition) and _settled(script, loop, tuple(_names(condition))):
+        elif _is_plain(condition) and _mean_the_same(script, loop, tuple(_names(condition))):
             text = _choice(script, target, script.source(condition))
             spelled[text] = replace(target, text=text)
         else:
@@ -189,12 +189,14 @@ def _names(expression: ast.expr) -> Iterator[ast.Name]:
     return (node for node in ast.walk(expression) if isinstance(node, ast.Name))
 
 
-def _settled(script: Script, loop: LoaderLoop, names: tuple[ast.Name, ...]) -> bool:
+def _mean_the_same(script: Script, loop: LoaderLoop, names: tuple[ast.Name, ...]) -> bool:
     """Whether these names mean the same in the loop's header as where the batch is moved."""
-    return all(_same(script, loop, name, definition) for name in names for definition in script.definitions(name))
+    return all(
+        _means_the_same(script, loop, name, definition) for name in names for definition in script.definitions(name)
+    )
 
 
-def _same(script: Script, loop: LoaderLoop, name: ast.Name, definition: Definition) -> bool:
+def _means_the_same(script: Script, loop: LoaderLoop, name: ast.Name, definition: Definition) -> bool:
     if script.inside(definition.node, loop.node):
         return False
     scope, function = script.function(loop.node), script.function(name)
