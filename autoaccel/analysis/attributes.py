@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from autoaccel.analysis.namespaces import binds, namespaces
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.dataflow.reaching_definitions import STAR, Path
+from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -25,7 +25,7 @@ class Stored(NamedTuple):
 
     script: Script
     value: ast.expr | None
-    path: Path = ()
+    path: ElementPath = ()
     how: str = "assign"
     """`assign`, `for` (an element of the value), `with`, `add` for `self.x += value`, or of any name: `computed` by
     `setattr`, or `namespace`."""
@@ -138,7 +138,7 @@ def _last_name(expression: ast.expr) -> str:
 
 
 def _stored(script: Script, target: ast.Attribute) -> Stored:
-    path: Path = ()
+    path: ElementPath = ()
     node: ast.AST = target
     while True:
         around = script.parent(node)

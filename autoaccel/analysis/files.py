@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from autoaccel.analysis.module_search import Modules
-from autoaccel.analysis.project_index import Found, Index
+from autoaccel.analysis.project_index import KnownFiles, ProjectIndex
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
 from autoaccel.dataflow.syntax_index import SyntaxIndex
@@ -150,11 +150,11 @@ class Files:
     # -- imports and names
 
     @cached_property
-    def index(self) -> Index:
+    def index(self) -> ProjectIndex:
         """Who imports whom, and who mentions what."""
-        return Index(self.paths, self._summaries, self.modules, self.bounds.beside)
+        return ProjectIndex(self.paths, self._summaries, self.modules, self.bounds.beside)
 
-    def ask(self, question: str, path: Path, name: str = "") -> Found:
+    def ask(self, question: str, path: Path, name: str = "") -> KnownFiles:
         """What the index says: who has to do with a file, or with a name of it."""
         match question:
             case "importers":

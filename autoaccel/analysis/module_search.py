@@ -12,7 +12,7 @@ from autoaccel.library_models import library_values
 _INSTALLED = ("site-packages", "dist-packages")
 _MARKERS = ("pyproject.toml", "setup.py")
 
-Located = tuple[Path, tuple[str, ...]]
+ImportTarget = tuple[Path, tuple[str, ...]]
 """The file in which a dotted name ends, and what of the name is left over."""
 
 
@@ -34,7 +34,7 @@ class Modules:
         self._sets: dict[frozenset[str], frozenset[str]] = {}
         self._looked: set[str] = set()
 
-    def search(self, importer: Path, target: str, level: int, seen: set[str]) -> Located | None:
+    def search(self, importer: Path, target: str, level: int, seen: set[str]) -> ImportTarget | None:
         """The project file in which an import of the file `importer` ends; None for libraries."""
         found = self.find(os.path.dirname(importer), os.path.basename(importer), target, level, seen)
         return None if found is None else (Path(found[0]), found[1])

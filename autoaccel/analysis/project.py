@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis import attributes, name_lookups, namespaces
 from autoaccel.analysis.attributes import Stored
 from autoaccel.analysis.files import Files
-from autoaccel.analysis.module_search import Located, name_in_library
-from autoaccel.analysis.project_index import Found
+from autoaccel.analysis.module_search import ImportTarget, name_in_library
+from autoaccel.analysis.project_index import KnownFiles
 from autoaccel.dataflow.abstract_values import BOUND
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Callers, CallSite, Incomplete
 from autoaccel.dataflow.query import Queries
-from autoaccel.dataflow.reaching_definitions import Definition
-from autoaccel.dataflow.reaching_definitions import Path as PartPath
+from autoaccel.dataflow.reaching_definitions import Definition, ElementPath
 from autoaccel.library_models import library_values
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ _PROCESSES = ("Process", "spawn", "start_processes")
 _TRAINING = ("backward", "oader")
 _STARTERS = (*_PROCESSES, "Thread")
 
-Binding = tuple[ast.expr | Definition, PartPath]
+Binding = tuple[ast.expr | Definition, ElementPath]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class Project:
         self._most = self.bounds.loaded
         self._loaded = 0  # characters of other files that were parsed
         self._shared = 0  # of these, those of `related`
-        self._asked: dict[tuple[str, Path, str], Found] = {}
+        self._asked: dict[tuple[str, Path, str], KnownFiles] = {}
         self._texts: dict[Path, str | None] = {}
         self._opened_stars: set[Script] = set()
         self._started: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
@@ -157,7 +156,7 @@ class Project:
             return None
         return found, (located[1][0] if located[1] else None)
 
-    def locate(self, script: Script, target: str, level: int) -> Located | None:
+    def locate(self, script: Script, target: str, level: int) -> ImportTarget | None:
         """The project file in which an import ends and what of the dotted name is left over; reads no file."""
         if script.path is None:
             return None
@@ -204,7 +203,7 @@ class Project:
 
     def importing(self, script: Script) -> tuple[Script, ...]:
         """The scripts of `importers`. Raises `Incomplete`."""
-        found = Found() if script.path is None else self._ask("importers", script.path)
+        found = KnownFiles() if script.path is None else self._ask("importers", script.path)
         if found.missing is not None:
             raise Incomplete(found.missing)
         if len(found.paths) > self.bounds.related:
@@ -246,7 +245,7 @@ class Project:
             yield self._text(path) or ""
 
     def _mentioning(self, script: Script, word: str) -> tuple[Path, ...]:
-        found = Found() if script.path is None else self._ask("mentioning", script.path, word)
+        found = KnownFiles() if script.path is None else self._ask("mentioning", script.path, word)
         if found.missing is not None:
             raise Incomplete(found.missing)
         return found.paths
@@ -272,18 +271,18 @@ class Project:
         return known
 
     def _sharing(self, script: Script) -> tuple[Path, ...]:
-        found = Found() if script.path is None else self._ask("related", script.path)
+        found = KnownFiles() if script.path is None else self._ask("related", script.path)
         if found.missing is not None:
             raise Incomplete(found.missing)
         return found.paths
 
-    def _ask(self, question: str, path: Path, word: str = "") -> Found:
+    def _ask(self, question: str, path: Path, word: str = "") -> KnownFiles:
         """What the index says; nobody looks for those who import a library, they are everywhere."""
         key = (question, path, word)
         known = self._asked.get(key)
         if known is None:
             if self.disk.modules.library(str(path.parent), self.consulted.folders):
-                known = Found((), "it belongs to a library")
+                known = KnownFiles((), "it belongs to a library")
             else:
                 known = self.disk.ask(*key)
                 self.consulted.asked.add(key)
@@ -335,7 +334,7 @@ class Project:
 
     def rebound_names(self, script: Script) -> frozenset[str]:
         """The names of a module that other files may bind to something else: `engine.log = my_log`."""
-        found = Found() if script.path is None else self._ask("patched", script.path)
+        found = KnownFiles() if script.path is None else self._ask("patched", script.path)
         own = script.module_scope.definitions if script.syntax_index.calls_named("globals") else ()
         return frozenset({*found.names, *own})
 
@@ -502,7 +501,7 @@ class Project:
     def _with_derived(self, ref: ClassRef) -> tuple[tuple[Script, ...] | None, frozenset[str]]:
         """The files in which a class may derive from one, None where there may be more; the names it has in them."""
         script = ref.script
-        found = Found() if script.path is None else self._ask("deriving", script.path, ref.node.name)
+        found = KnownFiles() if script.path is None else self._ask("deriving", script.path, ref.node.name)
         if found.missing is not None:
             return None, frozenset()
         try:
@@ -829,7 +828,7 @@ def _attributes(ref: ClassRef) -> dict[str, list[Binding]]:
     return found
 
 
-def _bind(target: ast.expr, value: ast.expr, path: PartPath, receiver: str, found: dict[str, list[Binding]]) -> None:
+def _bind(target: ast.expr, value: ast.expr, path: ElementPath, receiver: str, found: dict[str, list[Binding]]) -> None:
     match target:
         case ast.Attribute(value=ast.Name(id=name), attr=attr) if name == receiver:
             found.setdefault(attr, []).append((value, path))

@@ -36,7 +36,7 @@ from autoaccel.dataflow.abstract_values import (
     union,
     without_checkpoint_reads,
 )
-from autoaccel.dataflow.reaching_definitions import STAR, Definition, Path
+from autoaccel.dataflow.reaching_definitions import STAR, Definition, ElementPath
 from autoaccel.library_models import library_values
 
 if TYPE_CHECKING:
@@ -550,7 +550,7 @@ class Inference:
                     found |= ANY
         return found
 
-    def part(self, values: Values, path: Path) -> Values:
+    def part(self, values: Values, path: ElementPath) -> Values:
         """The part of a value that an unpacking target takes."""
         for step in path:
             found: Values = NOTHING

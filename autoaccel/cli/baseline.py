@@ -19,7 +19,7 @@ from autoaccel.reports.counting import counted
 if TYPE_CHECKING:
     from autoaccel.analysis import Project
     from autoaccel.cli.terminal import Terminal
-    from autoaccel.cli.undo import Change
+    from autoaccel.cli.undo import WrittenFile
     from autoaccel.config import Configuration
     from autoaccel.rewriting.baseline import Baseline
 
@@ -52,7 +52,7 @@ baseline_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class _Silenced:
-    change: Change
+    change: WrittenFile
     findings: int
 
 
@@ -92,14 +92,14 @@ class _Refused(Exception):  # noqa: N818 - it carries messages for the user, it 
 
 def _in_file(path: Path, why: str, configuration: Configuration, project: Project) -> list[_Silenced]:
     """Raises `_Refused` and `SourceError`, and then nothing was written."""
-    from autoaccel.cli.undo import Change
+    from autoaccel.cli.undo import WrittenFile
 
     source = sources.read(path)
     made = _baseline(source, path, why, configuration, project)
     if made.text == source.text:
         return []
     sources.replace(path, source, made.text)
-    return [_Silenced(Change(path, source, made.text), made.silenced)]
+    return [_Silenced(WrittenFile(path, source, made.text), made.silenced)]
 
 
 def _filter(name: Path | None, why: str, configuration: Configuration, speaker: Terminal) -> int:

@@ -41,7 +41,7 @@ def configure(
     return configure_project(common_folder(anchors), config=file, isolated=isolated, inline=inline, overrides=overrides)
 
 
-def find(paths: Sequence[Path], configuration: Configuration, terminal: Terminal) -> discovery.Found:
+def find(paths: Sequence[Path], configuration: Configuration, terminal: Terminal) -> discovery.FoundFiles:
     """The files below `paths`; what is wrong with the paths is told."""
     found = discovery.find(paths, configuration.scope_of)
     for problem in found.problems:

@@ -376,7 +376,7 @@ def _summarise(done: Sequence[Rewritten], failures: int, run: Run) -> None:
         run.terminal.say(f"Written to {run.mode.output}; the original is as it was.")
     in_place = [each for each in done if each.result.changed and each.path == run.destination(each.path)]
     if in_place and not run.mode.previews:
-        run.terminal.say(undo.hint([undo.Change(each.path, each.source, each.result.after) for each in in_place]))
+        run.terminal.say(undo.hint([undo.WrittenFile(each.path, each.source, each.result.after) for each in in_place]))
 
 
 def _status(done: Sequence[Rewritten], failures: int, mode: Mode) -> int:

@@ -16,7 +16,7 @@ from autoaccel.config.selection import rule_named as rule_named
 from autoaccel.config.settings import EXCLUDE, absolute, check_version, file_in, inline_table, layered, read
 from autoaccel.config.settings import TIERS as TIERS
 from autoaccel.config.settings import Settings as Settings
-from autoaccel.discovery import Scope
+from autoaccel.discovery import FileFilter
 from autoaccel.patterns import Matcher, Patterns
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ class Configuration:
         """The settings of one file. Raises `ConfigError`, as all that follow."""
         return self._of(_folder(path)).settings
 
-    def scope_of(self, folder: str) -> Scope:
+    def scope_of(self, folder: str) -> FileFilter:
         """What is looked at in a folder."""
         return self._of(folder).scope
 
-    def scope_for(self, path: Path) -> Scope:
+    def scope_for(self, path: Path) -> FileFilter:
         return self.scope_of(_folder(path))
 
     def choice_for(self, path: Path) -> Choice:
@@ -92,9 +92,9 @@ class _Governed:
         self._matchers: dict[Patterns, Matcher] = {}
 
     @cached_property
-    def scope(self) -> Scope:
+    def scope(self) -> FileFilter:
         exclude = self.settings.exclude or Patterns(EXCLUDE, str(_home(self.settings)))
-        return Scope(
+        return FileFilter(
             (exclude, *self.settings.extend_exclude), self.settings.respect_gitignore, self.settings.force_exclude
         )
 

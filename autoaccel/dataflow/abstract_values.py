@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from autoaccel.dataflow.reaching_definitions import Path
+from autoaccel.dataflow.reaching_definitions import ElementPath
 from autoaccel.dataflow.syntax_index import position
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Value(NamedTuple):
     node: ast.AST | None = None
     script: Script | None = None
     name: str | None = None
-    path: Path = ()
+    path: ElementPath = ()
     cls: ClassRef | None = None
     items: Items = ()
 

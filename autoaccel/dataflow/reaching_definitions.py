@@ -19,7 +19,7 @@ from autoaccel.dataflow.syntax_index import SyntaxIndex, children, position
 BindingKind = Literal[
     "assign", "for", "with", "param", "import", "def", "class", "aug", "walrus", "except", "del", "global", "match"
 ]
-Path = tuple[int | str, ...]
+ElementPath = tuple[int | str, ...]
 ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 STAR = "*"
@@ -57,7 +57,7 @@ class Definition:
     how: BindingKind
     scope: Scope
     value: ast.expr | None = None
-    path: Path = ()
+    path: ElementPath = ()
     target: str | None = None
     level: int = 0
 
@@ -144,7 +144,7 @@ class ReachingDefinitions:
         self._added_to: dict[ast.Name, tuple[Definition, ...]] = {}
         self._outer: list[tuple[ast.Name, Scope]] = []
         self._uses: dict[str, dict[Definition, list[ast.Name]]] = {}  # by the name
-        self._interned: dict[tuple[ast.AST, str, Path, BindingKind], Definition] = {}
+        self._interned: dict[tuple[ast.AST, str, ElementPath, BindingKind], Definition] = {}
         self._order: dict[Definition, int] = {}
         _ScopePass(self, Scope(tree.module, None)).run(tree.module.body)
         self._resolve_outer()
@@ -664,7 +664,7 @@ class _ScopePass:
         node: ast.AST,
         how: BindingKind,
         value: ast.expr | None,
-        path: Path = (),
+        path: ElementPath = (),
         transient: bool = False,
     ) -> None:
         match target:
@@ -691,7 +691,7 @@ class _ScopePass:
         node: ast.AST,
         how: BindingKind,
         value: ast.expr | None,
-        path: Path,
+        path: ElementPath,
         *,
         target: str | None = None,
         level: int = 0,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.project import bind_argument
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
 from autoaccel.dataflow.completeness import Incomplete, ScriptNode
-from autoaccel.dataflow.reaching_definitions import STAR, Path
+from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, position
 from autoaccel.library_models import library_values
 from autoaccel.library_models.tensor_operations import METHODS, STORING
@@ -25,7 +25,7 @@ from autoaccel.pytorch.loader_inputs import same_memory
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.reaching_definitions import Definition
-    from autoaccel.pytorch.loader_loops import Transfer
+    from autoaccel.pytorch.loader_loops import BatchTransfer
 
 # Methods that may give the same memory, or something that holds it, where the analysis says "copy".
 _MAYBE_SAME = frozenset(
@@ -44,7 +44,7 @@ _MAYBE_CHANGED = "the host tensor is kept, and what may be it is changed after i
 _HANDED_ON = "after its copy has begun, the host tensor goes to code that is not seen and may change it"
 
 
-def changed_after(script: Script, transfer: Transfer) -> str | None:
+def changed_after(script: Script, transfer: BatchTransfer) -> str | None:
     """Why the host tensor may change while it is still being copied."""
     return _HostTensor(script, transfer).problem()
 
@@ -52,7 +52,7 @@ def changed_after(script: Script, transfer: Transfer) -> str | None:
 class _HostTensor:
     """The source of one move."""
 
-    def __init__(self, script: Script, transfer: Transfer) -> None:
+    def __init__(self, script: Script, transfer: BatchTransfer) -> None:
         self.script = script
         self.transfer = transfer
         self._handed: list[tuple[Script, ast.Call]] = []
@@ -345,7 +345,7 @@ def _before_additions(file: Script, definitions: Iterable[Definition]) -> list[D
     return [each for each in pending if not isinstance(each.node, ast.AugAssign)]
 
 
-def _overlap(first: Path, second: Path) -> bool:
+def _overlap(first: ElementPath, second: ElementPath) -> bool:
     return all(
         left == right or STAR in (left, right) or any(isinstance(each, int) and each < 0 for each in (left, right))
         for left, right in zip(first, second, strict=False)

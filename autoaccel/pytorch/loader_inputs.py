@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
-from autoaccel.dataflow.reaching_definitions import Path
+from autoaccel.dataflow.reaching_definitions import ElementPath
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.evaluation_passes import WITHOUT_PARAMETERS
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 IN_WORKERS = ("dataset", "collate_fn", "worker_init_fn")
 ALL = (*IN_WORKERS, "sampler", "batch_sampler", "generator")
 PARTS = frozenset(ALL)
-_WHOLE: Path = ()
+_WHOLE: ElementPath = ()
 _PROTOCOL = """__getitem__ __getitems__ __iter__ __next__ __len__ __call__ forward""".split()
 _PLAIN = frozenset(
     {Kind.TENSOR, Kind.ARRAY, Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE, Kind.BATCH}
@@ -74,7 +74,7 @@ class LoaderInputs:
         """The attributes that this code reads, of whatever object."""
         self.trained: str | None = None
         """Source text of something trained that this code reads."""
-        self._seen: set[tuple[ast.AST, Path]] = set()
+        self._seen: set[tuple[ast.AST, ElementPath]] = set()
         self._values: set[Value] = set()
         self._handed: set[ast.expr] = set()
         self._functions: list[tuple[Script, ast.AST]] = []
@@ -110,7 +110,7 @@ class LoaderInputs:
         for inner in file.within(function, ast.Lambda):
             self._enter(file, inner)
 
-    def _read(self, file: Script, expression: ast.expr, path: Path = ()) -> None:
+    def _read(self, file: Script, expression: ast.expr, path: ElementPath = ()) -> None:
         """An expression of which a part is an input: what its values are, and what they hold.
 
         Where a value is not known, it is looked for in what names are bound to and functions give, lambdas above all.
@@ -155,7 +155,7 @@ class LoaderInputs:
         else:
             self.words.add(word)
 
-    def _bound(self, file: Script, definition: Definition, path: Path) -> None:
+    def _bound(self, file: Script, definition: Definition, path: ElementPath) -> None:
         """What a name was bound to."""
         if definition.value is not None and definition.how in ("assign", "walrus", "with", "aug", "global", "for"):
             self._pending.append((file, definition.value, (*definition.path, *path)))
@@ -165,7 +165,7 @@ class LoaderInputs:
             arguments = file.project.arguments(file, definition.scope.node, definition.name)
             self._pending.extend((other, each, path) for other, each in arguments)
 
-    def _attribute(self, file: Script, owner: ast.expr, attr: str, path: Path) -> None:
+    def _attribute(self, file: Script, owner: ast.expr, attr: str, path: ElementPath) -> None:
         for value in file.values(owner):
             if has_parameters(value):
                 self._train(f"{file.source(owner)}.{attr}")
@@ -177,7 +177,7 @@ class LoaderInputs:
                     else:
                         self._bound(each.script, binding, path)
 
-    def _called(self, file: Script, call: ast.Call, path: Path = ()) -> None:
+    def _called(self, file: Script, call: ast.Call, path: ElementPath = ()) -> None:
         """What a call gives may hold its arguments, where it is not the project's own code that makes it."""
         callees = file.callees(call)
         for other, callee in callees:

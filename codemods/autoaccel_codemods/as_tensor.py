@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.edits import Code, Finding, RemoveArgument, Replace, Skipped, Tier
 from autoaccel.pytorch.arrays import is_fresh, is_read_only
-from autoaccel.pytorch.device_moves import move
+from autoaccel.pytorch.device_moves import device_move
 from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.rewriting.rule import Rule
 
@@ -87,7 +87,7 @@ def _is_moved(script: Script, call: ast.Call) -> bool:
         return True
     parent = script.parent(call)
     outer = script.parent(parent) if isinstance(parent, ast.Attribute) else None
-    return isinstance(outer, ast.Call) and outer.func is parent and move(script, outer) is not None
+    return isinstance(outer, ast.Call) and outer.func is parent and device_move(script, outer) is not None
 
 
 def _refusal(script: Script, call: ast.Call, data: ast.expr) -> str | None:

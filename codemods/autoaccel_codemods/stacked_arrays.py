@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.edits import AddImport, Code, Edit, Finding, Replace, Skipped, Tier
 from autoaccel.pytorch.arrays import array_elements, may_be_empty, only_last_axis_empty
-from autoaccel.pytorch.device_moves import move
+from autoaccel.pytorch.device_moves import device_move
 from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.pytorch.tensor_type_aliases import tensor_type
 from autoaccel.rewriting.rule import Rule
@@ -91,4 +91,4 @@ def _edits(script: Script, call: ast.Call, data: ast.expr, name: str | None) -> 
 def _is_moved(script: Script, call: ast.Call) -> bool:
     parent = script.parent(call)
     outer = script.parent(parent) if isinstance(parent, ast.Attribute) else None
-    return isinstance(outer, ast.Call) and outer.func is parent and move(script, outer) is not None
+    return isinstance(outer, ast.Call) and outer.func is parent and device_move(script, outer) is not None

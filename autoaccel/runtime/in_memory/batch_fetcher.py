@@ -14,7 +14,7 @@ from .batch_equality import difference
 from .device_placement import DevicePlacement
 from .mutation_guard import MutationGuard
 from .row_indices import Unfit, rows
-from .sample_structure import Part, Path, Sample, map_parts, take_dtypes
+from .sample_structure import PartPath, Sample, SamplePart, map_parts, take_dtypes
 
 # What looking up can meet in a dataset that is no longer what it was, or in indices outside it.
 _FAILURES: Final = (Unfit, RuntimeError, IndexError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
@@ -38,7 +38,7 @@ class BatchLookup:
     def batch(self, indices: Any) -> Any:
         at = rows(indices)
 
-        def look(part: Part, path: Path) -> torch.Tensor:
+        def look(part: SamplePart, path: PartPath) -> torch.Tensor:
             found = self.placement.look(part, at, path)
             if found.requires_grad:  # asked for since it was read
                 raise Unfit
@@ -46,7 +46,7 @@ class BatchLookup:
 
         return map_parts(self.sample, look)
 
-    def _note_draws(self, part: Part, path: Path) -> None:  # noqa: ARG002 - wherever it is
+    def _note_draws(self, part: SamplePart, path: PartPath) -> None:  # noqa: ARG002 - wherever it is
         self.draws = self.draws or any(getattr(step, "kinds", ()) for step in part.steps)
 
 

@@ -15,7 +15,7 @@ from .. import devices
 from ..environment import Decision, disabled, note
 from ..loading.loader_settings import WorkerCount
 from ..loading.loader_statistics import named
-from ..loading.rebuild_batch import Move
+from ..loading.rebuild_batch import PartsToMove
 from ..loading.torch_iterators import is_torchs, single_process
 from .batch_fetcher import BatchLookup, WholeBatchFetcher
 from .datasets import read_samples
@@ -116,7 +116,7 @@ def _is_known_torch() -> bool:
 _in_memory_loaders: Final[dict[int, tuple[weakref.ref[Any], dict[Any, InMemoryLoader]]]] = {}
 
 
-def in_memory_loader(loader: Any, device: torch.device, move: Move) -> InMemoryLoader | None:
+def in_memory_loader(loader: Any, device: torch.device, move: PartsToMove) -> InMemoryLoader | None:
     """The lookup of a loader's batches for a device; the same one for as long as the loader lives."""
     if not isinstance(loader, data.DataLoader):
         return None
@@ -131,13 +131,13 @@ def in_memory_loader(loader: Any, device: torch.device, move: Move) -> InMemoryL
     return known[asked]
 
 
-def fits(loader: Any, device: torch.device, move: Move = "all") -> bool:
+def fits(loader: Any, device: torch.device, move: PartsToMove = "all") -> bool:
     """Whether a loader's batches can be looked up whole."""
     found = in_memory_loader(loader, device, move)
     return found is not None and found.fits()
 
 
-def begin(loader: Any, device: torch.device, move: Move = "all") -> Iterator[Any] | None:
+def begin(loader: Any, device: torch.device, move: PartsToMove = "all") -> Iterator[Any] | None:
     """A pass over a loader whose batches are looked up whole; None where it is torch's own business."""
     found = in_memory_loader(loader, device, move)
     return None if found is None else found.begin()

@@ -57,7 +57,7 @@ from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode,
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.autocast import blockers, gradient_scaling, low_precision_flow, regions
 from autoaccel_codemods.autocast.blockers import Problem
-from autoaccel_codemods.autocast.gradient_scaling import Creation, Scaling
+from autoaccel_codemods.autocast.gradient_scaling import ScalerCreation, Scaling
 from autoaccel_codemods.autocast.regions import Hoist, Region, Regions
 from autoaccel_codemods.autocast.step_problems import problem as step_problem
 
@@ -145,7 +145,7 @@ class _Names:
         self._script = script
         self._given: set[tuple[ast.AST, str]] = set()
 
-    def scaler(self, creation: Creation) -> str:
+    def scaler(self, creation: ScalerCreation) -> str:
         scope: ast.AST = self._script.function(creation.statement) or self._script.tree
         if creation.owner is not None:
             scope = self._script.enclosing_class(creation.statement) or scope

@@ -16,7 +16,7 @@ from autoaccel_codemods.autocast import optimized_parameters
 from autoaccel_codemods.autocast.backward_slice import blocks
 from autoaccel_codemods.autocast.blockers import Problem
 from autoaccel_codemods.autocast.definite_assignment import always_runs, is_bound, is_empty, last_binding
-from autoaccel_codemods.autocast.optimized_parameters import Source
+from autoaccel_codemods.autocast.optimized_parameters import ParameterSource
 from autoaccel_codemods.autocast.optimizer_cycle import Awaited, CycleWalk, Happens
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Unscale:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Creation:
+class ScalerCreation:
     """Make a scaler for some optimizers beside a statement: `after` the optimizers, or before the loop that uses them.
 
     `owner` is the receiver when it becomes an attribute (`self`), else None.
@@ -57,7 +57,7 @@ class Scaling:
 
     updates: list[ast.stmt] = field(default_factory=list)
     unscales: list[Unscale] = field(default_factory=list)
-    creations: list[Creation] = field(default_factory=list)
+    creations: list[ScalerCreation] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -290,7 +290,7 @@ def _round(script: Script, found: TrainingStep, step: OptimizerStep, updates: li
     """
     ends = [each.unit for each in found.steps if _same(script, step, each)]
     ways = optimized_parameters.held(script, step.receiver)
-    whole = [Source(script, None)] if not ways else [source for way in ways for source in way]
+    whole = [ParameterSource(script, None)] if not ways else [source for way in ways for source in way]
 
     def clears(other: Script, node: ast.AST, state: Awaited) -> Awaited:
         for cleared in optimized_parameters.cleared(other, node):
@@ -385,7 +385,7 @@ def _create(script: Script, step: TrainingStep, scaling: Scaling) -> None:
         if unsure is not None:
             scaling.problems.append((unsure.call, "not every path to the step makes its optimizers"))
             return
-        scaling.creations.append(Creation(first, False, names, None, (function,)))
+        scaling.creations.append(ScalerCreation(first, False, names, None, (function,)))
 
 
 def _same_object(script: Script, step: TrainingStep) -> bool:
@@ -416,7 +416,7 @@ def _assigned(definition: Definition) -> bool:
     return definition.how == "assign" and isinstance(definition.node, ast.Assign | ast.AnnAssign)
 
 
-def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> Creation | None:
+def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> ScalerCreation | None:
     """After the last of the optimizers, when they are made side by side and on every path to the step."""
     made: dict[str, dict[ast.stmt, None]] = {}
     for each in step.steps:
@@ -435,7 +435,7 @@ def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[st
             return None
         if function is scope and not all(_reached(script, found, statement) for statement in _sites(step, function)):
             return None
-    return Creation(found, True, optimizers, None, step.scopes)
+    return ScalerCreation(found, True, optimizers, None, step.scopes)
 
 
 def _filled_later(script: Script, definition: Definition) -> bool:
@@ -465,7 +465,7 @@ def _reached(script: Script, statement: ast.stmt, later: ast.stmt) -> bool:
     return False
 
 
-def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> Creation | None:
+def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> ScalerCreation | None:
     """After the last assignment of the optimizers as attributes, when one method of the class that surely has run
     assigns each of them once.
     """
@@ -501,7 +501,7 @@ def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str
         return None
     if method.name != "__init__" and not _called_by_init(script, owner, method) and set(step.scopes) != {method}:
         return None
-    return Creation(last, True, optimizers, method.args.args[0].arg, step.scopes)
+    return ScalerCreation(last, True, optimizers, method.args.args[0].arg, step.scopes)
 
 
 def _called_by_init(script: Script, owner: ast.ClassDef, method: ast.FunctionDef) -> bool:

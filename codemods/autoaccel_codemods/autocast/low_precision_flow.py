@@ -61,7 +61,7 @@ _NOT_LOW = frozenset(
     LayerNorm Softmax LogSoftmax""".split()
 )
 
-Part = tuple[str, int | str] | None
+ValuePart = tuple[str, int | str] | None
 
 
 class Low(NamedTuple):
@@ -72,13 +72,13 @@ class Low(NamedTuple):
 
     script: Script
     node: ast.expr
-    part: Part
+    part: ValuePart
     auto: bool
     free: bool
 
 
 @dataclass(slots=True, eq=False)
-class Escapes:
+class LowPrecisionFlow:
     """Expressions to be used as `.float()`, and problems where that is not possible."""
 
     float32_casts: list[ast.expr] = field(default_factory=list)
@@ -92,7 +92,7 @@ def find(
     code: list[ScriptNode],
     float32_casts: Iterable[ast.expr],
     report_at: ast.AST,
-) -> Escapes:
+) -> LowPrecisionFlow:
     """What becomes of the values of some regions: statements of one file, expressions that are hoisted into a region,
     and the code that they reach. What is in `float32_casts` is cast anyway; `report_at` stands for other files."""
     lifted = dict.fromkeys(float32_casts)
@@ -103,7 +103,7 @@ def find(
         search.run()
         if not search.lifts:
             found = sorted(search.problems, key=lambda each: (each[0].lineno, each[0].col_offset))  # type: ignore[attr-defined]
-            return Escapes(list(lifted)[given:], found)
+            return LowPrecisionFlow(list(lifted)[given:], found)
         lifted.update(search.lifts)
 
 
@@ -130,13 +130,13 @@ class _Search:
         self.inside = inside
         self.known: dict[Low, None] = {}
         self.nodes: set[ast.expr] = set()
-        self.causes: dict[tuple[ast.expr, Part], dict[Low, None]] = {}
+        self.causes: dict[tuple[ast.expr, ValuePart], dict[Low, None]] = {}
         self.pending: list[Low] = []
         self.called: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
         self.fed: dict[ast.Call, None] = {}
         self.deferred: list[tuple[Low, ast.expr, str]] = []  # for when it is known whether the second is low
         self.sites: dict[ast.FunctionDef, dict[tuple[Script, ast.Call], None]] = {}
-        self.returning: dict[tuple[ast.AST, Part], Low] = {}
+        self.returning: dict[tuple[ast.AST, ValuePart], Low] = {}
         self.lifts: dict[ast.expr, None] = {}
         self.problems: list[Problem] = []
 
@@ -225,7 +225,9 @@ class _Search:
 
     # -- marking
 
-    def _mark(self, script: Script, node: ast.expr, part: Part, cause: Low | None, *, auto: bool, free: bool) -> None:
+    def _mark(
+        self, script: Script, node: ast.expr, part: ValuePart, cause: Low | None, *, auto: bool, free: bool
+    ) -> None:
         if node in self.lifted:
             return
         low = Low(script, node, part, auto, free)
@@ -240,7 +242,7 @@ class _Search:
         self.nodes.add(node)
         self.pending.append(low)
 
-    def _pass(self, low: Low, node: ast.expr, part: Part = None) -> None:
+    def _pass(self, low: Low, node: ast.expr, part: ValuePart = None) -> None:
         """On to an expression around it."""
         self._mark(low.script, node, part, low, auto=low.auto, free=low.free)
 
@@ -376,7 +378,7 @@ class _Search:
             self._sink(low, "a matrix product outside of the region needs one precision for both sides")
         if name in STORING or (name.endswith("_") and isinstance(script.parent(call), ast.Expr)):
             return
-        part: Part = low.part
+        part: ValuePart = low.part
         if name in WITH_INDICES:
             part = ("at", 0) if is_pair(script, call) else None
         elif name == "items":
@@ -514,7 +516,7 @@ class _Search:
         read: ast.expr,
         owner: ast.expr,
         classes: list[ClassRef | None],
-        part: Part,
+        part: ValuePart,
         *,
         known: bool,
     ) -> None:
@@ -528,7 +530,7 @@ class _Search:
             return  # of another class; `x.data` of what is no known class is a tensor's
         self._kept(low, other, read, part)
 
-    def _kept(self, low: Low, script: Script, read: ast.expr, part: Part) -> None:
+    def _kept(self, low: Low, script: Script, read: ast.expr, part: ValuePart) -> None:
         """What outlives a call is read: in the region, and by whoever calls the function outside of it."""
         self._mark(script, read, part, low, auto=self._in_region(script, read), free=True)
         if read in self.reached and read not in self.region and self._called_outside(script, read):
@@ -554,7 +556,7 @@ class _Search:
                 self.deferred.append((low, container, reason))
         elif kind not in (Kind.TENSOR, Kind.BATCH, Kind.PARAMETER):
             step = _step(index)
-            part: Part = ("at", step) if isinstance(step, str) else None
+            part: ValuePart = ("at", step) if isinstance(step, str) else None
             if not self._store(low._replace(part=part), container, set()):
                 self._sink(low, "it is kept in a container that is not followed")
 
@@ -722,7 +724,7 @@ class _Search:
         if name in STORING and (name not in ("add", "put", "push", "update") or _is_container(script, receiver)):
             key = call.args[0] if name == "setdefault" and call.args else None
             step = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
-            part: Part = low.part if name in ("extend", "update") else ("at", step) if step is not None else None
+            part: ValuePart = low.part if name in ("extend", "update") else ("at", step) if step is not None else None
             if not self._store(low._replace(part=part), receiver, set()):
                 self._sink(low, "it is kept in a container that is not followed")
             elif name == "setdefault":
@@ -819,7 +821,9 @@ class _Search:
         else:
             self._problem(low, reason)
 
-    def _cut(self, low: Low, found: dict[ast.expr, None], seen: set[tuple[ast.expr, Part]], *, outside: bool) -> bool:
+    def _cut(
+        self, low: Low, found: dict[ast.expr, None], seen: set[tuple[ast.expr, ValuePart]], *, outside: bool
+    ) -> bool:
         """The places to cast at, as late as possible; for code outside not within the models."""
         if (low.node, low.part) in seen:
             return True

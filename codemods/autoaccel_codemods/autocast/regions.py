@@ -140,8 +140,8 @@ class _Planner:
             for part in walk_scope(statement):
                 if isinstance(part, ast.Call) and part not in covered and may_run_model(self.script, part):
                     self.found.problems.append((part, "a forward pass that the loss depends on stays outside"))
-        for statement in self.slice.elsewhere:
-            self.found.problems.append((statement, "a part of the forward pass is in another file"))
+        for node in self.slice.elsewhere:
+            self.found.problems.append((node, "a part of the forward pass is in another file"))
 
     # -- what may stand in a region
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def problem(step: TrainingStep) -> Problem | None:
-    """The first of the reasons, with its place, why a step must be left as it is: one is enough, and they are dear."""
+    """The first of the reasons, with the node to report it at, why a step must be left as it is: one is
+    enough, and they are dear."""
     return next(problems(step), None)
 
 

@@ -130,13 +130,13 @@ def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast
     return TrainedModel(made, target, ready, wrapped, values, problem)
 
 
-Origin = tuple["Script", ast.Assign | ast.AnnAssign, ast.expr]
+ModelOrigin = tuple["Script", ast.Assign | ast.AnnAssign, ast.expr]
 
 
-def _origins(script: Script) -> dict[Origin, bool]:
+def _origins(script: Script) -> dict[ModelOrigin, bool]:
     """The assignments that make the models which training steps of this file and of its neighbours call, and whether
     they are called more than a single time."""
-    found: dict[Origin, bool] = {}
+    found: dict[ModelOrigin, bool] = {}
     for other in script.project.known_related(script):
         for file, call, again in training_forwards(other):
             for origin in _made_at(file, call.func, set()):
@@ -183,7 +183,7 @@ def _in_model(script: Script, scope: ast.AST) -> bool:
     )
 
 
-def _made_at(script: Script, expression: ast.expr, seen: set[object]) -> Iterator[Origin]:
+def _made_at(script: Script, expression: ast.expr, seen: set[object]) -> Iterator[ModelOrigin]:
     """Follow a model back through parameters and attributes to the assignments that made it."""
     if isinstance(expression, ast.Name):
         for definition in script.definitions(expression):
@@ -222,7 +222,7 @@ def _part(definition: Definition) -> ast.expr | None:
 
 def _assigned(
     script: Script, statement: ast.AST, value: ast.expr | None, name: str, seen: set[object]
-) -> Iterator[Origin]:
+) -> Iterator[ModelOrigin]:
     if value is None or not isinstance(statement, ast.Assign | ast.AnnAssign):
         return
     if isinstance(value, ast.Name | ast.Attribute):  # another name of a model made elsewhere

@@ -18,7 +18,7 @@ from autoaccel.pytorch.host_writes import memory
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Path
+    from autoaccel.dataflow.reaching_definitions import ElementPath
     from autoaccel.pytorch.loader_calls import Iteration, LoaderCall
 
 _DEFAULT = ("torch.utils.data.default_collate", "torch.utils.data.dataloader.default_collate")
@@ -130,7 +130,7 @@ def _asks_for_tuple(use: Iteration, batches: Values) -> bool:
     return False
 
 
-def _may_be_tuple(batches: Values, path: Path, file: Script) -> bool:
+def _may_be_tuple(batches: Values, path: ElementPath, file: Script) -> bool:
     parts = file.inference.part(batches, path)
     return any(
         value.kind in (Kind.UNKNOWN, Kind.OBJECT)

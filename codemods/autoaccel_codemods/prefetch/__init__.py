@@ -36,7 +36,7 @@ from autoaccel.dataflow.reaching_definitions import STAR, Definition
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.pytorch.batches import Target, device_of, own_to_method
 from autoaccel.pytorch.loader_changes import drawn_beside
-from autoaccel.pytorch.loader_loops import LoaderLoop, Transfer, loader_loops, transfers_of
+from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, loader_loops, transfers_of
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.prefetch import in_memory
 from autoaccel_codemods.prefetch.batch_reads import BatchReads, moves_whole_part
@@ -50,7 +50,7 @@ RULE = Rule(
     addresses=("transfer", "loader"),
     order=90,
 )
-Part = int | str
+BatchPart = int | str
 
 
 @RULE.check
@@ -106,7 +106,7 @@ def _unfit(script: Script, loop: LoaderLoop) -> str | None:
     return drawn_beside(script, loop)
 
 
-def _device(batch: BatchReads, moves: list[Transfer]) -> tuple[Target | None, str | None]:
+def _device(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[Target | None, str | None]:
     """The device for the loop's header, or why there is none."""
     script, loop = batch.script, batch.loop
     spelled: dict[str, Target] = {}
@@ -140,7 +140,7 @@ def _choice(script: Script, target: Target, test: str) -> str:
     return f"{f'({device})' if ' if ' in device else device} if {test} else {script.quote}cpu{script.quote}"
 
 
-def _surely(script: Script, transfer: Transfer) -> bool:
+def _surely(script: Script, transfer: BatchTransfer) -> bool:
     device = transfer.device
     if device is None or transfer.method == "cuda" or script.is_device(device):
         return True
@@ -150,7 +150,7 @@ def _surely(script: Script, transfer: Transfer) -> bool:
     return any(word in name.lower() for word in ("device", "rank", "gpu", "cuda"))
 
 
-def _condition(script: Script, loop: LoaderLoop, transfer: Transfer) -> ast.expr | None:
+def _condition(script: Script, loop: LoaderLoop, transfer: BatchTransfer) -> ast.expr | None:
     """The test under which a move is made; the constant None where there is more than a single simple one."""
     found: list[ast.expr] = []
     child: ast.AST = transfer.call
@@ -212,7 +212,7 @@ def _means_the_same(script: Script, loop: LoaderLoop, name: ast.Name, definition
     return cls is not None and cls is script.enclosing_class(loop.node) and receivers == [name.id, name.id]
 
 
-def _parts(batch: BatchReads, moves: list[Transfer]) -> tuple[Part, ...]:
+def _parts(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[BatchPart, ...]:
     """Which parts of the batch may be moved ahead: `("*",)` for all of it, () for none."""
     kept = {read.path[:1] for read in batch.reads if read.transfer is None} | batch.shared_copies()
     if () in kept or not moves:
@@ -228,7 +228,7 @@ def _parts(batch: BatchReads, moves: list[Transfer]) -> tuple[Part, ...]:
     return tuple(part for part in visible if part in parts)
 
 
-def _is_either(batch: BatchReads, transfer: Transfer) -> bool:
+def _is_either(batch: BatchReads, transfer: BatchTransfer) -> bool:
     """Whether a move takes the batch or a part of it: `if isinstance(batch, list): batch = batch[0]`."""
     if not isinstance(transfer.call.func, ast.Attribute):
         return False
@@ -256,6 +256,6 @@ def _arity(batch: BatchReads) -> int:
     )
 
 
-def _tuple(script: Script, parts: tuple[Part, ...]) -> str:
+def _tuple(script: Script, parts: tuple[BatchPart, ...]) -> str:
     spelled = [f"{script.quote}{part}{script.quote}" if isinstance(part, str) else str(part) for part in parts]
     return f"({', '.join(spelled)}{',' if len(spelled) == 1 else ''})"
