@@ -55,7 +55,7 @@ from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
-from autoaccel_codemods.autocast import blockers, gradient_scaling, low_precision_flow, regions
+from autoaccel_codemods.autocast import blockers, gradient_scaling, low_precision_flow, regions, skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem
 from autoaccel_codemods.autocast.gradient_scaling import ScalerCreation, Scaling
 from autoaccel_codemods.autocast.regions import Hoist, Region, Regions
@@ -78,6 +78,7 @@ RULE = Rule(
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
+    # who decides what, and every reason: `skip_reasons`
     names = _Names(script)
     for step in training_steps(script):
         if step.converted:
@@ -130,7 +131,7 @@ def _evaluation_only(script: Script) -> Iterator[Finding | Skipped]:
 def _step_runs_once(script: Script, step: TrainingStep) -> Iterator[Problem]:
     """A demonstration: there is only one step, which another precision does not make noticeably faster."""
     if step.backwards and all(runs_once(script, each.call) for each in step.backwards):
-        yield step.backwards[0].call, "the step runs only once"
+        yield step.backwards[0].call, skip_reasons.RUNS_ONCE
 
 
 def _message(step: TrainingStep) -> str:

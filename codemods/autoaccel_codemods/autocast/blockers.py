@@ -15,6 +15,7 @@ from autoaccel.library_models import autocast_operations
 from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS
 from autoaccel.pytorch import implicit_calls
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, reads_gradient
+from autoaccel_codemods.autocast import skip_reasons
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -79,13 +80,13 @@ def in_file(script: Script, report_at: ast.AST) -> Iterator[Problem]:
             yield node, reason
             break
     if any("fsdp" in name.lower() for name in script.used_names):
-        yield report_at, "the model is sharded or remote"
+        yield report_at, skip_reasons.SHARDED
     for imported in _imported(script):
         if _POLICY.match(imported):
-            yield report_at, "policy gradients of small networks do not profit from low precision"
+            yield report_at, skip_reasons.POLICY_GRADIENTS
             break
         if _OWN_WAYS.match(imported):
-            yield report_at, f"{imported.split('.')[0]} uses gradients or kernels of its own"
+            yield report_at, skip_reasons.OWN_GRADIENTS.format(library=imported.split(".")[0])
             break
     for call in script.find(ast.Call):
         reason = _call_reason(script, call)
@@ -94,7 +95,7 @@ def in_file(script: Script, report_at: ast.AST) -> Iterator[Problem]:
             break
     for constant in script.find(ast.Constant):
         if constant.value in _SPELLED and isinstance(script.parent(constant), ast.Call | ast.keyword | ast.List):
-            yield constant, "it chooses a low precision itself"
+            yield constant, skip_reasons.OWN_LOW_PRECISION
             break
 
 
@@ -119,7 +120,7 @@ def unseen_hooks(script: Script, report_at: ast.AST) -> Iterator[Problem]:
     """Forward hooks that are no functions in sight, such as callable objects."""
     for other, hook in implicit_calls.hooks(script):
         if not isinstance(hook, ast.FunctionDef | ast.Lambda):
-            yield hook if other is script else report_at, "a hook that is not followed is handed low precision"
+            yield hook if other is script else report_at, skip_reasons.UNSEEN_HOOK
 
 
 def _file(script: Script) -> str:
@@ -129,28 +130,28 @@ def _file(script: Script) -> str:
 def _gradient_code(script: Script) -> Iterator[tuple[ast.expr, str]]:
     """What a file does with gradients on their way, whichever model it may be handed."""
     for mention in name_lookups.mentions(script, _HOOKS):
-        yield mention, "hooks would see scaled gradients"
+        yield mention, skip_reasons.GRADIENT_HOOKS
     for mention in script.syntax_index.mentions("apply"):
         called = script.parent(mention)
         if isinstance(called, ast.Call) and called.func is mention:
             continue  # which is looked at where it is reached
         if isinstance(mention, ast.Attribute) and _is_custom_function(script, mention):
-            yield mention, "a custom autograd function is not prepared for autocast"
+            yield mention, skip_reasons.CUSTOM_FUNCTION
 
 
 @lru_cache(maxsize=10_000)
 def _name_reason(qualified: str) -> str | None:
     if _PRECISION.match(qualified):
-        return "it uses mixed precision already"
+        return skip_reasons.OWN_MIXED_PRECISION
     if _SHARDED.match(qualified):
-        return "the model is sharded or remote"
+        return skip_reasons.SHARDED
     if _LOW.match(qualified):
-        return "it chooses a low precision itself"
+        return skip_reasons.OWN_LOW_PRECISION
     if _SPARSE.match(qualified):
-        return "sparse matrices have no low-precision products everywhere"
+        return skip_reasons.SPARSE
     if qualified in _CAPTURED:
-        return "the step is captured in a graph"
-    return "anomaly detection would report scaled gradients" if qualified == "torch.autograd.detect_anomaly" else None
+        return skip_reasons.CAPTURED
+    return skip_reasons.ANOMALY_DETECTION if qualified == "torch.autograd.detect_anomaly" else None
 
 
 def _imported(script: Script) -> Iterator[str]:
@@ -161,7 +162,7 @@ def _call_reason(script: Script, call: ast.Call) -> str | None:
     qualified = script.qualname(call.func)
     if qualified == "torch.set_default_tensor_type" or qualified == "torch.set_default_dtype":
         if not call.args or not _is_float32(script, call.args[0]):
-            return "the script chooses another default precision"
+            return skip_reasons.OTHER_DEFAULT
     function = call.func
     if not isinstance(function, ast.Attribute) or qualified is not None:
         return None
@@ -171,9 +172,9 @@ def _call_reason(script: Script, call: ast.Call) -> str | None:
 def _conversion(script: Script, call: ast.Call, function: ast.Attribute) -> str | None:
     """Why a call may make a model, or what goes into it, something else than float32: `model.half()`, `x.to(dtype)`."""
     if function.attr in ("half", "bfloat16") and not call.args:
-        return f"the model is converted with .{function.attr}()"
+        return skip_reasons.CONVERTED_BY_METHOD.format(method=function.attr)
     if function.attr == "double" and not call.args and may_be_module(script, function.value):
-        return "the model is converted with .double()"
+        return skip_reasons.CONVERTED_BY_METHOD.format(method="double")
     if function.attr not in ("to", "type", "to_empty") or not may_be_module(script, function.value):
         return None
     named = [keyword.value for keyword in call.keywords if keyword.arg in ("dtype", "other")]
@@ -182,7 +183,7 @@ def _conversion(script: Script, call: ast.Call, function: ast.Attribute) -> str 
         said = argument in named or re.search(r"dtype|precision|getattr\(torch", script.source(argument))
         unsure = Kind.UNKNOWN in kinds and said
         if (Kind.DTYPE in kinds or unsure) and not _is_float32(script, argument):
-            return "the model is converted to another precision"
+            return skip_reasons.CONVERTED
     return None
 
 
@@ -225,26 +226,26 @@ def _is_used_as_module(script: Script, expression: ast.expr) -> bool:
 def in_step(script: Script, scope: ast.AST) -> Iterator[Problem]:
     """Reasons in the functions of the step and in what they call."""
     if Effect.DOUBLE in effects(script, scope):
-        yield _first_double(script, scope), "it differentiates by hand or twice (autograd.grad, create_graph)"
+        yield _first_double(script, scope), skip_reasons.SECOND_DERIVATIVE
     for decorator in getattr(scope, "decorator_list", ()):
         function = decorator.func if isinstance(decorator, ast.Call) else decorator
         if script.qualname(function) in _COMPILED:
-            yield decorator, "the step itself is compiled"
+            yield decorator, skip_reasons.COMPILED_STEP
     for call in calls_in(script, scope):
         for keyword in call.keywords:
             if keyword.arg == "error_if_nonfinite" and not _false(keyword.value):
-                yield call, "clipping insists on finite gradients"
+                yield call, skip_reasons.FINITE_GRADIENTS
     for other, node in _reading(script, scope):
         for call in calls_in(other, node):
             if (other.qualname(call.func) or "").startswith("torch.distributed.") and _passes_gradients(other, call):
-                yield node if other is script else scope, "gradients are exchanged between processes by hand"
+                yield node if other is script else scope, skip_reasons.EXCHANGED_GRADIENTS
     for statement in script.find(ast.With):
         if (script.function(statement) or script.tree) is scope:
             for item in statement.items:
                 expression = item.context_expr
                 function = expression.func if isinstance(expression, ast.Call) else expression
                 if script.runtime_name(function) or _precision_context(script, expression):
-                    yield statement, "it uses mixed precision already"
+                    yield statement, skip_reasons.OWN_MIXED_PRECISION
 
 
 def _reading(script: Script, scope: ast.AST) -> list[ScriptNode]:
@@ -306,35 +307,35 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
         case ast.Call():
             qualified = script.qualname(node.func)
             if _refuses(script, node):
-                return f"{qualified or _name(node)} does not work in low precision"
+                return skip_reasons.NO_KERNEL.format(name=qualified or _name(node))
             if qualified is not None:
                 if _PRECISION.match(qualified):
-                    return "the model uses mixed precision already"
+                    return skip_reasons.MODEL_MIXED_PRECISION
                 if _SPARSE.match(qualified):
-                    return "sparse matrices have no low-precision products everywhere"
+                    return skip_reasons.SPARSE
             if _raises_on_mixed_dtypes(script, node):
-                return f"{_name(node)} needs one precision for its operands"
+                return skip_reasons.ONE_PRECISION.format(name=_name(node))
             if _custom_function(script, node):
-                return "a custom autograd function is not prepared for autocast"
+                return skip_reasons.CUSTOM_FUNCTION
             if _computed_norm(script, node):
-                return f"{_name(node)} with computed weights needs one precision for them and its statistics"
+                return skip_reasons.COMPUTED_WEIGHTS.format(name=_name(node))
             if (
                 isinstance(node.func, ast.Attribute)
                 and node.func.attr in ("half", "double", "bfloat16")
                 and not node.args
             ):
-                return f"the model converts with .{node.func.attr}()"
+                return skip_reasons.MODEL_CONVERTS.format(method=node.func.attr)
             if _is_running_statistic(node.func):
-                return "the model keeps running averages by hand, which low precision would not keep"
+                return skip_reasons.RUNNING_AVERAGES
             if _log_of_complement(script, node):
-                return "log(1 - p) of rounded probabilities is infinite"
+                return skip_reasons.LOG_OF_COMPLEMENT
             if (
                 isinstance(node.func, ast.Attribute)
                 and node.func.attr == "backward"
                 and qualified is None
                 and not script.callees(node)
             ):
-                return "the model runs a backward pass itself"
+                return skip_reasons.MODEL_BACKWARD
     return None
 
 

@@ -12,7 +12,7 @@ from autoaccel.dataflow.syntax_index import walk_scope
 from autoaccel.pytorch.gradients import calls_by_phase, is_backward
 from autoaccel.pytorch.step_effects import Effect, effects, gradient_reads, is_optimizer_step
 from autoaccel.pytorch.training_steps import common_name
-from autoaccel_codemods.autocast import optimized_parameters
+from autoaccel_codemods.autocast import optimized_parameters, skip_reasons
 from autoaccel_codemods.autocast.backward_slice import blocks
 from autoaccel_codemods.autocast.blockers import Problem
 from autoaccel_codemods.autocast.definite_assignment import always_runs, is_bound, is_empty, last_binding
@@ -167,7 +167,7 @@ def _unscale(
             if reads.of(statement) and not any(statement is other.unit for other in steps):
                 uses.append(statement)
             if (unseen := _unseen_method(script, step, statement)) is not None:
-                scaling.problems.append((unseen, "an unseen method of the optimizer may read scaled gradients"))
+                scaling.problems.append((unseen, skip_reasons.UNSEEN_METHOD))
         for use in uses:
             for read in reads.of(use):
                 handled.setdefault(read, []).append(step)
@@ -176,13 +176,13 @@ def _unscale(
             scaling.unscales.append(Unscale(first, step))
     for read in reads.of(scope):
         if read not in handled and not _harmless(script, read, steps):
-            scaling.problems.append((read, "gradients are read where they are still scaled"))
+            scaling.problems.append((read, skip_reasons.READ_WHILE_SCALED))
             return
         optimizers = [(script, each.receiver) for each in handled.get(read, steps)]
         if not all(
             optimized_parameters.is_held(each, optimizers) for each in optimized_parameters.read_at(script, read)
         ):
-            scaling.problems.append((read, "gradients are read that the optimizer may not hold: they stay scaled"))
+            scaling.problems.append((read, skip_reasons.READ_STAY_SCALED))
             return
 
 
@@ -225,7 +225,7 @@ def _after_backward(reads: _Reads, statement: ast.stmt, scaling: Scaling) -> lis
     if not reads.of(statement):
         return []
     if isinstance(statement, ast.For | ast.While):
-        scaling.problems.append((statement, "gradients are clipped or read after every backward of an accumulation"))
+        scaling.problems.append((statement, skip_reasons.READ_IN_ACCUMULATION))
         return []
     uses: list[ast.stmt] = []
     for block in blocks(statement):
@@ -315,11 +315,11 @@ def _round(script: Script, found: TrainingStep, step: OptimizerStep, updates: li
             starts[script.statement(call)] = None
     for start in starts:
         if _misses(script, start, Awaited({0}), backward, ends):
-            yield step.call, "no backward pass is seen for this optimizer step"
+            yield step.call, skip_reasons.NO_BACKWARD
     if _misses(script, step.unit, Awaited({0}), updated, ends):
-        yield step.call, "an optimizer steps several times before the scale may be updated"
+        yield step.call, skip_reasons.SEVERAL_STEPS
     if _misses(script, step.unit, everything, clears, ends):
-        yield step.call, "it is not sure that all gradients of the optimizer are cleared between its steps"
+        yield step.call, skip_reasons.UNSURE_CLEARING
 
 
 def _misses(script: Script, start: ast.stmt, state: Awaited, happens: Happens, ends: Sequence[ast.AST]) -> bool:
@@ -344,7 +344,7 @@ def _unseen_backwards(script: Script, found: TrainingStep) -> Iterator[Problem]:
                 callers = at.callers(function)
                 if callers.missing is not None or (not len(callers) and at is script):
                     name = getattr(function, "name", "a lambda")
-                    yield report_at, f"`{name}` goes backward and may be called in ways that are not seen"
+                    yield report_at, skip_reasons.UNSEEN_CALLS.format(name=name)
                     return
                 for caller, call in callers:
                     around = caller.function(call)
@@ -377,13 +377,13 @@ def _create(script: Script, step: TrainingStep, scaling: Scaling) -> None:
             names = tuple(dict.fromkeys(_text(script, each) for each in mine))
             if not mine or not backwards:
                 report_at = (backwards or mine)[0].call
-                scaling.problems.append((report_at, "backward and optimizer step are in different functions"))
+                scaling.problems.append((report_at, skip_reasons.STEP_IN_OTHER_FUNCTION))
                 return
         first = _before(script, function, [*(each.statement for each in backwards), *(each.unit for each in mine)])
         named = [each for each in step.steps if _text(script, each) in names]
         unsure = next((each for each in named if not is_bound(script, function, first, each.optimizer)), None)
         if unsure is not None:
-            scaling.problems.append((unsure.call, "not every path to the step makes its optimizers"))
+            scaling.problems.append((unsure.call, skip_reasons.UNSURE_OPTIMIZERS))
             return
         scaling.creations.append(ScalerCreation(first, False, names, None, (function,)))
 

@@ -37,6 +37,7 @@ from autoaccel.library_models.tensor_operations import (
 from autoaccel.pytorch import implicit_calls, module_containers
 from autoaccel.pytorch.reachable_code import tabled_functions
 from autoaccel.pytorch.step_effects import Effect, call_effects, is_sensitive
+from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem, written_by_index
 from autoaccel_codemods.autocast.float_tensors import Content, content, is_pair, is_set_elsewhere
 
@@ -293,12 +294,12 @@ class _Search:
                     named = isinstance(key, ast.Constant) and isinstance(key.value, int | str)
                     self._pass(low, parent, ("at", key.value) if named else None)  # type: ignore[union-attr]
             case ast.BinOp(op=ast.MatMult()) if not low.auto:
-                self._sink(low, "a matrix product outside of the region needs one precision for both sides")
+                self._sink(low, skip_reasons.PRODUCT_OUTSIDE)
                 self._pass(low, parent)
             case ast.BinOp(left=left, right=right):
                 other = right if left is node else left
                 if script.kind(other) is Kind.ARRAY:
-                    self._sink(low, "NumPy, which has no bfloat16, computes with it")
+                    self._sink(low, skip_reasons.NUMPY_COMPUTES)
                 if not isinstance(parent.op, ast.Mod) or script.kind(left) is not Kind.STRING:
                     self._pass(low, parent)
             case ast.UnaryOp(op=operator):
@@ -324,9 +325,9 @@ class _Search:
                     self._bind(low, target)
             case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
                 if isinstance(parent, ast.AugAssign) and script.kind(target) is Kind.ARRAY:
-                    self._sink(low, "NumPy, which has no bfloat16, computes with it")
+                    self._sink(low, skip_reasons.NUMPY_COMPUTES)
                 if isinstance(parent, ast.AugAssign) and isinstance(parent.op, ast.MatMult) and not low.auto:
-                    self._sink(low, "a matrix product outside of the region needs one precision for both sides")
+                    self._sink(low, skip_reasons.PRODUCT_OUTSIDE)
                 self._bind(low, target)
             case ast.Return():
                 self._returned(low)
@@ -336,9 +337,9 @@ class _Search:
                 self._fed_by_others(script, script.parent(parent), low)  # type: ignore[arg-type]
             case ast.Compare(left=left, comparators=others):
                 if any(script.kind(each) is Kind.ARRAY for each in (left, *others)):
-                    self._sink(low, "NumPy, which has no bfloat16, computes with it")
+                    self._sink(low, skip_reasons.NUMPY_COMPUTES)
             case ast.Yield() | ast.YieldFrom() | ast.MatchValue() | ast.Match():
-                self._sink(low, "it is handed to code that is not followed")
+                self._sink(low, skip_reasons.NOT_FOLLOWED)
             case ast.withitem(optional_vars=ast.expr() as target):
                 self._bind(low, target)
             case _:  # tests, comparisons, messages, indices, statements of their own
@@ -350,7 +351,7 @@ class _Search:
             return
         call = script.parent(parent)
         if parent.attr in ("numpy", "__array__"):
-            self._sink(low, "it hands values to NumPy, which has no bfloat16")
+            self._sink(low, skip_reasons.HANDED_TO_NUMPY)
             return
         if not (isinstance(call, ast.Call) and call.func is parent):
             if parent.attr == "dtype":  # what is made or cast after it is low as well
@@ -365,17 +366,17 @@ class _Search:
         if name in WRITING:
             self._written(low, low.node, call.args[-1] if call.args else None)
         if name in NO_LOW_PRECISION_KERNELS:
-            self._sink(low, f"{name} does not work in low precision")
+            self._sink(low, skip_reasons.NO_KERNEL.format(name=name))
             return
         if name in SAME_DTYPE_NON_PRODUCTS and not low.auto:
-            self._sink(low, f"{name} needs one precision for its operands")
+            self._sink(low, skip_reasons.ONE_PRECISION.format(name=name))
         if name in ENDS:
             return
         if name in ("to", "type") and (types := _types(script, call)):
             if not any("half" in each or "float16" in each for each in types):
                 return
         if name in PRODUCTS and not low.auto:
-            self._sink(low, "a matrix product outside of the region needs one precision for both sides")
+            self._sink(low, skip_reasons.PRODUCT_OUTSIDE)
         if name in STORING or (name.endswith("_") and isinstance(script.parent(call), ast.Expr)):
             return
         part: ValuePart = low.part
@@ -432,7 +433,7 @@ class _Search:
             return
         if value is not None and content(script, target) is Content.STRUCTURE:
             return
-        self._problem(low, "a tensor is written by index, which needs one precision for both sides")
+        self._problem(low, skip_reasons.WRITTEN_BY_INDEX)
 
     def _iterate(self, low: Low, target: ast.expr) -> None:
         if low.part is not None and low.part[0] == "each":
@@ -463,7 +464,7 @@ class _Search:
     def _uses(self, low: Low, definition: Definition) -> None:
         script = low.script
         if implicit_calls.hands_on_names(script, definition.scope.node):
-            self._sink(low, "`locals()` hands it on to code that is not followed")
+            self._sink(low, skip_reasons.HANDED_BY_LOCALS)
         for use in script.uses(definition):
             if _leaves(low, use):
                 self._kept(low, script, use, low.part)
@@ -493,7 +494,7 @@ class _Search:
 
     def _attribute_set(self, low: Low, owner: ast.expr, name: str) -> None:
         if implicit_calls.sets(low.script, owner, name):
-            self._problem(low, "a method of its class is run when it is stored there")
+            self._problem(low, skip_reasons.SETTER)
         self._attribute_holds(low, [value.cls for value in low.script.values(owner)], name)
 
     def _attribute_holds(self, low: Low, classes: list[ClassRef | None], name: str) -> None:
@@ -546,19 +547,19 @@ class _Search:
         script = low.script
         kind = script.kind(container)
         if kind is Kind.ARRAY:
-            self._sink(low, "it hands values to NumPy, which has no bfloat16")
+            self._sink(low, skip_reasons.HANDED_TO_NUMPY)
             return
         if kind not in _CONTAINERS and written_by_index(script, index) and not _is_container(script, container):
             if low.auto:
-                self._problem(low, "a tensor is written by index, which needs one precision for both sides")
+                self._problem(low, skip_reasons.WRITTEN_BY_INDEX)
             else:
-                reason = "a tensor is written by index, which needs one precision for both sides"
+                reason = skip_reasons.WRITTEN_BY_INDEX
                 self.deferred.append((low, container, reason))
         elif kind not in (Kind.TENSOR, Kind.BATCH, Kind.PARAMETER):
             step = _step(index)
             part: ValuePart = ("at", step) if isinstance(step, str) else None
             if not self._store(low._replace(part=part), container, set()):
-                self._sink(low, "it is kept in a container that is not followed")
+                self._sink(low, skip_reasons.IN_CONTAINER)
 
     def _store(self, low: Low, container: ast.expr, seen: set[Definition]) -> bool:
         """What is kept in a container is met wherever it is read, under whichever name; False if that is not seen."""
@@ -629,16 +630,16 @@ class _Search:
         values = script.values(function)
         if is_sensitive(script, call) or any(value.kind is Kind.LOSS_FUNCTION for value in values):
             if not auto:
-                self._sink(low, "a loss is computed outside of the region, from values in another precision")
+                self._sink(low, skip_reasons.LOSS_OUTSIDE)
                 return
             if all(value.cls is None and value.kind is Kind.LOSS_FUNCTION for value in values):
                 return
         if not auto and Effect.SENSITIVE in call_effects(script, call):
-            self._sink(low, "binary cross-entropy takes a structure of tensors")
+            self._sink(low, skip_reasons.BCE_OF_STRUCTURE)
             return
         module = Effect.FORWARD in call_effects(script, call) and script.kind(function) is not Kind.FUNCTION
         if module and not auto:
-            self._sink(low, "a model runs outside of the region on values in another precision")
+            self._sink(low, skip_reasons.MODEL_OUTSIDE)
             return
         callees = self._callees(script, call)
         for other, callee in callees:
@@ -653,27 +654,27 @@ class _Search:
         elif auto or any(value.kind is Kind.CLASS for value in values):
             self._pass(low, call)
         else:
-            self._sink(low, "it is handed to code that is not seen")
+            self._sink(low, skip_reasons.NOT_SEEN)
 
     def _given_library(self, low: Low, call: ast.Call, qualified: str) -> None:
         last = qualified.rsplit(".", 1)[-1]
         if last in ("numpy", "__array__"):
-            self._sink(low, "it hands values to NumPy, which has no bfloat16")
+            self._sink(low, skip_reasons.HANDED_TO_NUMPY)
         elif qualified == "torch.save" or (qualified.startswith("torch.utils.") and "checkpoint" not in qualified):
-            self._sink(low, "it is saved in another precision")
+            self._sink(low, skip_reasons.SAVED)
         elif qualified.startswith(_TORCH):
             algebra = qualified.startswith(("torch.linalg.", "torch.fft.")) and last not in ("norm", "vector_norm")
             if last in NO_LOW_PRECISION_KERNELS or algebra:
-                self._sink(low, f"{last} does not work in low precision")
+                self._sink(low, skip_reasons.NO_KERNEL.format(name=last))
             elif last in PRODUCTS and not low.auto:
-                self._sink(low, "a matrix product outside of the region needs one precision for both sides")
+                self._sink(low, skip_reasons.PRODUCT_OUTSIDE)
             elif last in SAME_DTYPE_NON_PRODUCTS and not low.auto:
-                self._sink(low, f"{last} needs one precision for its operands")
+                self._sink(low, skip_reasons.ONE_PRECISION.format(name=last))
             elif last in LOSSES:
                 if not low.auto:
-                    self._sink(low, "a loss is computed outside of the region, from values in another precision")
+                    self._sink(low, skip_reasons.LOSS_OUTSIDE)
             elif last in WRITING:
-                self._sink(low, f"{last} needs one precision for buffer and source")
+                self._sink(low, skip_reasons.ONE_PRECISION_BUFFER.format(name=last))
             elif last in WITH_INDICES and is_pair(low.script, call):
                 self._pass(low, call, ("at", 0))
             elif last not in ENDS and last != "manual_seed":
@@ -681,14 +682,14 @@ class _Search:
         elif qualified.startswith(_PASSING):
             self._pass(low, call, low.part)
         elif not qualified.startswith(_METRICS):
-            self._sink(low, "it hands values to NumPy, which has no bfloat16")
+            self._sink(low, skip_reasons.HANDED_TO_NUMPY)
 
     def _given_builtin(self, low: Low, call: ast.Call, name: str) -> None:
         if name in NO_TENSOR_BUILTINS:
             return
         arguments = (*call.args, *(keyword.value for keyword in call.keywords))
         if any(each is not low.node and self._is_unseen(low, each) for each in arguments):
-            self._sink(low, "it is handed to code that is not followed")
+            self._sink(low, skip_reasons.NOT_FOLLOWED)
             return
         match name:
             case "zip":
@@ -702,7 +703,7 @@ class _Search:
                 if isinstance(key, ast.Constant) and isinstance(key.value, str):
                     self._attribute_set(low, call.args[0], key.value)
                 else:
-                    self._sink(low, "it is handed to code that is not followed")
+                    self._sink(low, skip_reasons.NOT_FOLLOWED)
             case _:
                 self._pass(low, call)
 
@@ -726,18 +727,18 @@ class _Search:
             step = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
             part: ValuePart = low.part if name in ("extend", "update") else ("at", step) if step is not None else None
             if not self._store(low._replace(part=part), receiver, set()):
-                self._sink(low, "it is kept in a container that is not followed")
+                self._sink(low, skip_reasons.IN_CONTAINER)
             elif name == "setdefault":
                 self._pass(low, call)
             return
         tensor = script.kind(receiver) in (Kind.TENSOR, Kind.BATCH, Kind.PARAMETER)
         if name in WRITING:
             if auto:
-                self._problem(low, f"{name} needs one precision for buffer and source")
+                self._problem(low, skip_reasons.ONE_PRECISION_BUFFER.format(name=name))
             else:
-                self.deferred.append((low, receiver, f"{name} needs one precision for buffer and source"))
+                self.deferred.append((low, receiver, skip_reasons.ONE_PRECISION_BUFFER.format(name=name)))
         elif name in PRODUCTS and not auto:
-            self._sink(low, "a matrix product outside of the region needs one precision for both sides")
+            self._sink(low, skip_reasons.PRODUCT_OUTSIDE)
         elif name in METHODS or tensor:
             if (name not in ENDS and not name.endswith("_as")) or name == "type_as":
                 if not (name.endswith("_") and isinstance(script.parent(call), ast.Expr)):
@@ -745,7 +746,7 @@ class _Search:
         elif auto and not isinstance(script.parent(call), ast.Expr):
             self._pass(low, call)
         else:
-            self.deferred.append((low, receiver, "it is handed to code that is not seen"))
+            self.deferred.append((low, receiver, skip_reasons.NOT_SEEN))
 
     def _enter(self, low: Low, call: ast.Call, other: Script, function: ast.FunctionDef) -> None:
         """The parameter that takes an argument; every one where it is not plain which."""
@@ -790,11 +791,11 @@ class _Search:
             self._attribute_holds(low, [None if cls is None else script.class_ref(cls)], function.name)
             return
         if implicit_calls.is_protocol(function):
-            self._sink(low, "it is returned to code that is not seen")
+            self._sink(low, skip_reasons.RETURNED)
             return
         callers = script.callers(function)
         if callers.missing is not None and low.free and not low.auto:
-            self._sink(low, "it is returned to code that is not seen")
+            self._sink(low, skip_reasons.RETURNED)
             return
         self.returning[function, low.part] = low
         sites = dict.fromkeys((*callers, *self.sites.get(function, ())))

@@ -19,7 +19,7 @@ from autoaccel.pytorch.gradients import sets_grad_mode
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, effects, is_sensitive, may_run_model
-from autoaccel_codemods.autocast import blockers
+from autoaccel_codemods.autocast import blockers, skip_reasons
 from autoaccel_codemods.autocast.backward_slice import Slice, changed, variables
 from autoaccel_codemods.autocast.blockers import Problem
 from autoaccel_codemods.autocast.sigmoid_bce import out_of_reach, sigmoid_arguments
@@ -106,11 +106,7 @@ class _Planner:
     def run(self) -> Regions:
         for backward in self.step.backwards:
             if not self.slice.add(backward):
-                reason = (
-                    "the forward pass is in another file"
-                    if self.slice.unresolved
-                    else "no forward pass of a model is seen for this loss"
-                )
+                reason = skip_reasons.FORWARD_ELSEWHERE if self.slice.unresolved else skip_reasons.NO_FORWARD
                 self.found.problems.append((backward.call, reason))
         blocks: dict[int, list[ast.stmt]] = {}
         for statement in (*self.slice.statements, *self.heavy, *self.slice.handed):
@@ -139,9 +135,9 @@ class _Planner:
         for statement in sorted(statements, key=lambda each: (each.lineno, each.col_offset)):
             for part in walk_scope(statement):
                 if isinstance(part, ast.Call) and part not in covered and may_run_model(self.script, part):
-                    self.found.problems.append((part, "a forward pass that the loss depends on stays outside"))
+                    self.found.problems.append((part, skip_reasons.FORWARD_OUTSIDE))
         for node in self.slice.elsewhere:
-            self.found.problems.append((node, "a part of the forward pass is in another file"))
+            self.found.problems.append((node, skip_reasons.FORWARD_PART_ELSEWHERE))
 
     # -- what may stand in a region
 
@@ -324,9 +320,9 @@ class _Planner:
             others = (part for part in walk_scope(statement) if isinstance(part, ast.Call) and part is not call)
             inner = {*walk_scope(argument)}
             if any(isinstance(part, ast.Call) and is_sensitive(self.script, part) for part in inner):
-                self.found.problems.append((argument, "binary cross-entropy is computed in what is handed over"))
+                self.found.problems.append((argument, skip_reasons.BCE_HANDED_OVER))
             elif any(part not in inner for part in others) or self._conditional(argument, statement):
-                self.found.problems.append((argument, "the forward pass is among what is handed over"))
+                self.found.problems.append((argument, skip_reasons.FORWARD_HANDED_OVER))
             else:
                 hoists.append(Hoist(argument, self._name(statement, "loss", "total_loss", "batch_loss")))
         self._add(statement, hoists, region)
@@ -345,23 +341,21 @@ class _Planner:
         script = self.script
         self.probabilities = True
         if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr | ast.Return):
-            self.found.problems.append(
-                (statement, "binary cross-entropy is computed in a place that cannot be kept out of autocast")
-            )
+            self.found.problems.append((statement, skip_reasons.BCE_INSIDE))
             return None
         if any(isinstance(part, ast.Call) and _takes_classes(script, part) for part in walk_scope(statement)):
-            self.found.problems.append((statement, "the loss is binary cross-entropy or one that takes class numbers"))
+            self.found.problems.append((statement, skip_reasons.BCE_OR_CLASSES))
             return None
         hoists: list[Hoist] = []
         for part in walk_scope(statement):
             if not isinstance(part, ast.Call) or Effect.FORWARD not in call_effects(script, part):
                 continue
             if Effect.SENSITIVE in call_effects(script, part):
-                self.found.problems.append((part, "binary cross-entropy is computed together with the forward pass"))
+                self.found.problems.append((part, skip_reasons.BCE_WITH_FORWARD))
                 return None
             whole = self._whole(part, statement)
             if whole is None or self._conditional(whole, statement):
-                self.found.problems.append((part, "the forward pass inside a binary cross-entropy cannot be taken out"))
+                self.found.problems.append((part, skip_reasons.FORWARD_IN_BCE))
                 return None
             if all(whole is not each.expression for each in hoists):
                 hoists.append(Hoist(whole, self._name(statement, *_names(statement))))

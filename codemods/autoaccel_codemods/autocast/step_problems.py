@@ -11,7 +11,7 @@ from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.pytorch import data_parallel
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, is_optimizer_step
 from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep, scope_of
-from autoaccel_codemods.autocast import blockers
+from autoaccel_codemods.autocast import blockers, skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem
 
 if TYPE_CHECKING:
@@ -30,19 +30,17 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
     scopes = found.scopes
     report_at = [*(each.call for each in backwards), *(each.call for each in steps)][0]
     for label in sorted(script.frameworks):
-        yield report_at, f"{label} runs the training step"
+        yield report_at, skip_reasons.FRAMEWORK.format(label=label)
     for scope in scopes:
         elsewhere = _foreign(script, scope) or found.crossings.get(scope)
         if elsewhere is not None:
-            yield report_at, f"a part of the training step is in {elsewhere}"
+            yield report_at, skip_reasons.PART_ELSEWHERE.format(file=elsewhere)
     if not steps:
         outside = [each for scope in scopes for each in _calling_wrapped(script, scope)]
-        reason = (
-            "the optimizer is stepped by a class of the project" if outside else "no optimizer steps on these gradients"
-        )
+        reason = skip_reasons.STEPPED_BY_CLASS if outside else skip_reasons.NO_STEP
         yield report_at, reason
     if not backwards:
-        yield report_at, "no backward pass is seen for this optimizer step"
+        yield report_at, skip_reasons.NO_BACKWARD
     for backward in backwards:
         yield from _backward_problems(script, backward)
     for step in steps:
@@ -59,7 +57,7 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
     yield from blockers.in_relatives(script, report_at)
     if (replica := data_parallel.replicated(seen)) is not None:
         where = replica[1] if replica[0] is script else report_at
-        yield where, "DataParallel runs the model in threads that do not take over the precision of a region"
+        yield where, skip_reasons.THREADS
 
 
 def _caller_scripts(script: Script, scope: ScopeNode) -> Iterator[Script]:
@@ -85,22 +83,22 @@ def _calling_wrapped(script: Script, scope: ScopeNode) -> Iterator[ast.Call]:
 def _backward_problems(script: Script, backward: Backward) -> Iterator[Problem]:
     call = backward.call
     if script.qualname(call.func) == "torch.distributed.autograd.backward":
-        yield call, "distributed autograd keeps the gradients"
+        yield call, skip_reasons.DISTRIBUTED_BACKWARD
     elif backward.loss is call:
-        yield call, "it is not seen which tensor `backward` is called on"
+        yield call, skip_reasons.UNKNOWN_LOSS
     if isinstance(backward.scope, ast.Lambda):
-        yield call, "backward runs in a lambda"
+        yield call, skip_reasons.BACKWARD_IN_LAMBDA
     if backward.scaled:
-        yield call, "it uses a gradient scaler already"
+        yield call, skip_reasons.OWN_SCALER
     elif call.args and script.qualname(call.func) is None and _owns_backward(script, backward):
-        yield call, "backward belongs to an engine or optimizer"
+        yield call, skip_reasons.ENGINE
     for keyword in call.keywords:
         if keyword.arg == "create_graph" and not (
             isinstance(keyword.value, ast.Constant) and keyword.value.value is False
         ):
-            yield call, "it differentiates twice (create_graph)"
+            yield call, skip_reasons.CREATE_GRAPH
     if not isinstance(backward.statement, ast.Expr):
-        yield call, "backward is part of a larger statement"
+        yield call, skip_reasons.BACKWARD_IN_STATEMENT
 
 
 def _owns_backward(script: Script, backward: Backward) -> bool:
@@ -113,22 +111,22 @@ def _owns_backward(script: Script, backward: Backward) -> bool:
 def _step_problems(script: Script, step: OptimizerStep) -> Iterator[Problem]:
     call = step.call
     if script.kind(call.func.value) is Kind.SCALER:  # type: ignore[attr-defined]
-        yield call, "it uses a gradient scaler already"
+        yield call, skip_reasons.OWN_SCALER
         return
     if call.args or call.keywords:
-        yield call, "the optimizer evaluates a closure or takes arguments"
+        yield call, skip_reasons.CLOSURE
     if not isinstance(step.statement, ast.Expr):
-        yield call, "the result of the optimizer step is used"
+        yield call, skip_reasons.STEP_RESULT_USED
     if step.optimizer is None:
-        yield call, "the optimizers of a loop have no common name"
+        yield call, skip_reasons.UNNAMED_OPTIMIZERS
     elif any(isinstance(part, ast.Call) for part in breadth_first(step.optimizer)):
-        yield call, "the optimizer is the result of a call"
+        yield call, skip_reasons.COMPUTED_OPTIMIZER
     if isinstance(step.scope, ast.Lambda):
-        yield call, "the optimizer steps in a lambda"
+        yield call, skip_reasons.STEP_IN_LAMBDA
     for value in script.values(step.receiver):
         made = value.name or ""
         if made.endswith(".LBFGS"):
-            yield call, "LBFGS evaluates a closure several times"
+            yield call, skip_reasons.LBFGS
         elif isinstance(value.node, ast.Call) and value.script is not None and value.kind is Kind.OPTIMIZER:
             yield from _creation_problems(value.script, value.node, call)
 
@@ -138,7 +136,7 @@ def _creation_problems(script: Script, creation: ast.Call, report_at: ast.AST) -
     if isinstance(parameters, ast.List | ast.Tuple):
         tensors = [each for each in parameters.elts if _is_tensor(script, each)]
         if tensors and len(tensors) == len(parameters.elts):
-            yield report_at, "it optimizes tensors, not a model"
+            yield report_at, skip_reasons.OPTIMIZES_TENSORS
 
 
 def _is_tensor(script: Script, expression: ast.expr) -> bool:
