@@ -19,7 +19,7 @@ import libcst
 from libcst.codemod import CodemodCommand, CodemodContext
 
 from autoaccel.analysis import Project
-from autoaccel.config import TIERS, known_rules, plan
+from autoaccel.config import TIERS, configure, known_rules
 from autoaccel.rewriting import engine
 from autoaccel.rewriting.rule import Rule
 
@@ -49,7 +49,7 @@ class Rewrite(CodemodCommand):
 
     def transform_module_impl(self, tree: libcst.Module) -> libcst.Module:
         path = Path(self.context.filename or "<stdin>")
-        chosen = plan(path.parent, overrides=self._overrides)
+        chosen = configure(path.parent, overrides=self._overrides)
         rules, tier = chosen.rules_for(path), chosen.tier_for(path)
         result = engine.rewrite(tree.code, path, rules, tier=tier, project=Project((path,)))
         if result.errors:

@@ -17,7 +17,7 @@ from autoaccel.patterns import Matcher, Patterns, forgiving, place_in
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class FileFilter:
     """What the configuration of a folder says about the files in it."""
 
     exclude: tuple[Patterns, ...] = ()
@@ -27,7 +27,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFiles:
     """Files in order, each once; folders in which there was none; paths that are no use, with the reason."""
 
     files: tuple[Path, ...]
@@ -35,7 +35,7 @@ class Found:
     problems: tuple[str, ...]
 
 
-def find(paths: Sequence[Path], scope_of: Callable[[str], Scope] = lambda _: Scope()) -> Found:
+def find(paths: Sequence[Path], scope_of: Callable[[str], FileFilter] = lambda _: FileFilter()) -> FoundFiles:
     """The Python files of `paths`. What is named is taken whatever the patterns say, unless they are forced.
 
     `scope_of` is asked about the absolute name of every folder that is entered. Raises `PatternError`.
@@ -67,10 +67,10 @@ def find(paths: Sequence[Path], scope_of: Callable[[str], Scope] = lambda _: Sco
             problems.append(f"{path}: not a regular file; `-` reads stdin")
         else:
             problems.append(f"{path}: no such file or folder")
-    return Found(tuple(files.values()), tuple(barren), tuple(problems))
+    return FoundFiles(tuple(files.values()), tuple(barren), tuple(problems))
 
 
-def is_forced_out(path: Path, scope_of: Callable[[str], Scope]) -> bool:
+def is_forced_out(path: Path, scope_of: Callable[[str], FileFilter]) -> bool:
     """Whether `path` is left out even though it is named. Raises `PatternError`."""
     return _Walk(scope_of, []).is_forced_out(path)
 
@@ -89,7 +89,7 @@ class _Rule(NamedTuple):
 class _Walk:
     """Walks folders. Each has its scope, which is its parent's unless another configuration file begins there."""
 
-    def __init__(self, scope_of: Callable[[str], Scope], problems: list[str]) -> None:
+    def __init__(self, scope_of: Callable[[str], FileFilter], problems: list[str]) -> None:
         self.scope_of = scope_of
         self.problems = problems
         self._matchers: dict[Patterns, Matcher] = {}
@@ -150,7 +150,7 @@ class _Walk:
             stack += reversed(folders)
         return found
 
-    def _excluding(self, scope: Scope, base: str) -> tuple[_Rule, ...]:
+    def _excluding(self, scope: FileFilter, base: str) -> tuple[_Rule, ...]:
         """What is left out below `base`, which was asked for: where it is left out itself, its inside is meant."""
         rules = []
         for patterns in scope.exclude:

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from autoaccel.config import ConfigError, plan
+from autoaccel.config import ConfigError, configure
 from autoaccel.jobs import inspection
 from autoaccel.rewriting.record import Report
 
@@ -44,7 +44,7 @@ class Plugin:
     def _report(self) -> Report:
         from autoaccel.analysis import Project
 
-        chosen = plan(self._path.parent)
+        chosen = configure(self._path.parent)
         return inspection.inspect_text(self._text, self._path, chosen, Project((self._path,)))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.discovery import Scope, find
+from autoaccel.discovery import FileFilter, find
 from autoaccel.patterns import Patterns
 
 
@@ -23,7 +23,7 @@ def tree(folder: Path, *names: str) -> None:
 def found(
     folder: Path, *paths: str, exclude: Sequence[str] = (), gitignore: bool = True, force: bool = False
 ) -> list[str]:
-    scope = Scope((Patterns(tuple(exclude), str(folder)),), gitignore, force)
+    scope = FileFilter((Patterns(tuple(exclude), str(folder)),), gitignore, force)
     result = find([folder / path for path in paths] or [folder], lambda _: scope)
     return [path.relative_to(folder).as_posix() for path in result.files]
 
@@ -148,29 +148,29 @@ def test_what_is_named_can_be_forced_out(tmp_path: Path) -> None:
     named = ["a.py", "build/b.py", "gen", "gen/deep/d.py"]
     assert found(tmp_path, *named, exclude=["build/", "/gen"]) == ["a.py", "build/b.py", "gen/c.py", "gen/deep/d.py"]
     assert found(tmp_path, *named, exclude=["build/", "/gen"], force=True) == ["a.py"]
-    result = find([tmp_path / "gen"], lambda _: Scope((Patterns(("gen/",), str(tmp_path)),), force_exclude=True))
+    result = find([tmp_path / "gen"], lambda _: FileFilter((Patterns(("gen/",), str(tmp_path)),), force_exclude=True))
     assert (result.barren, result.problems) == ((), ())
 
 
 def test_names_are_excluded_wherever_one_stands(tmp_path: Path) -> None:
     """`cd src; autoaccel lint .. ../lib`: what is said of names holds there, what is said of places does not."""
     tree(tmp_path, "src/venv/a.py", "src/top/b.py", "venv/c.py", "top/d.py", "lib/venv/e.py", "lib/top/f.py")
-    scope = Scope((Patterns(("venv/", "/top/"), str(tmp_path / "src")),))
+    scope = FileFilter((Patterns(("venv/", "/top/"), str(tmp_path / "src")),))
 
-    def names(*paths: Path, scope: Scope = scope) -> list[str]:
+    def names(*paths: Path, scope: FileFilter = scope) -> list[str]:
         return [path.relative_to(tmp_path).as_posix() for path in find(paths, lambda _: scope).files]
 
     assert names(tmp_path) == ["lib/top/f.py", "top/d.py"]
     assert names(tmp_path / "lib") == ["lib/top/f.py"]
     assert names(tmp_path / "venv") == ["venv/c.py"]
-    forced = Scope(scope.exclude, force_exclude=True)
+    forced = FileFilter(scope.exclude, force_exclude=True)
     assert names(tmp_path / "venv/c.py", tmp_path / "lib/venv", tmp_path / "top/d.py", scope=forced) == ["top/d.py"]
 
 
 def test_each_folder_has_its_own_scope(tmp_path: Path) -> None:
     tree(tmp_path, "a/x.py", "a/gen/y.py", "b/x.py", "b/gen/y.py", "b/old/z.py", "b/deep/old/z.py")
-    outer = Scope((Patterns(("/b/x.py", "gen/"), str(tmp_path)),))
-    inner = Scope((Patterns(("/old/",), str(tmp_path / "b")),))
+    outer = FileFilter((Patterns(("/b/x.py", "gen/"), str(tmp_path)),))
+    inner = FileFilter((Patterns(("/old/",), str(tmp_path / "b")),))
     result = find([tmp_path], lambda folder: inner if folder.startswith(str(tmp_path / "b")) else outer)
     names = [path.relative_to(tmp_path).as_posix() for path in result.files]
     assert names == ["a/x.py", "b/x.py", "b/deep/old/z.py", "b/gen/y.py"]

@@ -14,7 +14,7 @@ GONE = {
     r"leads in a circle": "circular",
     r"(loss|losses) is no number": "is NaN",
     r"what the work is worth": "automatic",
-    r"\b(hazards|judging|saturation|courses|laps|gating|jitter)\.py": "blockers, inference_only, …",
+    r"\b(hazards|judging|saturation|courses|laps|gating|jitter)\.py": "blockers, evaluation_only, …",
     r"\bfrom autoaccel\.script\b": "autoaccel.analysis, autoaccel.pytorch",
     r"\b(Lane|HostThread|NotUnderstood|_with_company|_CALM)\b": "CopyStream, FetchThread, Unsupported, …",
 }

@@ -66,7 +66,7 @@ def tables() -> dict[str, tuple[str, dict[str, set[str]]]]:
         "PROMOTED": ("Operations whose operands are cast to the widest precision among them.", found["promoted"]),
         "REFUSING": ("Functions that raise in a region when they are given low precision.", functions),
         "REFUSING_METHODS": ("Methods of tensors that do.", methods),
-        "ALIKE": ("Operations that raise in a region when their operands differ in precision.", mixed),
+        "SAME_DTYPE": ("Operations that raise in a region when their operands differ in precision.", mixed),
     }
 
 

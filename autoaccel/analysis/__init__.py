@@ -2,7 +2,7 @@
 
 From the outside in:
     script             `Script`, the door to all of it; `load`
-    inference          which values an expression may have
+    value_inference    which values an expression may have
     attributes         what is stored in an attribute of a class, and by whom
     namespaces         what is assigned through `vars(x)`, `x.__dict__` and `globals()`
     name_lookups       functions that are reached by names which the program computes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from autoaccel.analysis.namespaces import binds, namespaces
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.dataflow.reaching_definitions import STAR, Path
+from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -25,7 +25,7 @@ class Stored(NamedTuple):
 
     script: Script
     value: ast.expr | None
-    path: Path = ()
+    path: ElementPath = ()
     how: str = "assign"
     """`assign`, `for` (an element of the value), `with`, `add` for `self.x += value`, or of any name: `computed` by
     `setattr`, or `namespace`."""
@@ -50,11 +50,11 @@ class Stored(NamedTuple):
 def stores(ref: ClassRef, name: str) -> Iterator[Stored]:
     """The stores that may reach `name` of an instance of a class, those of the class body aside."""
     try:
-        homes = ref.script.project.mentioning(ref.script, name)
+        files = ref.script.project.mentioning(ref.script, name)
     except Incomplete:
         yield Stored(ref.script, None)
         return
-    for script in homes:
+    for script in files:
         for stored in stored_as(script, name):
             if stored.receiver is None:
                 continue
@@ -67,15 +67,15 @@ def stores(ref: ClassRef, name: str) -> Iterator[Stored]:
 def stored_as(script: Script, name: str) -> Iterator[Stored]:
     """The stores of a file to attributes of this name, whatever they are attributes of; and those to attributes
     whose names it computes. Without a receiver: to those of a module that is not known."""
-    for target in script.tree_index.stored(name):
+    for target in script.syntax_index.stored(name):
         yield _stored(script, target)._replace(receiver=target.value)
-    for call in script.tree_index.calls_named("setattr"):
+    for call in script.syntax_index.calls_named("setattr"):
         match call.args:
             case [receiver, ast.Constant(value=constant), value] if constant == name:
                 yield Stored(script, value, receiver=receiver)
             case [receiver, ast.expr() as computed, _] if not isinstance(computed, ast.Constant):
                 yield Stored(script, None, how="computed", receiver=receiver)
-    for call in script.tree_index.calls_named("object", "patch"):
+    for call in script.syntax_index.calls_named("object", "patch"):
         match call.args:
             case [receiver, ast.Constant(value=constant), *new] if constant == name:  # `mock.patch.object(…)`
                 yield Stored(script, new[0] if new else None, receiver=receiver)
@@ -138,7 +138,7 @@ def _last_name(expression: ast.expr) -> str:
 
 
 def _stored(script: Script, target: ast.Attribute) -> Stored:
-    path: Path = ()
+    path: ElementPath = ()
     node: ast.AST = target
     while True:
         around = script.parent(node)

@@ -16,10 +16,10 @@ from functools import cached_property
 from pathlib import Path
 
 from autoaccel.analysis.module_search import Modules
-from autoaccel.analysis.project_index import Found, Index
+from autoaccel.analysis.project_index import KnownFiles, ProjectIndex
 from autoaccel.dataflow.bounds import Bounds
-from autoaccel.dataflow.reaching_definitions import Flow
-from autoaccel.dataflow.syntax_index import Tree
+from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
+from autoaccel.dataflow.syntax_index import SyntaxIndex
 from autoaccel.summaries import Summary, summary
 
 _KEPT = 1_000_000  # characters whose trees are kept for analyses to come; a tree takes seventy times its text
@@ -30,15 +30,15 @@ Known = Callable[[Path], Summary | None]
 
 
 class Parsed:
-    """One text, its tree and its flow: all of a file that follows from its text alone."""
+    """One text, its tree and its reaching definitions: all of a file that follows from its text alone."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tree = Tree(text)
+        self.tree = SyntaxIndex(text)
 
     @cached_property
-    def flow(self) -> Flow:
-        return Flow(self.tree)
+    def reaching_definitions(self) -> ReachingDefinitions:
+        return ReachingDefinitions(self.tree)
 
     @cached_property
     def written(self) -> tuple[tuple[ast.expr, ast.AST], ...]:
@@ -54,8 +54,8 @@ class Parsed:
         )
 
     def __del__(self) -> None:
-        if "flow" in vars(self):
-            self.flow.clear()
+        if "reaching_definitions" in vars(self):
+            self.reaching_definitions.clear()
 
 
 class Files:
@@ -150,11 +150,11 @@ class Files:
     # -- imports and names
 
     @cached_property
-    def index(self) -> Index:
+    def index(self) -> ProjectIndex:
         """Who imports whom, and who mentions what."""
-        return Index(self.paths, self._summaries, self.modules, self.bounds.beside)
+        return ProjectIndex(self.paths, self._summaries, self.modules, self.bounds.beside)
 
-    def ask(self, question: str, path: Path, name: str = "") -> Found:
+    def ask(self, question: str, path: Path, name: str = "") -> KnownFiles:
         """What the index says: who has to do with a file, or with a name of it."""
         match question:
             case "importers":
@@ -164,9 +164,9 @@ class Files:
             case "deriving":
                 return self.index.deriving(path, name, self.bounds.related)
             case "patched":
-                return self.index.patched(path)
+                return self.index.rebound_names(path)
             case "patching":
-                return self.index.patching(path, name)
+                return self.index.rebinding_files(path, name)
             case "mentioning":
                 return self.index.mentioning(path, name)
             case _:

@@ -12,7 +12,7 @@ from autoaccel.library_models import library_values
 _INSTALLED = ("site-packages", "dist-packages")
 _MARKERS = ("pyproject.toml", "setup.py")
 
-Located = tuple[Path, tuple[str, ...]]
+ImportTarget = tuple[Path, tuple[str, ...]]
 """The file in which a dotted name ends, and what of the name is left over."""
 
 
@@ -22,8 +22,8 @@ class Modules:
     Every question adds the folders whose listings its answer leans on to `seen`, and the files of which it matters
     whether they are there."""
 
-    def __init__(self, homes: frozenset[str], texts: Iterable[Path] = ()) -> None:
-        self._homes = homes  # the folders that hold files of the project
+    def __init__(self, project_folders: frozenset[str], texts: Iterable[Path] = ()) -> None:
+        self._project_folders = project_folders  # the folders that hold files of the project
         self._beside: dict[str, set[str]] = {}  # by folder: what is not on disk, but given as a text
         for path in texts:
             self._beside.setdefault(str(path.parent), set()).add(path.name)
@@ -34,24 +34,26 @@ class Modules:
         self._sets: dict[frozenset[str], frozenset[str]] = {}
         self._looked: set[str] = set()
 
-    def search(self, home: Path, target: str, level: int, seen: set[str]) -> Located | None:
-        """The project file in which an import of `home` ends; None for libraries."""
-        found = self.find(os.path.dirname(home), os.path.basename(home), target, level, seen)
+    def search(self, importer: Path, target: str, level: int, seen: set[str]) -> ImportTarget | None:
+        """The project file in which an import of the file `importer` ends; None for libraries."""
+        found = self.find(os.path.dirname(importer), os.path.basename(importer), target, level, seen)
         return None if found is None else (Path(found[0]), found[1])
 
     def find(
-        self, folder: str, home: str, target: str, level: int, seen: set[str]
+        self, folder: str, importer: str, target: str, level: int, seen: set[str]
     ) -> tuple[str, tuple[str, ...]] | None:
-        """The same for a file called `home` in a folder."""
+        """The same for a file called `importer` in a folder."""
         package = self.library(folder, seen)
         if package and name_in_library(package, target, level) is not None:
             return None
         if not level:
             outside, top = self._remembered(seen, self._top, folder)
-            if os.path.basename(outside) in _INSTALLED and target.split(".")[0] != (top or home.removesuffix(".py")):
+            if os.path.basename(outside) in _INSTALLED and target.split(".")[0] != (
+                top or importer.removesuffix(".py")
+            ):
                 return None  # from one installed package to another
         candidates = self._remembered(seen, self._candidates, folder, target, level)
-        own = os.path.join(folder, home) if len(candidates) > 1 or (candidates and not candidates[0][1]) else ""
+        own = os.path.join(folder, importer) if len(candidates) > 1 or (candidates and not candidates[0][1]) else ""
         return next(((path, rest) for path, rest in candidates if path != own or rest), None)
 
     def library(self, folder: str, seen: set[str]) -> tuple[str, ...]:
@@ -162,8 +164,8 @@ class Modules:
         while self._is_package(folder):
             folder = os.path.dirname(folder)
             found.append(folder)
-        homes = (each for each in _parents(folder) if each in self._homes)
-        return (*found, *homes, *self._distribution(folder))
+        above = (each for each in _parents(folder) if each in self._project_folders)
+        return (*found, *above, *self._distribution(folder))
 
     def _is_package(self, folder: str) -> bool:
         return "__init__.py" in self._list(folder) and os.path.dirname(folder) != folder

@@ -47,9 +47,9 @@ def member_may_be(script: Script, call: ast.Call, names: Iterable[str]) -> bool:
 def mentions(script: Script, names: Collection[str]) -> list[ast.expr]:
     """Where a file names one of these functions of torch, or a member of some object that is called so, or computes a
     name that may be one."""
-    spelled = script.tree_index.mentions(*names, *script.import_aliases(tuple(sorted(names))))
+    spelled = script.syntax_index.mentions(*names, *script.import_aliases(tuple(sorted(names))))
     plain = [each for each in spelled if (script.qualname(each) or "torch.").startswith("torch.")]
-    computed = (each for each in script.tree_index.calls_named("getattr") if member_may_be(script, each, names))
+    computed = (each for each in script.syntax_index.calls_named("getattr") if member_may_be(script, each, names))
     return [*plain, *computed]
 
 
@@ -88,7 +88,7 @@ def _is_called_by_name(other: Script, part: ast.expr, wanted: set[str]) -> bool:
 
 def _lookups(other: Script) -> Iterator[tuple[ast.expr, ast.expr | None, ast.expr | None]]:
     """What is read by a computed name, of which object (None: of any), and under which name (None: any)."""
-    for call in other.tree_index.calls_named(*_READING, *_TABLES, *_RUNNING):
+    for call in other.syntax_index.calls_named(*_READING, *_TABLES, *_RUNNING):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if isinstance(call.func, ast.Name) and other.definitions(call.func) and other.is_project_name(call.func):
             continue
@@ -100,7 +100,7 @@ def _lookups(other: Script) -> Iterator[tuple[ast.expr, ast.expr | None, ast.exp
             yield call, None, None
         elif name in _TABLES and isinstance(call.func, ast.Name):
             yield from _of_table(other, call, call.args[0] if call.args else None)
-    for table in other.tree_index.mentions("__dict__"):
+    for table in other.syntax_index.mentions("__dict__"):
         if isinstance(table, ast.Attribute):
             yield from _of_table(other, table, table.value)
 

@@ -19,13 +19,13 @@ _READERS = frozenset(  # functions that only read what they are handed
 def namespaces(script: Script) -> Iterator[tuple[ast.expr, ast.expr | None]]:
     """The namespaces that a file mentions, and the objects that they are of; None for a module's that is reached
     through one of its functions."""
-    for mention in script.tree_index.mentions("__dict__"):
+    for mention in script.syntax_index.mentions("__dict__"):
         if isinstance(mention, ast.Attribute):
             yield mention, mention.value
-    for mention in script.tree_index.mentions("__globals__", "__code__"):
+    for mention in script.syntax_index.mentions("__globals__", "__code__"):
         if isinstance(mention, ast.Attribute) and (mention.attr != "__code__" or isinstance(mention.ctx, ast.Store)):
             yield mention, None
-    for call in script.tree_index.calls_named("vars"):
+    for call in script.syntax_index.calls_named("vars"):
         if len(call.args) == 1:
             loaded = any(each.attr == "modules" for each in script.within(call.args[0], ast.Attribute))
             yield call, None if loaded else call.args[0]
@@ -54,7 +54,7 @@ def binds(script: Script, namespace: ast.expr, name: str) -> bool:
 
 def binds_own(script: Script, name: str) -> bool:
     """Whether a file binds a name of its own module by `globals()`."""
-    return any(binds(script, call, name) for call in script.tree_index.calls_named("globals") if not call.args)
+    return any(binds(script, call, name) for call in script.syntax_index.calls_named("globals") if not call.args)
 
 
 def _is_restoring(script: Script, call: ast.Call) -> bool:

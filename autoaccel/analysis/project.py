@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis import attributes, name_lookups, namespaces
 from autoaccel.analysis.attributes import Stored
 from autoaccel.analysis.files import Files
-from autoaccel.analysis.module_search import Located, name_in_library
-from autoaccel.analysis.project_index import Found
+from autoaccel.analysis.module_search import ImportTarget, name_in_library
+from autoaccel.analysis.project_index import KnownFiles
 from autoaccel.dataflow.abstract_values import BOUND
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Callers, CallSite, Incomplete
 from autoaccel.dataflow.query import Queries
-from autoaccel.dataflow.reaching_definitions import Definition
-from autoaccel.dataflow.reaching_definitions import Path as PartPath
+from autoaccel.dataflow.reaching_definitions import Definition, ElementPath
 from autoaccel.library_models import library_values
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ _PROCESSES = ("Process", "spawn", "start_processes")
 _TRAINING = ("backward", "oader")
 _STARTERS = (*_PROCESSES, "Thread")
 
-Binding = tuple[ast.expr | Definition, PartPath]
+Binding = tuple[ast.expr | Definition, ElementPath]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class Project:
         self._most = self.bounds.loaded
         self._loaded = 0  # characters of other files that were parsed
         self._shared = 0  # of these, those of `related`
-        self._asked: dict[tuple[str, Path, str], Found] = {}
+        self._asked: dict[tuple[str, Path, str], KnownFiles] = {}
         self._texts: dict[Path, str | None] = {}
         self._opened_stars: set[Script] = set()
         self._started: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
@@ -157,7 +156,7 @@ class Project:
             return None
         return found, (located[1][0] if located[1] else None)
 
-    def locate(self, script: Script, target: str, level: int) -> Located | None:
+    def locate(self, script: Script, target: str, level: int) -> ImportTarget | None:
         """The project file in which an import ends and what of the dotted name is left over; reads no file."""
         if script.path is None:
             return None
@@ -204,7 +203,7 @@ class Project:
 
     def importing(self, script: Script) -> tuple[Script, ...]:
         """The scripts of `importers`. Raises `Incomplete`."""
-        found = Found() if script.path is None else self._ask("importers", script.path)
+        found = KnownFiles() if script.path is None else self._ask("importers", script.path)
         if found.missing is not None:
             raise Incomplete(found.missing)
         if len(found.paths) > self.bounds.related:
@@ -221,10 +220,10 @@ class Project:
 
     def mentioning(self, script: Script, name: str) -> tuple[Script, ...]:
         """Those of `related` that mention an attribute by its name. Raises `Incomplete`."""
-        homes, missing = self.calling(script, name, method=True)
+        files, missing = self.calling(script, name, method=True)
         if missing is not None:
             raise Incomplete(missing)
-        return homes
+        return files
 
     def with_word(self, script: Script, word: str) -> tuple[Script, ...]:
         """The script and those of the files that share its objects, however many these are, in which a word stands.
@@ -246,7 +245,7 @@ class Project:
             yield self._text(path) or ""
 
     def _mentioning(self, script: Script, word: str) -> tuple[Path, ...]:
-        found = Found() if script.path is None else self._ask("mentioning", script.path, word)
+        found = KnownFiles() if script.path is None else self._ask("mentioning", script.path, word)
         if found.missing is not None:
             raise Incomplete(found.missing)
         return found.paths
@@ -272,18 +271,18 @@ class Project:
         return known
 
     def _sharing(self, script: Script) -> tuple[Path, ...]:
-        found = Found() if script.path is None else self._ask("related", script.path)
+        found = KnownFiles() if script.path is None else self._ask("related", script.path)
         if found.missing is not None:
             raise Incomplete(found.missing)
         return found.paths
 
-    def _ask(self, question: str, path: Path, word: str = "") -> Found:
+    def _ask(self, question: str, path: Path, word: str = "") -> KnownFiles:
         """What the index says; nobody looks for those who import a library, they are everywhere."""
         key = (question, path, word)
         known = self._asked.get(key)
         if known is None:
             if self.disk.modules.library(str(path.parent), self.consulted.folders):
-                known = Found((), "it belongs to a library")
+                known = KnownFiles((), "it belongs to a library")
             else:
                 known = self.disk.ask(*key)
                 self.consulted.asked.add(key)
@@ -333,19 +332,19 @@ class Project:
 
     # -- names that other files bind anew
 
-    def patched_names(self, script: Script) -> frozenset[str]:
+    def rebound_names(self, script: Script) -> frozenset[str]:
         """The names of a module that other files may bind to something else: `engine.log = my_log`."""
-        found = Found() if script.path is None else self._ask("patched", script.path)
-        own = script.module_scope.definitions if script.tree_index.calls_named("globals") else ()
+        found = KnownFiles() if script.path is None else self._ask("patched", script.path)
+        own = script.module_scope.definitions if script.syntax_index.calls_named("globals") else ()
         return frozenset({*found.names, *own})
 
-    def patches(self, script: Script, name: str) -> tuple[Stored, ...]:
+    def rebindings(self, script: Script, name: str) -> tuple[Stored, ...]:
         """What other files may bind such a name to; a store of nothing in sight where that is not known."""
         return self.queries.ask(
-            ("patches", script.tree, name), lambda: tuple(self._patches(script, name)), (), (Stored(script, None),)
+            ("patches", script.tree, name), lambda: tuple(self._rebindings(script, name)), (), (Stored(script, None),)
         )
 
-    def _patches(self, script: Script, name: str) -> Iterator[Stored]:
+    def _rebindings(self, script: Script, name: str) -> Iterator[Stored]:
         if namespaces.binds_own(script, name):
             yield Stored(script, None, how="namespace")
         if script.path is None:
@@ -389,13 +388,13 @@ class Project:
         try:
             if not any(map(mention.search, self.texts_with_word(ref.script, ref.node.name))):
                 return False
-            homes = self.with_word(ref.script, ref.node.name)
+            files = self.with_word(ref.script, ref.node.name)
         except Incomplete:
             return True
         return any(
             self._lends(other, part, ref)
-            for other in homes
-            for part in other.tree_index.mentions(method)
+            for other in files
+            for part in other.syntax_index.mentions(method)
             if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load)
         )
 
@@ -461,10 +460,10 @@ class Project:
         pending = [ref]
         while pending:
             base = pending.pop()
-            homes, names = self._with_derived(base)
-            if homes is None:
+            files, names = self._with_derived(base)
+            if files is None:
                 return None
-            for other in homes:
+            for other in files:
                 if _makes_classes(other, base.node.name):
                     return None
                 for cls in other.find(ast.ClassDef):
@@ -502,7 +501,7 @@ class Project:
     def _with_derived(self, ref: ClassRef) -> tuple[tuple[Script, ...] | None, frozenset[str]]:
         """The files in which a class may derive from one, None where there may be more; the names it has in them."""
         script = ref.script
-        found = Found() if script.path is None else self._ask("deriving", script.path, ref.node.name)
+        found = KnownFiles() if script.path is None else self._ask("deriving", script.path, ref.node.name)
         if found.missing is not None:
             return None, frozenset()
         try:
@@ -542,35 +541,35 @@ class Project:
             return self._makers(script, function, cls)
         wanted = (name,)
         instance_call = isinstance(cls, ast.ClassDef) and name in ("forward", "__call__")
-        homes, missing = self.calling(script, None if instance_call else name, method=isinstance(cls, ast.ClassDef))
-        calls = ((each, call) for each in homes for call in self._candidate_calls(each, wanted, instance=instance_call))
-        return self._callers_among(script, function, calls, homes, wanted, missing)
+        files, missing = self.calling(script, None if instance_call else name, method=isinstance(cls, ast.ClassDef))
+        calls = ((each, call) for each in files for call in self._candidate_calls(each, wanted, instance=instance_call))
+        return self._callers_among(script, function, calls, files, wanted, missing)
 
     def _makers(self, script: Script, function: ast.AST, cls: ast.ClassDef) -> Callers:
         """The calls of a class, of those that derive from it, and of `super().__init__` in these."""
         derived = self.derived(script.class_ref(cls))
         made = [(script, cls.name), *((each.script, each.node.name) for each in derived or ())]
-        parts = [self.calling(home, name, method=False) for home, name in made]
+        parts = [self.calling(file, name, method=False) for file, name in made]
         missing = next((each for _, each in parts if each is not None), None)
         if derived is None:
             missing = missing or f"classes that are not seen may derive from `{cls.name}`"
-        homes = tuple(dict.fromkeys(each for found, _ in parts for each in found))
+        files = tuple(dict.fromkeys(each for found, _ in parts for each in found))
         wanted = tuple(dict.fromkeys(name for _, name in made))
-        calls = [(each, call) for each in homes for call in self._candidate_calls(each, wanted, instance=False)]
+        calls = [(each, call) for each in files for call in self._candidate_calls(each, wanted, instance=False)]
         calls += (
             (each.script, call)
             for each in derived or ()
-            for call in each.script.tree_index.calls_named("__init__")
+            for call in each.script.syntax_index.calls_named("__init__")
             if each.script.inside(call, each.node)
         )
-        return self._callers_among(script, function, calls, homes, wanted, missing)
+        return self._callers_among(script, function, calls, files, wanted, missing)
 
     def _callers_among(
         self,
         script: Script,
         function: ast.AST,
         calls: Iterable[CallSite],
-        homes: tuple[Script, ...],
+        files: tuple[Script, ...],
         wanted: tuple[str, ...],
         missing: str | None,
     ) -> Callers:
@@ -582,14 +581,14 @@ class Project:
                 found.append((other, call))
             elif enters is None:
                 missing = missing or f"`{other.source(call.func)}` in {_line(other, call, script)} may be a call of it"
-        for other in homes:
+        for other in files:
             missing = missing or self._handed_on(script, function, other, wanted)
             missing = missing or self._looked_up(script, function, other, wanted)
         return Callers(tuple(found), missing)
 
     def _handed_on(self, script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:
         """Where a function is used as a value and not called: whoever gets it may call it with anything."""
-        for mention in other.tree_index.mentions(*names, *other.import_aliases(names)):
+        for mention in other.syntax_index.mentions(*names, *other.import_aliases(names)):
             around = other.parent(mention)
             called = isinstance(around, ast.Call) and around.func is mention
             if called or (isinstance(around, ast.Attribute) and around.value is mention):
@@ -612,9 +611,9 @@ class Project:
         if instance:
             return (call for call in other.find(ast.Call) if self._may_hold_instance(other, call.func))
         names = (*wanted, *other.import_aliases(wanted))
-        looked_up = (other.parent(call) for call in other.tree_index.calls_named("getattr"))
+        looked_up = (other.parent(call) for call in other.syntax_index.calls_named("getattr"))
         return itertools.chain(
-            other.tree_index.calls_named(*names),
+            other.syntax_index.calls_named(*names),
             (
                 call
                 for call in looked_up
@@ -683,11 +682,11 @@ class Project:
         if name is None or isinstance(script.parent(function), ast.ClassDef):
             return ()
         if function not in self._started:
-            homes, _ = self.calling(script, name, method=False)
+            files, _ = self.calling(script, name, method=False)
             self._started[function] = tuple(
                 (other, call)
-                for other in homes
-                for call in other.tree_index.calls_named(*_STARTERS)
+                for other in files
+                for call in other.syntax_index.calls_named(*_STARTERS)
                 if (target := _started(call)) is not None and _is_name_of(other, target, script, function)
             )
         return self._started[function]
@@ -711,7 +710,7 @@ class Project:
 
 def _makes_classes(script: Script, name: str) -> bool:
     """Whether classes are made by `type("Fast", (Base,), {})` with a base of this name."""
-    made = script.tree_index.calls_named("type", "new_class", "make_dataclass")
+    made = script.syntax_index.calls_named("type", "new_class", "make_dataclass")
     return any(
         _names(script, [*call.args, *(each.value for each in call.keywords)], name)
         for call in made
@@ -810,7 +809,7 @@ def _handed_over(function: ast.AST, call: ast.Call, parameter: str) -> ast.expr 
 def _attributes(ref: ClassRef) -> dict[str, list[Binding]]:
     """Bindings of a class's attributes: its body's names and `self.x = …` of its methods."""
     found: dict[str, list[Binding]] = {}
-    scope = ref.script.flow.scopes.get(ref.node)
+    scope = ref.script.reaching_definitions.scopes.get(ref.node)
     if scope is not None:
         for name, definitions in scope.definitions.items():
             found[name] = [(definition, ()) for definition in definitions]
@@ -829,7 +828,7 @@ def _attributes(ref: ClassRef) -> dict[str, list[Binding]]:
     return found
 
 
-def _bind(target: ast.expr, value: ast.expr, path: PartPath, receiver: str, found: dict[str, list[Binding]]) -> None:
+def _bind(target: ast.expr, value: ast.expr, path: ElementPath, receiver: str, found: dict[str, list[Binding]]) -> None:
     match target:
         case ast.Attribute(value=ast.Name(id=name), attr=attr) if name == receiver:
             found.setdefault(attr, []).append((value, path))

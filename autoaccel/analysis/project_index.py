@@ -27,7 +27,7 @@ _LOOSE = -1  # where an import leads if nobody knows
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class KnownFiles:
     """Files in a fixed order; `missing` is None where these are surely all, else why there may be more. `names` are
     those under which imports hand on what was asked about."""
 
@@ -36,7 +36,7 @@ class Found:
     names: tuple[str, ...] = ()
 
 
-class Index:
+class ProjectIndex:
     """The imports and names of files. `read` gives the summary of one, `modules` tells where its imports lead.
 
     `paths` are the files of the project; others are taken up when an import leads to them, or when they lie near a
@@ -121,7 +121,7 @@ class Index:
         return number
 
     def _enter(self, number: int, summary: Summary) -> Summary:
-        folder, home = os.path.split(self._paths[number])
+        folder, importer = os.path.split(self._paths[number])
         self._entered.add(number)
         computed = [entry[1:] for entry in summary.imports if entry[0] == "?"]
         if computed:
@@ -135,7 +135,7 @@ class Index:
                 dotted, _, alias = entry.partition("=")
                 target = dotted.lstrip(".")
                 module = target.removesuffix("*").rstrip(".")
-                source = self._connect(number, folder, home, module, len(dotted) - len(target))
+                source = self._connect(number, folder, importer, module, len(dotted) - len(target))
                 if source is not None:
                     names[sys.intern(target.rpartition(".")[2]), sys.intern(alias), source] = None
         self._names[number] = tuple(names)
@@ -143,13 +143,13 @@ class Index:
             self._naming.setdefault((imported, whence), set()).add(number)
         return summary
 
-    def _connect(self, number: int, folder: str, home: str, target: str, level: int) -> int | None:
+    def _connect(self, number: int, folder: str, importer: str, target: str, level: int) -> int | None:
         """Note which files an import leads to: the module, which is the answer, and the packages around it."""
         key = folder, target, level
-        own = home.removesuffix(".py") in target
+        own = importer.removesuffix(".py") in target
         known = None if own else self._targets.get(key)
         if known is None:
-            known = self._find(folder, home, target, level)
+            known = self._find(folder, importer, target, level)
             if not own:
                 self._targets[key] = known
         files, loose = known
@@ -165,9 +165,9 @@ class Index:
                     importing.append(number)
         return files[0] if files else _LOOSE if loose else None
 
-    def _find(self, folder: str, home: str, target: str, level: int) -> tuple[tuple[int, ...], str]:
+    def _find(self, folder: str, importer: str, target: str, level: int) -> tuple[tuple[int, ...], str]:
         """The files on the way to a dotted name, and the name if it leads nowhere."""
-        found = self._modules.find(folder, home, target, level, self.folders)
+        found = self._modules.find(folder, importer, target, level, self.folders)
         if found is None:
             return (), target if level or target.split(".")[0] not in _STANDARD else ""
         files = [found[0]]
@@ -180,9 +180,9 @@ class Index:
             package = os.path.dirname(package)
         return tuple(self._number(each) for each in files), ""
 
-    def with_text(self, path: Path, summary: Summary) -> Index:
+    def with_text(self, path: Path, summary: Summary) -> ProjectIndex:
         """This index with another summary for one file."""
-        index = Index((), self._read, self._modules, self._beside)
+        index = ProjectIndex((), self._read, self._modules, self._beside)
         vars(index).update(vars(self))
         for name in ("_paths", "_numbers", "_imports", "_names", "_entered", "_words", "_near", "_crowded"):
             setattr(index, name, getattr(self, name).copy())
@@ -219,13 +219,13 @@ class Index:
 
     # -- questions
 
-    def importers(self, path: Path) -> Found:
+    def importers(self, path: Path) -> KnownFiles:
         """The files whose import lines lead to a file, or to nothing that is known: the search path may be anything."""
         number = self._number(str(path))
         found = self._importing(number, self._among(number))
-        return Found(self._ordered(found), self._missing(str(path)))
+        return KnownFiles(self._ordered(found), self._missing(str(path)))
 
-    def callers(self, path: Path, name: str, most: int, *, method: bool) -> Found:
+    def callers(self, path: Path, name: str, most: int, *, method: bool) -> KnownFiles:
         """The other files in which a function, class or method of a file can be called by its name, or by one that
         they compute; none of them where there are more than `most`.
 
@@ -236,12 +236,12 @@ class Index:
         try:
             found = self._by_attribute({name}, number, shared=True) if method else self._by_name(name, number, most)
         except _TooManyError as error:
-            return Found((), str(error))
+            return KnownFiles((), str(error))
         if len(found - {number}) > most:
-            return Found((), _MENTIONED)
-        return Found(self._ordered(found - {number}), self._missing(str(path)))
+            return KnownFiles((), _MENTIONED)
+        return KnownFiles(self._ordered(found - {number}), self._missing(str(path)))
 
-    def deriving(self, path: Path, name: str, most: int) -> Found:
+    def deriving(self, path: Path, name: str, most: int) -> KnownFiles:
         """The other files in which a class may derive from one of a file."""
         number = self._number(str(path))
         try:
@@ -253,10 +253,10 @@ class Index:
             if found:
                 found &= self._reach(number, shared=False)
         except _TooManyError as error:
-            return Found((), str(error))
+            return KnownFiles((), str(error))
         if len(found) > most:
-            return Found((), _MENTIONED)
-        return Found(self._ordered(found), self._missing(str(path)), tuple(sorted(words)))
+            return KnownFiles((), _MENTIONED)
+        return KnownFiles(self._ordered(found), self._missing(str(path)), tuple(sorted(words)))
 
     def _names_given(self, number: int, name: str) -> set[tuple[int, str]]:
         """The names under which what a file defines goes by, with the files in which it does."""
@@ -310,7 +310,7 @@ class Index:
             mentioning |= self._computing_names
         return mentioning & self._reach(number, shared=shared) if mentioning else mentioning
 
-    def patched(self, path: Path) -> Found:
+    def rebound_names(self, path: Path) -> KnownFiles:
         """The other files that may bind names of a file to something else, and the names: attributes of what they
         import from it, by way of any number of files, and attributes of objects that they are handed where it defines
         a function or class of that name. All that it defines where the attributes' names are computed."""
@@ -330,35 +330,35 @@ class Index:
                     names |= self._stored[each][1] & defined
                     files.add(each)
         except _TooManyError as error:
-            return Found((), str(error), tuple(sorted(defined)))
-        return Found(self._ordered(files), self._missing(str(path)), tuple(sorted(names)))
+            return KnownFiles((), str(error), tuple(sorted(defined)))
+        return KnownFiles(self._ordered(files), self._missing(str(path)), tuple(sorted(names)))
 
-    def patching(self, path: Path, name: str) -> Found:
+    def rebinding_files(self, path: Path, name: str) -> KnownFiles:
         """Those of the files of `patched` that may bind one of these names."""
-        found = self.patched(path)
+        found = self.rebound_names(path)
         words = {f".{name}=", f".{name}=?", ".?="}
         numbers = set().union(*map(self._with_word, words))
-        return Found(tuple(each for each in found.paths if self._numbers[str(each)] in numbers), found.missing)
+        return KnownFiles(tuple(each for each in found.paths if self._numbers[str(each)] in numbers), found.missing)
 
-    def related(self, path: Path, most: int) -> Found:
+    def related(self, path: Path, most: int) -> KnownFiles:
         """The files that may share objects with a file: those that import it, over any number of imports, and what
         these import. None of them where there are more than `most`."""
         number = self._number(str(path))
         try:
             found = self._reach(number, shared=True, most=most + 1)  # itself among them
         except _TooManyError as error:
-            return Found((), str(error))
-        return Found(self._ordered(found - {number}), self._missing(str(path)))
+            return KnownFiles((), str(error))
+        return KnownFiles(self._ordered(found - {number}), self._missing(str(path)))
 
-    def mentioning(self, path: Path, word: str) -> Found:
+    def mentioning(self, path: Path, word: str) -> KnownFiles:
         """The other files that may share objects with a file and mention a word: as a name, an attribute, in a text."""
         number = self._number(str(path))
         try:
             reached = self._reach(number, shared=True)
             found = self._those_that_mention(reached, word)
         except _TooManyError as error:
-            return Found((), str(error))
-        return Found(self._ordered(found - {number}), self._missing(str(path)))
+            return KnownFiles((), str(error))
+        return KnownFiles(self._ordered(found - {number}), self._missing(str(path)))
 
     # -- answers
 

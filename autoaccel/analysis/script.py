@@ -9,12 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from autoaccel.analysis.inference import Inference
 from autoaccel.analysis.project import Project, bind_argument
+from autoaccel.analysis.value_inference import Inference
 from autoaccel.dataflow.abstract_values import ANY, ClassRef, Kind, Value, Values
 from autoaccel.dataflow.completeness import Callers
 from autoaccel.dataflow.qualified_names import canonical
-from autoaccel.dataflow.reaching_definitions import Definition, Flow, Scope
+from autoaccel.dataflow.reaching_definitions import Definition, ReachingDefinitions, Scope
 from autoaccel.dataflow.syntax_index import Function, Loop, Node
 from autoaccel.edits import AddImport
 from autoaccel.library_models import library_values
@@ -47,10 +47,10 @@ class Script:
         self.path = Path(os.path.abspath(path)) if path is not None else None
         self.project = project if project is not None else Project()
         self.parsed = self.project.disk.parse(text, self.path)
-        self.tree_index = self.parsed.tree
-        self.tree = self.tree_index.module
+        self.syntax_index = self.parsed.tree
+        self.tree = self.syntax_index.module
         self.inference = Inference(self)
-        self._settled = self.project.queries.known
+        self._answers = self.project.queries.known
         self._callees: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
         self._class_refs: dict[ast.ClassDef, ClassRef] = {}
         self.facts: dict[object, Any] = {}  # what was found out about all of it, see `once`
@@ -74,71 +74,71 @@ class Script:
 
     def find(self, *types: type[Node]) -> Iterator[Node]:
         """Nodes of exactly these types, each type in source order."""
-        return self.tree_index.find(*types)
+        return self.syntax_index.find(*types)
 
     def within(self, outer: ast.AST, kind: type[Node]) -> Sequence[Node]:
         """The nodes of exactly this type (all, for `ast.AST`) that are `outer` or lie within it, in preorder."""
-        return self.tree_index.within(outer, kind)
+        return self.syntax_index.within(outer, kind)
 
     def in_scope(self, outer: ast.AST, kind: type[Node]) -> Sequence[Node]:
         """The same without the insides of nested functions, lambdas and classes."""
-        return self.tree_index.in_scope(outer, kind)
+        return self.syntax_index.in_scope(outer, kind)
 
     def parent(self, node: ast.AST) -> ast.AST | None:
-        return self.tree_index.parent(node)
+        return self.syntax_index.parent(node)
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        return self.tree_index.ancestors(node)
+        return self.syntax_index.ancestors(node)
 
     def inside(self, node: ast.AST, outer: ast.AST) -> bool:
-        return self.tree_index.inside(node, outer)
+        return self.syntax_index.inside(node, outer)
 
     def statement(self, node: ast.AST) -> ast.stmt:
-        return self.tree_index.statement(node)
+        return self.syntax_index.statement(node)
 
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
-        return self.tree_index.block(statement)
+        return self.syntax_index.block(statement)
 
     def function(self, node: ast.AST) -> Function | None:
-        return self.tree_index.function(node)
+        return self.syntax_index.function(node)
 
     def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
-        return self.tree_index.enclosing_class(node)
+        return self.syntax_index.enclosing_class(node)
 
     def loops(self, node: ast.AST) -> list[Loop]:
-        return self.tree_index.loops(node)
+        return self.syntax_index.loops(node)
 
     def source(self, node: ast.AST) -> str:
-        return self.tree_index.source(node)
+        return self.syntax_index.source(node)
 
     # -- scopes and names
 
     @cached_property
-    def flow(self) -> Flow:
-        return self.parsed.flow
+    def reaching_definitions(self) -> ReachingDefinitions:
+        return self.parsed.reaching_definitions
 
     @cached_property
     def module_scope(self) -> Scope:
-        return self.flow.scopes[self.tree]
+        return self.reaching_definitions.scopes[self.tree]
 
     def definitions(self, name: ast.Name) -> tuple[Definition, ...]:
         """The bindings that a name may have where it stands; empty for builtins and for what is not known."""
-        return self.flow.definitions(name)
+        return self.reaching_definitions.definitions(name)
 
     def uses(self, definition: Definition) -> list[ast.Name]:
         """The reads that a binding may reach, in source order."""
-        return self.flow.uses(definition)
+        return self.reaching_definitions.uses(definition)
 
     def additions(self, definition: Definition) -> list[ast.Name]:
         """The targets of augmented assignments (`x += y`) that read a binding."""
-        return self.flow.additions(definition)
+        return self.reaching_definitions.additions(definition)
 
     def qualname(self, expression: ast.AST) -> str | None:
         """`torch.zeros` for whatever the script writes for it: through imports and aliases, in the canonical spelling.
 
         None when the root is not an import, is rebound, or comes by star import.
         """
-        found = self.flow.qualified(expression)
+        found = self.reaching_definitions.qualified(expression)
         if found is None:
             return None
         if not self.package:
@@ -148,7 +148,7 @@ class Script:
 
     def is_project_name(self, expression: ast.AST) -> bool:
         """Whether a qualified name leads into a file of the project, not into a library."""
-        found = self.flow.qualified(expression)
+        found = self.reaching_definitions.qualified(expression)
         if found is None:
             return False
         if self.package and self.project.library_name(self, found.target, found.level) is not None:
@@ -166,12 +166,12 @@ class Script:
         found = [known[name] for name in dict.fromkeys(names) if name in known]
         if len(found) < 2:
             return iter(found[0] if found else ())
-        return iter(self.tree_index.in_order([call for calls in found for call in calls]))
+        return iter(self.syntax_index.in_order([call for calls in found for call in calls]))
 
     @cached_property
     def _calls_by_qualname(self) -> dict[str, list[ast.Call]]:
         found: dict[str, list[ast.Call]] = {}
-        for call, named in self.flow.named_calls:
+        for call, named in self.reaching_definitions.named_calls:
             name = named.name if not self.package else self.qualname(call.func)
             if name is not None:
                 found.setdefault(name, []).append(call)
@@ -313,7 +313,7 @@ class Script:
     # -- values
 
     def values(self, expression: ast.expr) -> Values:
-        known = self._settled.get(expression)  # most are asked for again and again
+        known = self._answers.get(expression)  # most are asked for again and again
         return self.inference.values(expression) if known is None else known or ANY
 
     def kind(self, expression: ast.expr) -> Kind | None:
@@ -385,8 +385,8 @@ class Script:
     ) -> ast.expr | None:
         """The expression that a call in this file passes for a parameter of a project function (of `owner`, default
         this file)."""
-        home = owner or self
-        return bind_argument(function, call, parameter, bound=self.project.is_bound(home, function, self, call))
+        file = owner or self
+        return bind_argument(function, call, parameter, bound=self.project.is_bound(file, function, self, call))
 
     # -- the whole file
 
@@ -411,7 +411,7 @@ class Script:
     def frameworks(self) -> frozenset[str]:
         """Training frameworks that the file imports, by their common names."""
         found: set[str] = set()
-        for target in {each.target or "" for each in self.flow.imports if not each.level}:
+        for target in {each.target or "" for each in self.reaching_definitions.imports if not each.level}:
             for name, label in _FRAMEWORKS.items():
                 if target == name or target.startswith(name + "."):
                     found.add(label)

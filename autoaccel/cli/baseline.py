@@ -19,8 +19,8 @@ from autoaccel.reports.counting import counted
 if TYPE_CHECKING:
     from autoaccel.analysis import Project
     from autoaccel.cli.terminal import Terminal
-    from autoaccel.cli.undo import Change
-    from autoaccel.config import Plan
+    from autoaccel.cli.undo import WrittenFile
+    from autoaccel.config import Configuration
     from autoaccel.rewriting.baseline import Baseline
 
 DONE, FAILED = 0, 2
@@ -52,25 +52,27 @@ baseline_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class _Silenced:
-    change: Change
+    change: WrittenFile
     findings: int
 
 
-def add(paths: Sequence[Path], why: str, plan: Plan, speaker: Terminal, stdin_filename: Path | None) -> int:
+def add(
+    paths: Sequence[Path], why: str, configuration: Configuration, speaker: Terminal, stdin_filename: Path | None
+) -> int:
     """Silence everything that `lint` finds in these paths. Files in which that is impossible stay as they are."""
     from autoaccel.analysis import Project
 
     if paths == (STDIN,):
-        return _filter(stdin_filename, why, plan, speaker)
-    found = inputs.find(paths, plan, speaker)
+        return _filter(stdin_filename, why, configuration, speaker)
+    found = inputs.find(paths, configuration, speaker)
     project = Project(found.files)
     done: list[_Silenced] = []
     failed = bool(found.problems)
     try:
         for path in found.files:
             try:
-                if inspection.speaks_to(sources.data(path), plan.rules_for(path)):
-                    done += _in_file(path, why, plan, project)
+                if inspection.speaks_to(sources.data(path), configuration.rules_for(path)):
+                    done += _in_file(path, why, configuration, project)
             except _Refused as refusal:
                 failed = True
                 for message in refusal.args:
@@ -88,30 +90,30 @@ class _Refused(Exception):  # noqa: N818 - it carries messages for the user, it 
     """One file that could not be done; its arguments are the lines that say why."""
 
 
-def _in_file(path: Path, why: str, plan: Plan, project: Project) -> list[_Silenced]:
+def _in_file(path: Path, why: str, configuration: Configuration, project: Project) -> list[_Silenced]:
     """Raises `_Refused` and `SourceError`, and then nothing was written."""
-    from autoaccel.cli.undo import Change
+    from autoaccel.cli.undo import WrittenFile
 
     source = sources.read(path)
-    made = _baseline(source, path, why, plan, project)
+    made = _baseline(source, path, why, configuration, project)
     if made.text == source.text:
         return []
     sources.replace(path, source, made.text)
-    return [_Silenced(Change(path, source, made.text), made.silenced)]
+    return [_Silenced(WrittenFile(path, source, made.text), made.silenced)]
 
 
-def _filter(name: Path | None, why: str, plan: Plan, speaker: Terminal) -> int:
+def _filter(name: Path | None, why: str, configuration: Configuration, speaker: Terminal) -> int:
     """Whatever happens, what came in goes out, with comments where that was possible."""
     from autoaccel.analysis import Project
 
     data = sys.stdin.buffer.read()
     path = name or UNNAMED
     try:
-        if inputs.is_excluded_stdin(name, plan):
+        if inputs.is_excluded_stdin(name, configuration):
             speaker.product(data)
             return DONE
         source = sources.decode(data, path)
-        made = _baseline(source, path, why, plan, Project())
+        made = _baseline(source, path, why, configuration, Project())
         speaker.product(source.encode(made.text))
     except (_Refused, sources.SourceError) as error:
         for message in error.args:
@@ -122,12 +124,17 @@ def _filter(name: Path | None, why: str, plan: Plan, speaker: Terminal) -> int:
     return DONE
 
 
-def _baseline(source: sources.Source, path: Path, why: str, plan: Plan, project: Project) -> Baseline:
+def _baseline(source: sources.Source, path: Path, why: str, configuration: Configuration, project: Project) -> Baseline:
     from autoaccel.rewriting import baseline, engine
 
     try:
         made = baseline.silence(
-            source.text, path, plan.rules_for(path), reason=why, tier=plan.tier_for(path), project=project
+            source.text,
+            path,
+            configuration.rules_for(path),
+            reason=why,
+            tier=configuration.tier_for(path),
+            project=project,
         )
     except engine.RewriteError as error:
         raise _Refused(str(error)) from error

@@ -76,8 +76,10 @@ def bench(
     speaker = terminal(color, quiet=quiet, verbose=verbose)
     trial = trials.prepare(script, arguments, is_module=is_module, python=python)
     _check_outputs(json_file, html_file, trial.path)
-    plan = inputs.plan([trial.path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides)
-    plan.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
+    configuration = inputs.configure(
+        [trial.path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides
+    )
+    configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
     task = Task(
         trial.request,
         command=shlex.join(["autoaccel", *sys.argv[1:]]),
@@ -89,7 +91,9 @@ def bench(
     runs = Processes(trial.python, trial.folder, timeout)
     try:
         with Activity(speaker) as tell:
-            report = procedure.bench(task, runs, partial(changes.find, plan=plan), known_rules(), tell)
+            report = procedure.bench(
+                task, runs, partial(changes.find, configuration=configuration), known_rules(), tell
+            )
     except BenchError as error:
         raise trials.gave_up(str(error), error.failure, verbose=verbose) from error
     except ScratchError as error:

@@ -13,22 +13,22 @@ import click
 
 from autoaccel import discovery
 from autoaccel.cli.terminal import Terminal
-from autoaccel.config import Plan
-from autoaccel.config import plan as configured
+from autoaccel.config import Configuration
+from autoaccel.config import configure as configure_project
 from autoaccel.config.selection import is_empty
 
 STDIN = Path("-")
 UNNAMED = Path("<stdin>")
 
 
-def plan(
+def configure(
     paths: Sequence[Path],
     *,
     stdin_filename: Path | None,
     config: Sequence[str],
     isolated: bool,
     overrides: Mapping[str, object],
-) -> Plan:
+) -> Configuration:
     """Settings and rules for these paths. Raises `click.UsageError` and `ConfigError`."""
     if STDIN in paths and len(paths) > 1:
         raise click.UsageError("`-` (stdin) cannot be combined with paths")
@@ -38,24 +38,24 @@ def plan(
     file, inline = _split(config)
     if file is not None and isolated:
         raise click.UsageError(f"--isolated uses no configuration file, but --config names {file}")
-    return configured(common_folder(anchors), config=file, isolated=isolated, inline=inline, overrides=overrides)
+    return configure_project(common_folder(anchors), config=file, isolated=isolated, inline=inline, overrides=overrides)
 
 
-def find(paths: Sequence[Path], plan: Plan, terminal: Terminal) -> discovery.Found:
+def find(paths: Sequence[Path], configuration: Configuration, terminal: Terminal) -> discovery.FoundFiles:
     """The files below `paths`; what is wrong with the paths is told."""
-    found = discovery.find(paths, plan.scope_of)
+    found = discovery.find(paths, configuration.scope_of)
     for problem in found.problems:
         terminal.fail(problem)
     for path in found.barren:
         terminal.warn(f"{path}: no Python files found")
-    if found.files and all(is_empty(plan.choice_for(path)) for path in found.files):
+    if found.files and all(is_empty(configuration.choice_for(path)) for path in found.files):
         terminal.warn("no rule is selected, nothing is looked for")
     return found
 
 
-def is_excluded_stdin(name: Path | None, plan: Plan) -> bool:
+def is_excluded_stdin(name: Path | None, configuration: Configuration) -> bool:
     """Whether what comes on stdin is to be left alone because of its name."""
-    return name is not None and discovery.is_forced_out(name, plan.scope_of)
+    return name is not None and discovery.is_forced_out(name, configuration.scope_of)
 
 
 def _split(config: Sequence[str]) -> tuple[Path | None, list[str]]:

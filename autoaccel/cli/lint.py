@@ -30,7 +30,7 @@ from autoaccel.reports.formats import DEFAULT, WITH_CHANGES
 from autoaccel.reports.totals import in_order
 
 if TYPE_CHECKING:
-    from autoaccel.config import Plan
+    from autoaccel.config import Configuration
     from autoaccel.jobs.cache import Cache
     from autoaccel.rewriting.record import Report
 
@@ -74,36 +74,44 @@ def lint(
     PATHS are files and folders, by default the working directory; `-` reads a script from stdin.
     """
     paths = paths or (Path(),)
-    plan = inputs.plan(paths, stdin_filename=stdin_filename, config=config, isolated=isolated, overrides=overrides)
-    output_format = output_format or plan.settings.output_format or DEFAULT
+    configuration = inputs.configure(
+        paths, stdin_filename=stdin_filename, config=config, isolated=isolated, overrides=overrides
+    )
+    output_format = output_format or configuration.settings.output_format or DEFAULT
     if statistics:
         reporting.check_statistics(output_format)
     speaker = terminal(color, quiet=quiet, verbose=verbose)
     if show_settings:
         from autoaccel.cli import showing
 
-        speaker.product(showing.settings(plan, paths, stdin_filename).encode())
+        speaker.product(showing.settings(configuration, paths, stdin_filename).encode())
         return CLEAN
     if add_ignore is not None:
         if output_file is not None or statistics:
             raise click.UsageError("--add-ignore silences what is found; there is nothing left to report")
-        return baseline.add(paths, add_ignore, plan, speaker, stdin_filename)
+        return baseline.add(paths, add_ignore, configuration, speaker, stdin_filename)
     changes = output_format in WITH_CHANGES and not statistics
     texts: dict[str, str] = {}
     problems: Sequence[str] = ()
-    if inputs.is_excluded_stdin(stdin_filename, plan):
+    if inputs.is_excluded_stdin(stdin_filename, configuration):
         reports = []
     elif paths == (STDIN,):
-        reports = [_lint_stdin(stdin_filename or UNNAMED, plan, texts, changes=changes)]
+        reports = [_lint_stdin(stdin_filename or UNNAMED, configuration, texts, changes=changes)]
     else:
-        found = inputs.find(paths, plan, speaker)
+        found = inputs.find(paths, configuration, speaker)
         problems = found.problems
         reporting.check_output(output_file, found.files)
         if not found.files:
-            plan.rules  # noqa: B018 - what is wrong with the choice of rules is said even where there is nothing to do
-        cache = None if no_cache else _cache(cache_dir or plan.settings.cache_dir, found.files, plan, changes=changes)
+            configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said even where there is nothing to do
+        cache = (
+            None
+            if no_cache
+            else _cache(cache_dir or configuration.settings.cache_dir, found.files, configuration, changes=changes)
+        )
         with Progress(len(found.files), speaker) as progress:
-            reports = inspection.inspect(found.files, plan, changes=changes, jobs=jobs, cache=cache, progress=progress)
+            reports = inspection.inspect(
+                found.files, configuration, changes=changes, jobs=jobs, cache=cache, progress=progress
+            )
     reports = in_order(reports)
     context = reporting.context(texts, problems)
     text = reporting.rendered(reports, context, output_format, numbers=statistics)
@@ -112,21 +120,23 @@ def lint(
     return _status(reports, failed=not done, exit_zero=exit_zero)
 
 
-def _lint_stdin(name: Path, plan: Plan, texts: dict[str, str], *, changes: bool) -> Report:
+def _lint_stdin(name: Path, configuration: Configuration, texts: dict[str, str], *, changes: bool) -> Report:
     from autoaccel.analysis import Project
 
     data = sys.stdin.buffer.read()
-    report = inspection.inspect_data(data, name, plan.rules_for(name), plan.tier_for(name), Project(), changes=changes)
+    report = inspection.inspect_data(
+        data, name, configuration.rules_for(name), configuration.tier_for(name), Project(), changes=changes
+    )
     if not report.failures:
         texts[str(name)] = sources.decode(data, name).text
     return report
 
 
-def _cache(folder: Path | None, files: Sequence[Path], plan: Plan, *, changes: bool) -> Cache:
+def _cache(folder: Path | None, files: Sequence[Path], configuration: Configuration, *, changes: bool) -> Cache:
     """In the project: where its configuration is, else here."""
     from autoaccel.jobs.cache import FOLDER, Cache
 
-    root = plan.settings.origin.parent if plan.settings.origin else Path.cwd()
+    root = configuration.settings.origin.parent if configuration.settings.origin else Path.cwd()
     return Cache(folder or root / FOLDER, root, files, changes=changes)
 
 

@@ -34,7 +34,7 @@ from autoaccel.reports import rewritten
 
 if TYPE_CHECKING:
     from autoaccel.analysis import Project
-    from autoaccel.config import Plan
+    from autoaccel.config import Configuration
 
 DONE, PENDING, FAILED = 0, 1, 2
 
@@ -62,7 +62,7 @@ class Run:
     """What all files of one run share."""
 
     mode: Mode
-    plan: Plan
+    configuration: Configuration
     terminal: Terminal
     chooser: Chooser | None
     base: Path
@@ -136,22 +136,24 @@ def rewrite(
     _check_usage(paths, mode)
     if output is not None and len(paths) > 1 and Path(output).is_file():
         raise click.UsageError(f"--output {output} is a file; several scripts need a folder")
-    plan = inputs.plan(paths, stdin_filename=stdin_filename, config=config, isolated=isolated, overrides=overrides)
-    plan.rules  # noqa: B018 - what is wrong with the choice of rules is said before any file is read
+    configuration = inputs.configure(
+        paths, stdin_filename=stdin_filename, config=config, isolated=isolated, overrides=overrides
+    )
+    configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before any file is read
     speaker = terminal(color, quiet=quiet, verbose=verbose)
     if show_settings:
-        speaker.product(showing.settings(plan, paths, stdin_filename).encode())
+        speaker.product(showing.settings(configuration, paths, stdin_filename).encode())
         return DONE
-    run = partial(Run, mode, plan, terminal=speaker, chooser=Chooser(speaker) if interactive else None)
+    run = partial(Run, mode, configuration, terminal=speaker, chooser=Chooser(speaker) if interactive else None)
 
     if verified:
         return _rewrite_verified(paths[0], click.get_current_context().meta.get(_ARGUMENTS, ()), run)
     if paths == (STDIN,):
         name = stdin_filename or UNNAMED
         return _rewrite_stdin(stdin_filename, run(base=_base([name]), destinations={name: mode.output or STDIN}))
-    found = inputs.find(paths, plan, speaker)
+    found = inputs.find(paths, configuration, speaker)
     for path in found.files:
-        plan.rules_for(path)
+        configuration.rules_for(path)
     destinations = {} if output is None else {path: _destination(path, paths, output) for path in found.files}
     _check_collisions(destinations)
     this = run(base=_base(found.files), destinations=destinations)
@@ -235,10 +237,10 @@ def _rewrite_stdin(name: Path | None, run: Run) -> int:
 
     data = sys.stdin.buffer.read()
     path = name or UNNAMED
-    is_excluded = inputs.is_excluded_stdin(name, run.plan)
+    is_excluded = inputs.is_excluded_stdin(name, run.configuration)
     done = None
     if not is_excluded:
-        done = _done(conversion.attempt(path, lambda: sources.decode(data, path), run.plan, Project()), run)
+        done = _done(conversion.attempt(path, lambda: sources.decode(data, path), run.configuration, Project()), run)
     if done is None:
         if run.destination(path) == STDIN and not run.mode.previews:
             run.terminal.product(data)
@@ -253,7 +255,7 @@ def _rewrite_verified(script: Path, arguments: tuple[str, ...], run: Callable[..
     from autoaccel.cli import verify
 
     settings = run(base=Path.cwd())
-    outcomes = verify.passed(script, arguments, settings.plan, settings.terminal)
+    outcomes = verify.passed(script, arguments, settings.configuration, settings.terminal)
     return _rewrite_files(outcomes, run(base=_base([outcome.path for outcome in outcomes])))
 
 
@@ -261,13 +263,17 @@ def _outcomes(files: Sequence[Path], jobs: int | None, run: Run) -> Iterable[con
     if run.chooser is None:
         texts = run.mode.vendor or run.mode.output is not None
         with Progress(len(files), run.terminal) as progress:
-            return conversion.rewrite_files(files, run.plan, texts=texts, jobs=jobs, progress=progress)
+            return conversion.rewrite_files(files, run.configuration, texts=texts, jobs=jobs, progress=progress)
     from autoaccel.analysis import Project
 
     project = Project(files)
     return (
         conversion.attempt(
-            path, partial(sources.read, path), run.plan, project, partial(_ask, path, run.chooser, project, run)
+            path,
+            partial(sources.read, path),
+            run.configuration,
+            project,
+            partial(_ask, path, run.chooser, project, run),
         )
         for path in files
     )
@@ -295,9 +301,9 @@ def _ask(path: Path, chooser: Chooser, project: Project, run: Run, source: sourc
     """The user's word on each finding, for the engine, which meets the same findings in the same order."""
     from autoaccel.rewriting import engine
 
-    rules = run.plan.rules_for(path)
+    rules = run.configuration.rules_for(path)
     try:
-        analysis = engine.analyse(source.text, path, rules, tier=run.plan.tier_for(path), project=project)
+        analysis = engine.analyse(source.text, path, rules, tier=run.configuration.tier_for(path), project=project)
     except engine.RewriteError:
         return None  # `rewrite` will say the same
     accepted = chooser.choose(analysis, path)
@@ -370,7 +376,7 @@ def _summarise(done: Sequence[Rewritten], failures: int, run: Run) -> None:
         run.terminal.say(f"Written to {run.mode.output}; the original is as it was.")
     in_place = [each for each in done if each.result.changed and each.path == run.destination(each.path)]
     if in_place and not run.mode.previews:
-        run.terminal.say(undo.hint([undo.Change(each.path, each.source, each.result.after) for each in in_place]))
+        run.terminal.say(undo.hint([undo.WrittenFile(each.path, each.source, each.result.after) for each in in_place]))
 
 
 def _status(done: Sequence[Rewritten], failures: int, mode: Mode) -> int:

@@ -12,7 +12,7 @@ import click
 from autoaccel.cli import inputs
 from autoaccel.cli.options import configuration_options, output_options, rule_options
 from autoaccel.cli.terminal import terminal
-from autoaccel.config import Plan
+from autoaccel.config import Configuration
 
 # What follows the script is the script's own.
 _PASS_ON = {"allow_interspersed_args": False}
@@ -51,8 +51,10 @@ def run(
     wanted = program.Program(script, arguments, is_module)
     try:
         path = program.locate(wanted)
-        plan = inputs.plan([path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides)
-        rewrite = InMemory(plan, Path(os.path.abspath(path)), None if quiet else color)
+        configuration = inputs.configure(
+            [path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides
+        )
+        rewrite = InMemory(configuration, Path(os.path.abspath(path)), None if quiet else color)
         return program.run(wanted, path, Rewriter(project_root(path.parent), rewrite, rewrite.warn))
     except program.ProgramError as error:
         raise click.ClickException(str(error)) from error
@@ -62,7 +64,7 @@ def run(
 class InMemory:
     """Rewrites one file after the other as they are imported, and tells of each. New processes get a copy."""
 
-    plan: Plan
+    configuration: Configuration
     script: Path
     color: str | None
     """How to colour what is told; None says nothing."""
@@ -74,7 +76,11 @@ class InMemory:
 
         path = Path(os.path.abspath(path))
         result = engine.rewrite(
-            text, path, self.plan.rules_for(path), tier=self.plan.tier_for(path), project=Project([self.script])
+            text,
+            path,
+            self.configuration.rules_for(path),
+            tier=self.configuration.tier_for(path),
+            project=Project([self.script]),
         )
         if result.errors:
             raise ValueError(result.errors[0])

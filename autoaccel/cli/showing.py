@@ -11,33 +11,33 @@ from autoaccel import discovery
 from autoaccel.cli.inputs import STDIN, UNNAMED
 
 if TYPE_CHECKING:
-    from autoaccel.config import Plan, Settings
+    from autoaccel.config import Configuration, Settings
 
 
-def settings(plan: Plan, paths: Sequence[Path], stdin_filename: Path | None) -> str:
+def settings(configuration: Configuration, paths: Sequence[Path], stdin_filename: Path | None) -> str:
     """The settings of the first file of `paths`. Raises `ConfigError`."""
-    return "\n".join(_lines(plan, _first(plan, paths, stdin_filename))) + "\n"
+    return "\n".join(_lines(configuration, _first(configuration, paths, stdin_filename))) + "\n"
 
 
-def _first(plan: Plan, paths: Sequence[Path], stdin_filename: Path | None) -> Path:
+def _first(configuration: Configuration, paths: Sequence[Path], stdin_filename: Path | None) -> Path:
     if STDIN in paths:
         return stdin_filename or UNNAMED
-    return next(iter(discovery.find(paths[:1], plan.scope_of).files), paths[0])
+    return next(iter(discovery.find(paths[:1], configuration.scope_of).files), paths[0])
 
 
-def _lines(plan: Plan, path: Path) -> Iterator[str]:
-    chosen = plan.settings_for(path)
-    choice = plan.choice_for(path)
+def _lines(configuration: Configuration, path: Path) -> Iterator[str]:
+    chosen = configuration.settings_for(path)
+    choice = configuration.choice_for(path)
     yield f"# settings for {path}"
     yield f"# from {chosen.origin or 'the defaults, there is no configuration file'}"
     for origin in chosen.origins[1:]:
         yield f"# which extends {origin}"
     yield "select = ["
-    for rule in sorted(plan.rules_for(path), key=lambda rule: rule.code):
+    for rule in sorted(configuration.rules_for(path), key=lambda rule: rule.code):
         yield f"    {_quoted(rule.code)},  # {rule.name}, {rule.tier.label}"
     yield "]"
     yield f"tier = {_quoted(choice.tier)}"
-    yield from _places(plan, chosen, path)
+    yield from _places(configuration, chosen, path)
     for name, value in (("output-format", chosen.output_format), ("cache-dir", chosen.cache_dir)):
         if value is not None:
             yield f"{name} = {_quoted(str(value))}"
@@ -49,8 +49,8 @@ def _lines(plan: Plan, path: Path) -> Iterator[str]:
     yield from _table("per-file-ignores", ignores)
 
 
-def _places(plan: Plan, chosen: Settings, path: Path) -> Iterator[str]:
-    scope = plan.scope_for(path)
+def _places(configuration: Configuration, chosen: Settings, path: Path) -> Iterator[str]:
+    scope = configuration.scope_for(path)
     for name, group in (("exclude", scope.exclude[:1]), ("extend-exclude", scope.exclude[1:])):
         yield f"{name} = ["
         for patterns in group:

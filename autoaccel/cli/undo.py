@@ -17,7 +17,7 @@ _KEPT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WrittenFile:
     """One file that was written: what it was, and the text it has now."""
 
     path: Path
@@ -36,7 +36,7 @@ class Change:
         return diff.encoded(diff.unified(before, after, name), self.source.encoding)
 
 
-def hint(changes: Sequence[Change]) -> str:
+def hint(changes: Sequence[WrittenFile]) -> str:
     """Save the patch of these changes and say how to revert them; `git apply` needs no repository."""
     root = Path(os.path.commonpath([change.file.parent for change in changes]))
     try:
@@ -47,7 +47,7 @@ def hint(changes: Sequence[Change]) -> str:
     return f"Undo: git {here}apply -R {shlex.quote(str(patch))}"
 
 
-def _save(changes: Sequence[Change], root: Path) -> Path:
+def _save(changes: Sequence[WrittenFile], root: Path) -> Path:
     folder = state_folder() / "undo"
     folder.mkdir(parents=True, exist_ok=True)
     kept = sorted(folder.glob("*.patch"))

@@ -17,7 +17,7 @@ from autoaccel.cli.progress import Activity
 from autoaccel.cli.terminal import Terminal, terminal
 
 if TYPE_CHECKING:
-    from autoaccel.config import Plan
+    from autoaccel.config import Configuration
     from autoaccel.jobs import conversion
     from autoaccel.measure.changes import Changes
     from autoaccel.measure.observing.record import RunRecord
@@ -75,14 +75,16 @@ def verify(
     speaker = terminal(color, quiet=quiet, verbose=verbose)
     trial = trials.prepare(script, arguments, is_module=is_module, python=python)
     reporting.check_output(json_file, [trial.path], "--json")
-    plan = inputs.plan([trial.path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides)
-    plan.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
+    configuration = inputs.configure(
+        [trial.path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides
+    )
+    configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
     session = Session(trial, timeout, steps, seeds)
     from autoaccel.measure.verifying.procedure import CannotVerifyError
     from autoaccel.reports import verification
 
     try:
-        report, _ = session.verify(plan, speaker)
+        report, _ = session.verify(configuration, speaker)
     except CannotVerifyError as error:
         message = reason(error, trial)
         if json_file is not None:
@@ -103,7 +105,7 @@ class Session:
     steps: int | None = None
     seeds: int | None = None
 
-    def verify(self, plan: Plan, speaker: Terminal) -> tuple[Verification, Changes]:
+    def verify(self, configuration: Configuration, speaker: Terminal) -> tuple[Verification, Changes]:
         """Raises `CannotVerifyError`."""
         from autoaccel.measure import changes, scratch
         from autoaccel.measure.verifying import procedure
@@ -114,7 +116,7 @@ class Session:
                 showing = _Showing(activity)
                 return procedure.verify(
                     request,
-                    partial(changes.find, plan=plan),
+                    partial(changes.find, configuration=configuration),
                     partial(self._run, copy, showing=showing),
                     limits=self._limits(),
                     tell=showing.begin,
@@ -184,7 +186,9 @@ def _deliver(report: Verification, json_file: Path | None, speaker: Terminal) ->
 # -- for `rewrite --verified`
 
 
-def passed(script: Path, arguments: tuple[str, ...], plan: Plan, speaker: Terminal) -> list[conversion.Rewritten]:
+def passed(
+    script: Path, arguments: tuple[str, ...], configuration: Configuration, speaker: Terminal
+) -> list[conversion.Rewritten]:
     """What becomes of a script, and of the files of its project that it imports, when only that is changed which trains
     the same. Raises `click.ClickException`."""
     from autoaccel.measure.verifying.procedure import CannotVerifyError
@@ -192,7 +196,7 @@ def passed(script: Path, arguments: tuple[str, ...], plan: Plan, speaker: Termin
 
     trial = trials.prepare(str(script), arguments, is_module=False, python=None)
     try:
-        report, changes = Session(trial).verify(plan, speaker)
+        report, changes = Session(trial).verify(configuration, speaker)
     except CannotVerifyError as error:
         raise trials.gave_up(reason(error, trial), error.failure, verbose=speaker.verbose) from error
     speaker.say(verification.verdict(report))

@@ -16,7 +16,7 @@ from autoaccel.config.selection import rule_named as rule_named
 from autoaccel.config.settings import EXCLUDE, absolute, check_version, file_in, inline_table, layered, read
 from autoaccel.config.settings import TIERS as TIERS
 from autoaccel.config.settings import Settings as Settings
-from autoaccel.discovery import Scope
+from autoaccel.discovery import FileFilter
 from autoaccel.patterns import Matcher, Patterns
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from autoaccel.rewriting.rule import Rule
 
 
-class Plan:
+class Configuration:
     """Settings and what follows from them, file by file. Rules are imported when they are asked for: a run that is
     answered by the cache never asks."""
 
@@ -38,17 +38,17 @@ class Plan:
 
     def __reduce__(self) -> tuple[object, ...]:
         # To another process goes what was said, not what was made of it.
-        return Plan, (self.settings, self._settings_of)
+        return Configuration, (self.settings, self._settings_of)
 
     def settings_for(self, path: Path) -> Settings:
         """The settings of one file. Raises `ConfigError`, as all that follow."""
         return self._of(_folder(path)).settings
 
-    def scope_of(self, folder: str) -> Scope:
+    def scope_of(self, folder: str) -> FileFilter:
         """What is looked at in a folder."""
         return self._of(folder).scope
 
-    def scope_for(self, path: Path) -> Scope:
+    def scope_for(self, path: Path) -> FileFilter:
         return self.scope_of(_folder(path))
 
     def choice_for(self, path: Path) -> Choice:
@@ -92,9 +92,9 @@ class _Governed:
         self._matchers: dict[Patterns, Matcher] = {}
 
     @cached_property
-    def scope(self) -> Scope:
+    def scope(self) -> FileFilter:
         exclude = self.settings.exclude or Patterns(EXCLUDE, str(_home(self.settings)))
-        return Scope(
+        return FileFilter(
             (exclude, *self.settings.extend_exclude), self.settings.respect_gitignore, self.settings.force_exclude
         )
 
@@ -116,28 +116,28 @@ class _Governed:
                 yield from each.selectors
 
 
-def plan(
+def configure(
     anchor: Path,
     *,
     config: Path | None = None,
     isolated: bool = False,
     inline: Sequence[str] = (),
     overrides: Mapping[str, object] | None = None,
-) -> Plan:
-    """The plan of a run around the folder `anchor`: of the file `config`, else of the nearest file of each script,
-    with `inline` TOML and then `overrides` over it. Raises `ConfigError`."""
+) -> Configuration:
+    """The configuration of a run around the folder `anchor`: of the file `config`, else of the nearest file of each
+    script, with `inline` TOML and then `overrides` over it. Raises `ConfigError`."""
     over = Layers(inline, overrides)
     if isolated or config is not None:
-        return Plan(over.on(Settings() if config is None else read(config, folder=Path.cwd())))
+        return Configuration(over.on(Settings() if config is None else read(config, folder=Path.cwd())))
     files = Nearest(over)
-    return Plan(files.settings_of(os.path.abspath(anchor)), files.settings_of)
+    return Configuration(files.settings_of(os.path.abspath(anchor)), files.settings_of)
 
 
 def settings(
     anchor: Path, *, config: Path | None = None, isolated: bool = False, overrides: Mapping[str, object] | None = None
 ) -> Settings:
     """The settings of the folder `anchor`. Raises `ConfigError`."""
-    return plan(anchor, config=config, isolated=isolated, overrides=overrides).settings
+    return configure(anchor, config=config, isolated=isolated, overrides=overrides).settings
 
 
 class Layers:

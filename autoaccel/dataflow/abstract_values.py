@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from autoaccel.dataflow.reaching_definitions import Path
+from autoaccel.dataflow.reaching_definitions import ElementPath
 from autoaccel.dataflow.syntax_index import position
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Values(frozenset["Value"]):
         try:
             return iter(self._ordered)
         except AttributeError:
-            self._ordered: tuple[Value, ...] = tuple(sorted(super().__iter__(), key=_place))
+            self._ordered: tuple[Value, ...] = tuple(sorted(super().__iter__(), key=_identity))
             return iter(self._ordered)
 
     def unordered(self) -> Iterator[Value]:
@@ -113,7 +113,7 @@ class Values(frozenset["Value"]):
         except AttributeError:
             import hashlib  # few sets are elements of others
 
-            places = repr([_place(value) for value in self])
+            places = repr([_identity(value) for value in self])
             self._digest: bytes = hashlib.blake2b(places.encode(errors="replace"), digest_size=16).digest()
             return self._digest
 
@@ -137,7 +137,7 @@ class Value(NamedTuple):
     node: ast.AST | None = None
     script: Script | None = None
     name: str | None = None
-    path: Path = ()
+    path: ElementPath = ()
     cls: ClassRef | None = None
     items: Items = ()
 
@@ -151,7 +151,7 @@ ANY = Values({UNKNOWN})
 NOTHING = Values()
 
 
-def _place(value: Value) -> tuple[object, ...]:
+def _identity(value: Value) -> tuple[object, ...]:
     """Where a value comes from, and what tells it from others of the same place."""
     node, path = value.node, value.script.path if value.script is not None else None
     return (
@@ -178,7 +178,7 @@ def kind_of(values: Iterable[Value]) -> Kind | None:
     return None if kind is Kind.UNKNOWN else kind
 
 
-def settle(values: Values) -> Values:
+def without_checkpoint_reads(values: Values) -> Values:
     """A checkpoint read back into a name is what the name held before: `model = torch.load(path)`."""
     if len(values) < 2:
         return values

@@ -31,7 +31,7 @@ class Bounds:
     """Bytes of a file that is parsed for the sake of others."""
     beside: int = 400
     """Files beside the project, in one folder or on the way of imports, of which is read what they import."""
-    graph_places: int = 4_000
+    graph_states: int = 4_000
     """Expressions that are followed for one evaluation, to see whether a backward pass needs its graph."""
     graph_calls: int = 12
     """Calls that lead from an evaluation to one of these."""

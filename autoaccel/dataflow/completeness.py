@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
 CallSite = tuple["Script", ast.Call]
+ScriptNode = tuple["Script", ast.AST]
+"""A node, and the script that it is in."""
 
 
 class Incomplete(Exception):  # noqa: N818  # no error: an answer

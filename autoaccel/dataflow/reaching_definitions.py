@@ -14,12 +14,12 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from autoaccel.dataflow.qualified_names import canonical
-from autoaccel.dataflow.syntax_index import Tree, children, position
+from autoaccel.dataflow.syntax_index import SyntaxIndex, children, position
 
-How = Literal[
+BindingKind = Literal[
     "assign", "for", "with", "param", "import", "def", "class", "aug", "walrus", "except", "del", "global", "match"
 ]
-Path = tuple[int | str, ...]
+ElementPath = tuple[int | str, ...]
 ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 STAR = "*"
@@ -54,10 +54,10 @@ class Definition:
 
     name: str
     node: ast.AST
-    how: How
+    how: BindingKind
     scope: Scope
     value: ast.expr | None = None
-    path: Path = ()
+    path: ElementPath = ()
     target: str | None = None
     level: int = 0
 
@@ -90,7 +90,7 @@ class Scope:
         self.global_names: set[str] = set()
         self.nonlocal_names: set[str] = set()
         self.stars: list[tuple[str, int]] = []
-        self.entry: State = {}  # what the enclosing scope's names were bound to where this scope was made
+        self.entry: Bindings = {}  # what the enclosing scope's names were bound to where this scope was made
         self.born = 0
 
     @property
@@ -123,17 +123,17 @@ class Scope:
         return scope
 
 
-State = dict[str, tuple[Definition, ...]]
+Bindings = dict[str, tuple[Definition, ...]]
 
 
-class Flow:
+class ReachingDefinitions:
     """Definitions of every scope of a module, and for every name read the definitions that may reach it.
 
     Of most files that are looked at for the sake of others, little but the module level is ever asked for. Only where a
     function binds names of others (`global`, `nonlocal`) are all bodies needed to answer anything.
     """
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: SyntaxIndex) -> None:
         self._tree = tree
         self._binds_outward = any(tree.find(ast.Global, ast.Nonlocal))
         self._deferred: dict[ast.AST, _ScopePass] = {}  # functions whose bodies nobody has asked for yet
@@ -144,7 +144,7 @@ class Flow:
         self._added_to: dict[ast.Name, tuple[Definition, ...]] = {}
         self._outer: list[tuple[ast.Name, Scope]] = []
         self._uses: dict[str, dict[Definition, list[ast.Name]]] = {}  # by the name
-        self._interned: dict[tuple[ast.AST, str, Path, How], Definition] = {}
+        self._interned: dict[tuple[ast.AST, str, ElementPath, BindingKind], Definition] = {}
         self._order: dict[Definition, int] = {}
         _ScopePass(self, Scope(tree.module, None)).run(tree.module.body)
         self._resolve_outer()
@@ -304,8 +304,8 @@ class Flow:
 class _Scopes(Mapping[ast.AST, Scope]):
     """The scopes of a module by their nodes, each analysed when it is asked for."""
 
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
+    def __init__(self, reaching: ReachingDefinitions) -> None:
+        self._flow = reaching
 
     def __getitem__(self, node: ast.AST) -> Scope:
         self._flow.analyse(node)
@@ -328,8 +328,8 @@ def _union(first: tuple[Definition, ...], second: Sequence[Definition]) -> tuple
     return tuple(merged)
 
 
-def _merge(states: Iterable[State | None]) -> State | None:
-    merged: State | None = None
+def _merge(states: Iterable[Bindings | None]) -> Bindings | None:
+    merged: Bindings | None = None
     for state in states:
         if state is None:
             continue
@@ -348,17 +348,17 @@ def _merge(states: Iterable[State | None]) -> State | None:
 class _ScopePass:
     """Runs one scope; nested scopes run when theirs is met, after which outer names are resolved."""
 
-    def __init__(self, flow: Flow, scope: Scope) -> None:
-        self.flow = flow
+    def __init__(self, reaching: ReachingDefinitions, scope: Scope) -> None:
+        self.reaching = reaching
         self.scope = scope
-        self.state: State | None = {}
-        self.breaks: list[list[State | None]] = []
-        self.continues: list[list[State | None]] = []
+        self.state: Bindings | None = {}
+        self.breaks: list[list[Bindings | None]] = []
+        self.continues: list[list[Bindings | None]] = []
         self.local: frozenset[str] = frozenset()
-        flow.known[scope.node] = scope
+        reaching.known[scope.node] = scope
 
     def run(self, body: list[ast.stmt]) -> None:
-        bound = _bound_names(self.scope.node, self.scope, walrus=self.flow.walrus)
+        bound = _bound_names(self.scope.node, self.scope, walrus=self.reaching.walrus)
         self.local = frozenset(bound) - self.scope.global_names
         for name in self.local - self.scope.nonlocal_names:
             self.scope.definitions.setdefault(name, [])
@@ -396,7 +396,7 @@ class _ScopePass:
         self.read(node.value)
         if isinstance(node.target, ast.Name):
             self.record(node.target)
-            self.flow.note_addition(node.target)
+            self.reaching.note_addition(node.target)
         self.bind(node.target, node, "aug", node.value)
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
@@ -453,7 +453,7 @@ class _ScopePass:
         self.state = _merge([after, self.state])
 
     def visit_Try(self, node: ast.Try) -> None:
-        states: list[State | None] = [None if self.state is None else dict(self.state)]
+        states: list[Bindings | None] = [None if self.state is None else dict(self.state)]
         for statement in node.body:
             self.visit(statement)
             states.append(None if self.state is None else dict(self.state))
@@ -491,7 +491,7 @@ class _ScopePass:
     def visit_Match(self, node: ast.Match) -> None:
         self.read(node.subject)
         before = self.state
-        ends: list[State | None] = [before]
+        ends: list[Bindings | None] = [before]
         for case in node.cases:
             self.state = None if before is None else dict(before)
             for part in ast.walk(case.pattern):
@@ -554,15 +554,15 @@ class _ScopePass:
     # -- scopes
 
     def nested(self, node: ScopeNode, body: list[ast.stmt]) -> None:
-        if node in self.flow.known:  # the second turn round a loop
+        if node in self.reaching.known:  # the second turn round a loop
             return
-        run = _ScopePass(self.flow, self.inner(node))
+        run = _ScopePass(self.reaching, self.inner(node))
         if isinstance(node, ast.ClassDef):
             run.run(body)
-        elif self.flow._binds_outward:
+        elif self.reaching._binds_outward:
             run.function(node)
         else:
-            self.flow._deferred[node] = run
+            self.reaching._deferred[node] = run
 
     def function(self, node: ast.AST) -> None:
         """A function, when somebody asks for something in it."""
@@ -574,7 +574,7 @@ class _ScopePass:
     def inner(self, node: ScopeNode) -> Scope:
         scope = Scope(node, self.scope)
         scope.entry = dict(self.state or {})
-        scope.born = len(self.flow._order) - 1
+        scope.born = len(self.reaching._order) - 1
         return scope
 
     def parameters(self, arguments: ast.arguments) -> None:
@@ -616,8 +616,8 @@ class _ScopePass:
             self.bind(node.target, node, "walrus", node.value)
         elif isinstance(node, ast.Lambda):
             self.read_signature(node.args)
-            if node not in self.flow.known:
-                run = _ScopePass(self.flow, self.inner(node))
+            if node not in self.reaching.known:
+                run = _ScopePass(self.reaching, self.inner(node))
                 run.parameters(node.args)
                 run.local = frozenset(run.scope.definitions)
                 run.read(node.body)
@@ -652,25 +652,25 @@ class _ScopePass:
         if name.id in self.local and name.id not in self.scope.nonlocal_names:
             reached = () if self.state is None else self.state.get(name.id, ())
             if reached or not isinstance(self.scope.node, ast.ClassDef):
-                known = self.flow._reach.get(name)
-                self.flow._reach[name] = reached if known is None else _union(known, reached)
+                known = self.reaching._reach.get(name)
+                self.reaching._reach[name] = reached if known is None else _union(known, reached)
                 return
-        self.flow._reach.setdefault(name, ())
-        self.flow._outer.append((name, self.scope))
+        self.reaching._reach.setdefault(name, ())
+        self.reaching._outer.append((name, self.scope))
 
     def bind(
         self,
         target: ast.expr,
         node: ast.AST,
-        how: How,
+        how: BindingKind,
         value: ast.expr | None,
-        path: Path = (),
+        path: ElementPath = (),
         transient: bool = False,
     ) -> None:
         match target:
             case ast.Name():
                 definition = self.define(target.id, node, how, value, path, transient=transient)
-                self.flow._reach[target] = (definition,)
+                self.reaching._reach[target] = (definition,)
             case ast.Tuple() | ast.List():
                 starred = False
                 for index, element in enumerate(target.elts):
@@ -689,24 +689,24 @@ class _ScopePass:
         self,
         name: str,
         node: ast.AST,
-        how: How,
+        how: BindingKind,
         value: ast.expr | None,
-        path: Path,
+        path: ElementPath,
         *,
         target: str | None = None,
         level: int = 0,
         transient: bool = False,
     ) -> Definition:
         key = (node, name, path, how)
-        definition = self.flow._interned.get(key)
-        home = self.scope
-        outward = not transient and (name in home.global_names or name in home.nonlocal_names)
+        definition = self.reaching._interned.get(key)
+        scope = self.scope
+        outward = not transient and (name in scope.global_names or name in scope.nonlocal_names)
         if definition is None:
-            definition = Definition(name, node, "global" if outward else how, home, value, path, target, level)
-            self.flow._interned[key] = definition
-            self.flow._order[definition] = len(self.flow._order)
+            definition = Definition(name, node, "global" if outward else how, scope, value, path, target, level)
+            self.reaching._interned[key] = definition
+            self.reaching._order[definition] = len(self.reaching._order)
             if not transient:
-                owner = (home.lookup(name) or home.module) if outward else home
+                owner = (scope.lookup(name) or scope.module) if outward else scope
                 owner.definitions.setdefault(name, []).append(definition)
         if self.state is not None:
             self.state[name] = (definition,)

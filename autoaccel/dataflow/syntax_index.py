@@ -93,7 +93,7 @@ class _Row:
         return self.nodes[bisect_left(self.positions, start) : bisect_left(self.positions, end)]
 
 
-class Tree:
+class SyntaxIndex:
     """Parents, blocks and source of one module. Nodes are numbered in preorder, so that what lies within a node is a
     run of numbers and never has to be walked for."""
 

@@ -17,7 +17,7 @@ from autoaccel.jobs import inspection
 if TYPE_CHECKING:
     from autoaccel.analysis import Project
     from autoaccel.analysis.files import Files
-    from autoaccel.config import Plan
+    from autoaccel.config import Configuration
     from autoaccel.edits import Finding
     from autoaccel.rewriting.engine import Result
 
@@ -49,7 +49,7 @@ _NOTHING = sources.Source(b"", "", "utf-8")
 
 def rewrite_files(
     files: Sequence[Path],
-    plan: Plan,
+    configuration: Configuration,
     *,
     texts: bool,
     jobs: int | None = None,
@@ -64,7 +64,7 @@ def rewrite_files(
     concerned = []
     for path in files:
         try:
-            if texts or inspection.speaks_to(sources.data(path), plan.rules_for(path)):
+            if texts or inspection.speaks_to(sources.data(path), configuration.rules_for(path)):
                 concerned.append(path)
             else:
                 outcomes[path] = Rewritten(path, _NOTHING, Result(path, "", ""))
@@ -73,22 +73,22 @@ def rewrite_files(
     progress(len(outcomes))
     work = inspection.shards(concerned)
     jobs = jobs or inspection.worthwhile_jobs(len(concerned))
-    prepare = partial(_rewriter, inspection.prepared(Files(files), jobs), plan, texts)
+    prepare = partial(_rewriter, inspection.prepared(Files(files), jobs), configuration, texts)
     for _, done in pool.run(work, prepare, _lost, jobs=jobs):
         outcomes.update({outcome.path: outcome for outcome in done})
         progress(len(done))
     return [outcomes[path] for path in files]
 
 
-def _rewriter(files: Files, plan: Plan, texts: bool) -> Callable[[Path], Outcome]:
+def _rewriter(files: Files, configuration: Configuration, texts: bool) -> Callable[[Path], Outcome]:
     """Made once in each process: all analyses share what is read and parsed."""
-    return partial(_rewrite_file, plan=plan, files=files, texts=texts)
+    return partial(_rewrite_file, configuration=configuration, files=files, texts=texts)
 
 
-def _rewrite_file(path: Path, plan: Plan, files: Files, *, texts: bool) -> Outcome:
+def _rewrite_file(path: Path, configuration: Configuration, files: Files, *, texts: bool) -> Outcome:
     from autoaccel.analysis import Project
 
-    outcome = attempt(path, lambda: sources.read(path), plan, Project(files))
+    outcome = attempt(path, lambda: sources.read(path), configuration, Project(files))
     if isinstance(outcome, Refused):
         return outcome
     # Findings hold syntax trees and rules, which no other process has a use for.
@@ -105,7 +105,7 @@ def _lost(path: Path) -> Outcome:
 def attempt(
     path: Path,
     read: Callable[[], sources.Source],
-    plan: Plan,
+    configuration: Configuration,
     project: Project,
     ask: Callable[[sources.Source], Accept | None] | None = None,
 ) -> Outcome:
@@ -117,8 +117,8 @@ def attempt(
         result = engine.rewrite(
             source.text,
             path,
-            plan.rules_for(path),
-            tier=plan.tier_for(path),
+            configuration.rules_for(path),
+            tier=configuration.tier_for(path),
             project=project,
             accept=None if ask is None else ask(source),
         )

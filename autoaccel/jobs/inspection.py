@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from autoaccel.analysis import Project
     from autoaccel.analysis.files import Files
     from autoaccel.analysis.project import Consulted
-    from autoaccel.config import Plan
+    from autoaccel.config import Configuration
     from autoaccel.config.selection import Choice
     from autoaccel.edits import Tier
     from autoaccel.jobs.cache import Cache
@@ -43,7 +43,7 @@ class Inspected:
 
 def inspect(
     files: Sequence[Path],
-    plan: Plan,
+    configuration: Configuration,
     *,
     changes: bool = False,
     jobs: int | None = None,
@@ -66,20 +66,22 @@ def inspect(
         except sources.SourceError as error:
             reports[path] = Report(str(path), failures=(Failure(str(error), code="unreadable"),))
             continue
-        if _is_silent(path, data, plan, cache):
+        if _is_silent(path, data, configuration, cache):
             reports[path] = Report(str(path))
         else:
             concerned.append(path)
     if cache is not None:
-        known = ((path, cache.report(path, repr(plan.choice_for(path)))) for path in concerned)
+        known = ((path, cache.report(path, repr(configuration.choice_for(path)))) for path in concerned)
         reports.update({path: report for path, report in known if report is not None})
         concerned = [path for path in concerned if path not in reports]
     progress(len(reports))
     try:
-        for each in _analysed(concerned, shared, plan, changes=changes, jobs=jobs, digests=cache is not None):
+        for each in _analysed(concerned, shared, configuration, changes=changes, jobs=jobs, digests=cache is not None):
             reports[each.path] = each.report
             if cache is not None and each.consulted is not None:
-                cache.remember(each.path, repr(plan.choice_for(each.path)), each.content, each.report, each.consulted)
+                cache.remember(
+                    each.path, repr(configuration.choice_for(each.path)), each.content, each.report, each.consulted
+                )
             progress(1)
     finally:
         # Also when interrupted: a long run need not begin anew.
@@ -88,15 +90,15 @@ def inspect(
     return [reports[path] for path in files]
 
 
-def _is_silent(path: Path, data: bytes, plan: Plan, cache: Cache | None) -> bool:
+def _is_silent(path: Path, data: bytes, configuration: Configuration, cache: Cache | None) -> bool:
     """Whether no rule has anything to say about a file: most files are read, and neither decoded nor parsed."""
     if cache is None:
-        return not speaks_to(data, plan.rules_for(path))
-    choice = repr(plan.choice_for(path))
+        return not speaks_to(data, configuration.rules_for(path))
+    choice = repr(configuration.choice_for(path))
     cache.note(path, data)
     if cache.is_silent(path, choice):
         return True
-    if cache.has_answer(path, choice) or speaks_to(data, plan.rules_for(path)):
+    if cache.has_answer(path, choice) or speaks_to(data, configuration.rules_for(path)):
         return False
     cache.remember_silent(path, choice)
     return True
@@ -110,7 +112,7 @@ def speaks_to(data: bytes, rules: Iterable[Rule]) -> bool:
 def _analysed(
     concerned: Sequence[Path],
     shared: Callable[[], Files],
-    plan: Plan,
+    configuration: Configuration,
     *,
     changes: bool,
     jobs: int | None,
@@ -121,7 +123,7 @@ def _analysed(
     from autoaccel.jobs import pool
 
     jobs = jobs or worthwhile_jobs(len(concerned))
-    items = [[(path, plan.choice_for(path)) for path in shard] for shard in shards(concerned)]
+    items = [[(path, configuration.choice_for(path)) for path in shard] for shard in shards(concerned)]
     prepare = partial(_inspector, prepared(shared(), jobs), changes, digests)
     for _, results in pool.run(items, prepare, _lost, jobs=jobs):
         yield from results
@@ -194,10 +196,10 @@ def _inspect_file(
     return Inspected(path, report, digest(data), project.consulted)
 
 
-def inspect_text(text: str, path: Path, plan: Plan, project: Project) -> Report:
+def inspect_text(text: str, path: Path, configuration: Configuration, project: Project) -> Report:
     from autoaccel.rewriting.linting import lint
 
-    return lint(text, path, plan.rules_for(path), tier=plan.tier_for(path), project=project)
+    return lint(text, path, configuration.rules_for(path), tier=configuration.tier_for(path), project=project)
 
 
 def inspect_data(

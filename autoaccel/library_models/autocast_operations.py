@@ -134,7 +134,7 @@ REFUSING_METHODS: Final[dict[str, Names]] = {
 }
 """Methods of tensors that do."""
 
-ALIKE: Final[dict[str, Names]] = {
+SAME_DTYPE: Final[dict[str, Names]] = {
     "cpu": frozenset(
         """addmv allclose batch_norm bilinear cartesian_prod cross dot embedding_bag group_norm heaviside
         index_add index_put index_reduce inner instance_norm isclose layer_norm lerp masked_scatter

@@ -62,7 +62,7 @@ PRODUCTS = frozenset(
     scaled_dot_product_attention layer_norm group_norm batch_norm instance_norm multi_head_attention_forward""".split()
 )
 # Refuse operands of different precision everywhere; they are no products.
-ALIKE = frozenset("allclose isclose assert_close cross heaviside put_".split())
+SAME_DTYPE_NON_PRODUCTS = frozenset("allclose isclose assert_close cross heaviside put_".split())
 # In low precision where autocast is on, on the CPU or on CUDA, whatever goes in.
 LOW = frozenset(name.removeprefix("linalg_") for names in LOWER.values() for name in names) | {
     "multi_head_attention_forward"
@@ -79,13 +79,13 @@ WRITING = frozenset(
     index_put scatter_reduce lerp_ index_copy scatter masked_scatter""".split()
 )
 STORING = frozenset("append extend insert appendleft extendleft add put push update setdefault".split())
-ENDING_BUILTINS = frozenset(
+NO_TENSOR_BUILTINS = frozenset(
     """print len str repr format isinstance issubclass type id float int bool range round input open callable hasattr
     hash vars dir complex bytes divmod any all exit quit exec eval chr ord bin hex oct
     compile delattr super object""".split()
 )
 # Have no kernels for low precision, on the CPU or on CUDA, with autocast or without.
-SINGLE = frozenset(
+NO_LOW_PRECISION_KERNELS = frozenset(
     """quantile nanquantile inverse pinverse det logdet slogdet svd qr cholesky cholesky_inverse cholesky_solve lstsq
     geqrf eig symeig lu lu_factor matrix_power matrix_exp pca_lowrank svd_lowrank stft istft histogram histc polar
     view_as_complex complex triangular_solve lobpcg Gamma Dirichlet Beta MultivariateNormal LowRankMultivariateNormal

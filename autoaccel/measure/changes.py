@@ -23,7 +23,7 @@ from autoaccel.rewriting.record import Record
 from autoaccel.rewriting.recording import record, records
 
 if TYPE_CHECKING:
-    from autoaccel.config import Plan
+    from autoaccel.config import Configuration
     from autoaccel.rewriting.engine import Analysis
     from autoaccel.rewriting.rule import Rule
 
@@ -117,7 +117,9 @@ class Changes:
         return tuple(each for each in self.all if each.finding in wanted)
 
 
-def find(paths: Iterable[Path], plan: Plan, alter: Callable[[Analysis], Analysis] | None = None) -> Changes:
+def find(
+    paths: Iterable[Path], configuration: Configuration, alter: Callable[[Analysis], Analysis] | None = None
+) -> Changes:
     """What rules say about the files of a project, the script first. Raises `ConfigError`.
 
     `alter` may put other findings in the place of what was found: faults, to see whether they are noticed.
@@ -130,7 +132,7 @@ def find(paths: Iterable[Path], plan: Plan, alter: Callable[[Analysis], Analysis
     problems: list[str] = []
     later: list[tuple[Path, Record]] = []
     for path in real:
-        rules, tier = plan.rules_for(path), plan.tier_for(path)
+        rules, tier = configuration.rules_for(path), configuration.tier_for(path)
         try:
             text = sources.read(path).text
             if not engine.concerned(text, rules):

@@ -1,41 +1,42 @@
 """What torch code means. Knows no rule: it says what is there, rules say what is to be done about it.
 
 Training:
-    training_steps     the backwards, optimizer steps and forwards that belong together
-    step_effects       what a piece of code does to a training step
-    evaluation_passes  code that only evaluates
-    inference_only     programs that only evaluate
-    execution_count    places that run a single time
-    execution_order    when code runs: within the body of a loop, or after a call
-    reachable_code     which code some code may run
-    implicit_calls     what runs without being called by its name: properties, operators, decorators, hooks
-    module_containers  the elements of containers of modules
-    data_parallel      models that DataParallel copies to every device
+    training_steps       the backwards, optimizer steps and forwards that belong together
+    step_effects         what a piece of code does to a training step
+    evaluation_passes    code that only evaluates
+    evaluation_only      programs that only evaluate
+    run_once_code        places that run a single time
+    execution_order      when code runs: within the body of a loop, or after a call
+    reachable_code       which code some code may run
+    implicit_calls       what runs without being called by its name: properties, operators, decorators, hooks
+    module_containers    the elements of containers of modules
+    data_parallel        models that DataParallel copies to every device
 
 Autograd:
-    gradients          what makes code training
-    graph_flow         where what carries a graph may go
-    graph_loss         whether an evaluation may lose its graph
-    graph_places       everywhere that an object may turn up
-    kept_state         what entered functions store for later
-    special_methods    operators and setters that may keep a graph
-    hidden_gradients   code out of sight that needs gradients
+    gradients            what makes code training
+    graph_flow           where what carries a graph may go
+    graph_requirement    whether code must record its graph
+    object_references    everywhere that an object may turn up
+    kept_state           what called functions store for later
+    special_methods      operators and setters that may keep a graph
+    hidden_gradients     code out of sight that needs gradients
 
 Data:
-    loader_loops       loops over loaders, the parts of their batches, where these are moved
-    loader_calls       `DataLoader(…)`: arguments, who iterates it and how often
-    loader_inputs      what the batches of a loader are made from
-    loader_changes     where a program changes that, and when
-    datasets           what a dataset does when a worker indexes it
-    batches            where moves of batch data go, what a file changes in place
-    host_writes        whether the host changes a batch while it is copied
+    loader_loops         loops over loaders, the parts of their batches, where these are moved
+    loader_calls         `DataLoader(…)`: arguments, who iterates it and how often
+    loader_inputs        what the batches of a loader are made from
+    loader_changes       where a program changes that, and when
+    datasets             what a dataset does when a worker indexes it
+    batches              where moves of batch data go, what a file changes in place
+    host_writes          whether the host changes a batch while it is copied
 
 Tensors:
-    device_moves       `.to`, `.cuda`, `.type_as` in any spelling
-    devices            the device that a place can name
-    tensor_creation    factories and what is done to their tensors before a move
-    tensor_types       `Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor`
-    arrays             fresh NumPy arrays, lists of nothing but arrays
-    integers           expressions that surely are whole numbers
-    patched_names      names of libraries that are replaced, asked for as classes, looked up
+    device_moves         `.to`, `.cuda`, `.type_as` in any spelling
+    devices              the device that a place can name
+    tensor_creation      factories and what is done to their tensors before a move
+    tensor_type_aliases  `Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor`
+    arrays               fresh NumPy arrays, lists of nothing but arrays
+    integers             expressions that surely are whole numbers
+    monkeypatching       functions of libraries that are replaced
+    introspection        who asks for the class of an object, or looks a name up while the program runs
 """

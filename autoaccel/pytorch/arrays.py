@@ -149,8 +149,8 @@ def _makes_fresh(script: Script, definition: Definition, function: ast.AST) -> b
     if definition.how != "assign" or definition.path or definition.scope.node is not function:
         return False
     node, value = definition.node, definition.value
-    single = isinstance(node, ast.AnnAssign) or (isinstance(node, ast.Assign) and len(node.targets) == 1)
-    return single and value is not None and not isinstance(value, ast.Name) and is_fresh(script, value)
+    one_target = isinstance(node, ast.AnnAssign) or (isinstance(node, ast.Assign) and len(node.targets) == 1)
+    return one_target and value is not None and not isinstance(value, ast.Name) and is_fresh(script, value)
 
 
 def _harmless(script: Script, use: ast.Name, definition: Definition, last: ast.Name) -> bool:
@@ -181,7 +181,7 @@ def array_elements(script: Script, expression: ast.expr) -> frozenset[Value] | N
     found: set[Value] = set()
     values = script.values(expression)
     for value in values:
-        if value.kind is not Kind.SEQUENCE or not value.items or not _is_settled(script, value, expression):
+        if value.kind is not Kind.SEQUENCE or not value.items or not _is_seen_whole(script, value, expression):
             return None
         for element in _leaves(value, 2):
             if element.kind is not Kind.ARRAY or not _surely_array(script, element):
@@ -190,22 +190,22 @@ def array_elements(script: Script, expression: ast.expr) -> frozenset[Value] | N
     return frozenset(found) or None
 
 
-def _is_settled(script: Script, value: Value, expression: ast.expr) -> bool:
+def _is_seen_whole(script: Script, value: Value, expression: ast.expr) -> bool:
     """Whether the analysis has seen all that goes into a list: it was bound to plain names, and at most appended to.
 
     Generators are sequences to the analysis as well, but neither torch nor NumPy reads them.
     """
-    node, home = value.node, value.script or script
+    node, file = value.node, value.script or script
     if not isinstance(node, ast.Tuple | ast.List | ast.ListComp):
         return False
     if isinstance(node, ast.Tuple) or node is expression:
         return True
     counted = isinstance(node, ast.List) and len(node.elts) < 2
-    target = home.tree_index.bound_name(node)
-    made = home.definitions(target) if target is not None else ()
-    if target is None and not isinstance(home.parent(node), ast.Return):
+    target = file.syntax_index.bound_name(node)
+    made = file.definitions(target) if target is not None else ()
+    if target is None and not isinstance(file.parent(node), ast.Return):
         return False
-    if any(_grows(home, use, counted) for each in made for use in home.uses(each)):
+    if any(_grows(file, use, counted) for each in made for use in file.uses(each)):
         return False
     if not isinstance(expression, ast.Name):
         return True
@@ -237,19 +237,19 @@ def _leaves(value: Value, depth: int) -> Iterator[Value]:
 
 def _surely_array(script: Script, value: Value, depth: int = 0) -> bool:
     """Whether a value is an array or a NumPy scalar: `np.random.beta(1, 1)` and `a.tolist()` hold Python numbers."""
-    home = value.script or script
+    file = value.script or script
     name = value.name or ""
     if depth > 8:
         return False
     match value.node:
         case ast.BinOp(left=left, right=right):
-            return any(_all_arrays(home, side, depth) for side in (left, right))
+            return any(_all_arrays(file, side, depth) for side in (left, right))
         case ast.Compare(left=left, comparators=[right]):
-            return any(_all_arrays(home, side, depth) for side in (left, right))
+            return any(_all_arrays(file, side, depth) for side in (left, right))
         case ast.UnaryOp(operand=operand):
-            return _all_arrays(home, operand, depth)
+            return _all_arrays(file, operand, depth)
         case ast.Subscript(value=base):
-            return _all_arrays(home, base, depth)
+            return _all_arrays(file, base, depth)
         case ast.Call() as call if name.startswith("numpy.random."):
             return _is_shaped_draw(call, name)
         case _:
@@ -266,23 +266,23 @@ def _all_arrays(script: Script, expression: ast.expr, depth: int) -> bool:
 def may_be_empty(script: Script, expression: ast.expr) -> bool:
     """Whether a list of arrays may have no element at all: torch makes float32 of it, NumPy float64."""
     for value in script.values(expression):
-        home, node = value.script or script, value.node
+        file, node = value.script or script, value.node
         match node:
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                full = _has_elements(home, node)
+                full = _has_elements(file, node)
             case ast.ListComp(elt=element, generators=[ast.comprehension(iter=source, ifs=[])]):
-                full, elements = _has_elements(home, source), [element]
+                full, elements = _has_elements(file, source), [element]
             case _:
                 return True
-        if not full or _shrinks(home, node):
+        if not full or _shrinks(file, node):
             return True
-        if any(home.kind(each) is Kind.SEQUENCE and may_be_empty(home, each) for each in elements):
+        if any(file.kind(each) is Kind.SEQUENCE and may_be_empty(file, each) for each in elements):
             return True
     return False
 
 
 def _shrinks(script: Script, node: ast.expr) -> bool:
-    target = script.tree_index.bound_name(node)
+    target = script.syntax_index.bound_name(node)
     for use in (use for each in script.definitions(target) for use in script.uses(each)) if target is not None else ():
         parent = script.parent(use)
         if isinstance(parent, ast.Attribute) and parent.attr in ("pop", "clear", "remove"):
@@ -303,8 +303,8 @@ def _has_elements(script: Script, source: ast.expr) -> bool:
 def only_last_axis_empty(script: Script, value: Value) -> bool:
     """Whether an array surely has elements along all axes but its last. Of arrays without elements torch keeps the
     axes up to the first empty one, NumPy all of them."""
-    home = value.script or script
-    return isinstance(value.node, ast.expr) and (_is_flat(home, value.node) or _is_filled(home, value.node))
+    file = value.script or script
+    return isinstance(value.node, ast.expr) and (_is_flat(file, value.node) or _is_filled(file, value.node))
 
 
 def _is_filled(script: Script, expression: ast.expr) -> bool:
@@ -351,9 +351,9 @@ def _is_flat(script: Script, expression: ast.expr, depth: int = 0) -> bool:
             )
         case ast.Subscript(value=base, slice=index):
             matrix = isinstance(base, ast.Call) and script.qualname(base.func) in ("numpy.eye", "numpy.identity")
-            single = not isinstance(index, ast.Slice | ast.Tuple) and script.kind(index) is Kind.NUMBER
-            return (matrix and single) or (
-                (single or isinstance(index, ast.Slice)) and _is_flat_value(script, base, depth)
+            one_number = not isinstance(index, ast.Slice | ast.Tuple) and script.kind(index) is Kind.NUMBER
+            return (matrix and one_number) or (
+                (one_number or isinstance(index, ast.Slice)) and _is_flat_value(script, base, depth)
             )
         case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
             return all(

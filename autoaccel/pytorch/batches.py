@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value, union
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.reaching_definitions import Path
+from autoaccel.dataflow.reaching_definitions import ElementPath
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import AddImport, InsertAfter
 from autoaccel.pytorch.loader_calls import loader_calls
 from autoaccel.pytorch.loader_changes import changed_by_library, is_library
-from autoaccel.pytorch.loader_loops import Transfer, loader_loops
-from autoaccel.pytorch.tensor_types import chosen_type, tensor_type
+from autoaccel.pytorch.loader_loops import BatchTransfer, loader_loops
+from autoaccel.pytorch.tensor_type_aliases import chosen_type, tensor_type
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -38,7 +38,7 @@ class Target:
     naming: tuple[InsertAfter | AddImport, ...] = ()
 
 
-def device_of(script: Script, transfer: Transfer) -> Target:
+def device_of(script: Script, transfer: BatchTransfer) -> Target:
     """The device of a move, and whether it may be an accelerator."""
     if transfer.method == "type":
         return _alias_device(script, transfer.call.args[0])
@@ -103,7 +103,7 @@ def _quoted(script: Script, text: str) -> str:
     return f"{script.quote}{text}{script.quote}"
 
 
-def own_to_method(script: Script, transfer: Transfer) -> str | None:
+def own_to_method(script: Script, transfer: BatchTransfer) -> str | None:
     """Why the moved value may be an object with a `to()` of its own; None when it surely is a tensor."""
     reason = "it may be an object whose own to() takes no such argument"
     if transfer.method == "type":
@@ -113,11 +113,11 @@ def own_to_method(script: Script, transfer: Transfer) -> str | None:
         made
         for loop in loader_loops(transfer.site_script)
         if loop.node is transfer.site
-        for home, call in transfer.site_script.creations(loop.loader)
-        for made in loader_calls(home)
+        for file, call in transfer.site_script.creations(loop.loader)
+        for made in loader_calls(file)
         if made.call is call
         for collate in [made.settings.get("collate_fn")]
-        if collate is None or not _gives_objects(home, collate, transfer.path)
+        if collate is None or not _gives_objects(file, collate, transfer.path)
     ]
     known = sum(
         len(loop.node.body) > 0 and len(transfer.site_script.creations(loop.loader))
@@ -132,7 +132,7 @@ def own_to_method(script: Script, transfer: Transfer) -> str | None:
     return reason if opaque or _used_by_key(script, transfer) else None
 
 
-def _gives_objects(script: Script, collate: ast.expr, path: Path) -> bool:
+def _gives_objects(script: Script, collate: ast.expr, path: ElementPath) -> bool:
     """Whether a collate function of the project returns an object with its own `to` for this part."""
     for value in script.values(collate):
         if value.kind is not Kind.FUNCTION or value.script is None or value.node is None:
@@ -155,7 +155,7 @@ def _has_to(value: Value) -> bool:
     )
 
 
-def _used_by_key(script: Script, transfer: Transfer) -> bool:
+def _used_by_key(script: Script, transfer: BatchTransfer) -> bool:
     """Whether the moved batch is read like a mapping: then it is no tensor."""
     statement = script.statement(transfer.call)
     if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
@@ -168,7 +168,7 @@ def _used_by_key(script: Script, transfer: Transfer) -> bool:
     return False
 
 
-def is_named(owner: ast.expr, transfer: Transfer) -> bool:
+def is_named(owner: ast.expr, transfer: BatchTransfer) -> bool:
     """Whether what is changed has the name of what is moved: it may be that whatever is known of its value."""
     changed, moved = root(owner), transfer.call.func
     assert isinstance(moved, ast.Attribute)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from autoaccel.pytorch.reachable_code import reached
+from autoaccel.pytorch.reachable_code import reachable_code
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -30,22 +30,22 @@ def replicated(scripts: Iterable[Script]) -> tuple[Script, ast.AST] | None:
     """Where code of these files, or what it calls in others, has a model replicated."""
     whole = dict.fromkeys(scripts)
     for script in whole:
-        if (place := _place(script, script.tree)) is not None:
-            return script, place
+        if (mention := _first_mention(script, script.tree)) is not None:
+            return script, mention
     if not any(_MENTIONED.search(text) for script in whole for text in script.project.related_texts(script)):
         return None
     seen: set[ast.AST] = set()
     for script in whole:
         functions = (*script.find(ast.FunctionDef), *script.find(ast.AsyncFunctionDef))
-        for other, node in reached(script, (script.tree, *functions)):
+        for other, node in reachable_code(script, (script.tree, *functions)):
             if other not in whole and node not in seen:
                 seen.add(node)
-                if (place := _place(other, node)) is not None:
-                    return other, place
+                if (mention := _first_mention(other, node)) is not None:
+                    return other, mention
     return None
 
 
-def _place(script: Script, node: ast.AST) -> ast.AST | None:
+def _first_mention(script: Script, node: ast.AST) -> ast.AST | None:
     """The first mention of what replicates, other than in a question or a type."""
     if not _MENTIONED.search(script.text):
         return None

@@ -52,23 +52,23 @@ def origins(script: Script, expression: ast.expr) -> Iterator[Value]:
     seen: set[ast.AST] = set()
     found: dict[Value, None] = {}
     while pending:
-        home, part = pending.pop()
+        file, part = pending.pop()
         if part in seen:
             continue
         seen.add(part)
-        for value in home.values(part):
+        for value in file.values(part):
             inner = _wrapped(value) if value.script is not None else []
             pending.extend((value.script, each) for each in inner if value.script is not None)
             if not inner:
                 found[value] = None
-    yield from sorted(found, key=_place)
+    yield from sorted(found, key=_stable_order)
 
 
-def _place(value: Value) -> tuple[str, str, int, int]:
+def _stable_order(value: Value) -> tuple[str, str, int, int]:
     """An order for values that is the same in every run."""
     node = value.node
-    home = str(value.script.path) if value.script is not None else ""
-    return home, f"{value.kind.name} {value.name}", getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+    file = str(value.script.path) if value.script is not None else ""
+    return file, f"{value.kind.name} {value.name}", getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
 def _wrapped(value: Value) -> list[ast.expr]:
@@ -89,8 +89,8 @@ def _wrapped(value: Value) -> list[ast.expr]:
 
 def from_hub(script: Script, expression: ast.expr) -> bool:
     """Whether a dataset comes from the Hugging Face library as a table in memory or on disk, not as a stream."""
-    calls = [(home, node) for home, node in reachable(script, expression) if isinstance(node, ast.Call)]
-    loaded = any(home.qualname(call.func) in _HUB for home, call in calls)
+    calls = [(file, node) for file, node in reachable(script, expression) if isinstance(node, ast.Call)]
+    loaded = any(file.qualname(call.func) in _HUB for file, call in calls)
     return loaded and not any(keyword.arg == "streaming" for _, call in calls for keyword in call.keywords)
 
 
@@ -113,25 +113,25 @@ def _find_reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, 
     seen: set[ast.AST] = set()
     entered = {each for each in script.ancestors(expression) if isinstance(each, ast.FunctionDef)}
     while pending:
-        home, root = pending.pop()
+        file, root = pending.pop()
         if root in seen:
             continue
         seen.add(root)
         if isinstance(root, ast.FunctionDef):
             entered.add(root)
-        for node in home.within(root, ast.AST):
-            found.append((home, node))
+        for node in file.within(root, ast.AST):
+            found.append((file, node))
             if isinstance(node, ast.Attribute):
-                pending.extend(_behind_attribute(home, node))
+                pending.extend(_behind_attribute(file, node))
             elif isinstance(node, ast.Name):
-                if not isinstance(home.parent(node), ast.Attribute):
-                    pending.extend(_behind(home.values(node)))
-                for each in home.definitions(node) if isinstance(node.ctx, ast.Load) else ():
+                if not isinstance(file.parent(node), ast.Attribute):
+                    pending.extend(_behind(file.values(node)))
+                for each in file.definitions(node) if isinstance(node.ctx, ast.Load) else ():
                     function = each.scope.node
                     if each.how == "assign" and each.value is not None:
-                        pending.append((home, each.value))
+                        pending.append((file, each.value))
                     elif each.how == "param" and (function in entered or getattr(function, "name", "") == "__init__"):
-                        pending.extend(home.project.arguments(home, function, each.name))
+                        pending.extend(file.project.arguments(file, function, each.name))
     return tuple(found)
 
 
@@ -143,15 +143,15 @@ def _behind(values: Values) -> Iterator[tuple[Script, ast.AST]]:
             yield from ((each.script, each.node) for each in value.cls.script.project.lineage(value.cls))
 
 
-def _behind_attribute(home: Script, node: ast.Attribute) -> Iterator[tuple[Script, ast.AST]]:
+def _behind_attribute(file: Script, node: ast.Attribute) -> Iterator[tuple[Script, ast.AST]]:
     """What an attribute leads to; of an object that is not known to have it, all of its class."""
-    yield from _behind(home.values(node))
-    for owner in home.values(node.value):
-        lineage = tuple(home.project.lineage(owner.cls)) if owner.cls is not None else ()
+    yield from _behind(file.values(node))
+    for owner in file.values(node.value):
+        lineage = tuple(file.project.lineage(owner.cls)) if owner.cls is not None else ()
         bindings = [
             (each.script, binding)
             for each in lineage
-            for binding, _ in home.project.class_info(each).attributes.get(node.attr, ())
+            for binding, _ in file.project.class_info(each).attributes.get(node.attr, ())
         ]
         yield from ((where, binding) for where, binding in bindings if isinstance(binding, ast.expr))
         if lineage and not bindings:
@@ -160,7 +160,7 @@ def _behind_attribute(home: Script, node: ast.Attribute) -> Iterator[tuple[Scrip
 
 def uses_device(script: Script, expression: ast.expr) -> bool:
     """Whether samples (or what collates them) may live on, or pass through, an accelerator."""
-    return any(_is_device_use(home, node) for home, node in reachable(script, expression))
+    return any(_is_device_use(file, node) for file, node in reachable(script, expression))
 
 
 def _is_device_use(script: Script, node: ast.AST) -> bool:
@@ -223,20 +223,20 @@ def item_methods(script: Script, cls: ClassRef) -> list[tuple[Script, ast.Functi
 
 def keeps_generator(script: Script, cls: ClassRef) -> bool:
     """Whether samples draw from a random generator that workers would each repeat from the same state."""
-    for home, method in item_methods(script, cls):
+    for file, method in item_methods(script, cls):
         for node in breadth_first(method):
-            if isinstance(node, ast.Attribute) and _is_own(home, node, method):
+            if isinstance(node, ast.Attribute) and _is_own(file, node, method):
                 bindings = [
                     b
-                    for each in home.project.lineage(cls)
-                    for b in home.project.class_info(each).attributes.get(node.attr, ())
+                    for each in file.project.lineage(cls)
+                    for b in file.project.class_info(each).attributes.get(node.attr, ())
                 ]
-                expressions = [(home, value) for value, _ in bindings if isinstance(value, ast.expr)]
+                expressions = [(file, value) for value, _ in bindings if isinstance(value, ast.expr)]
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 outer = [
-                    each for each in home.definitions(node) if each.scope.node is not method and each.value is not None
+                    each for each in file.definitions(node) if each.scope.node is not method and each.value is not None
                 ]
-                expressions = [(home, each.value) for each in outer if each.value is not None]
+                expressions = [(file, each.value) for each in outer if each.value is not None]
             else:
                 continue
             if any(_makes_generator(owner, expression) for owner, expression in expressions):
@@ -252,7 +252,7 @@ def _makes_generator(script: Script, expression: ast.expr) -> bool:
 
 def changes_itself(script: Script, cls: ClassRef) -> bool:
     """Whether reading a sample changes the dataset or a global (a cache, a counter): workers change copies of it."""
-    return any(leaves_something(home, method) for home, method in item_methods(script, cls))
+    return any(leaves_something(file, method) for file, method in item_methods(script, cls))
 
 
 def leaves_something(script: Script, function: ast.FunctionDef) -> bool:
@@ -336,7 +336,7 @@ def only_indexes(script: Script, value: Value) -> bool:
     if value.cls is None:
         return value.kind in (Kind.SEQUENCE, Kind.TENSOR, Kind.ARRAY)
     methods = item_methods(script, value.cls)
-    return bool(methods) and all(_is_cheap(home, method) for home, method in methods)
+    return bool(methods) and all(_is_cheap(file, method) for file, method in methods)
 
 
 def _is_cheap(script: Script, method: ast.FunctionDef) -> bool:
@@ -360,14 +360,14 @@ def is_pure_vision(script: Script, value: Value) -> bool:
     """Whether samples are torchvision's own, through transforms that draw no random numbers."""
     if value.name is None or not value.name.startswith("torchvision.datasets.") or not isinstance(value.node, ast.Call):
         return False
-    home = value.script or script
+    file = value.script or script
     for keyword in value.node.keywords:
         if keyword.arg == "target_transform":
             return False
     transform = next((keyword.value for keyword in value.node.keywords if keyword.arg == "transform"), None)
     if transform is None:
         return False
-    for where, node in reachable(home, transform):
+    for where, node in reachable(file, transform):
         match node:
             case ast.Call(func=function) if where.qualname(function) not in _PURE_TRANSFORMS:
                 return False

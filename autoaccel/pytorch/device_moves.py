@@ -26,7 +26,7 @@ _PLACES = frozenset({Kind.DEVICE, Kind.NUMBER, Kind.STRING, Kind.NONE})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Move:
+class DeviceMove:
     """A call that moves a tensor to a device.
 
     `device` is what a factory's `device=` needs to create there, `dtype` the type that the move converts to as well.
@@ -52,7 +52,7 @@ def may_move_creation(script: Script, call: ast.Call) -> bool:
     return any(each.value is not None and comes_from_factory(script, each.value) for each in definitions)
 
 
-def move(script: Script, call: ast.Call) -> Move | None:
+def device_move(script: Script, call: ast.Call) -> DeviceMove | None:
     """What a call moves and where to; None for calls that move nothing, `.to(torch.float16)` among them."""
     function = call.func
     if (
@@ -63,11 +63,11 @@ def move(script: Script, call: ast.Call) -> Move | None:
         return None
     receiver = function.value
     if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
-        return Move(call, receiver, None, problem="the arguments of the move come as *args")
+        return DeviceMove(call, receiver, None, problem="the arguments of the move come as *args")
     given = dict(zip(_PARAMETERS[function.attr], call.args, strict=False))
     given |= {each.arg: each.value for each in call.keywords if each.arg is not None}
     if "memory_format" in given:
-        return Move(call, receiver, None, problem="the move changes the memory format as well")
+        return DeviceMove(call, receiver, None, problem="the move changes the memory format as well")
     if function.attr == "cuda":
         return _cuda(script, call, receiver, given.get("device"))
     target = given.pop("other", None) or given.get("device")
@@ -79,9 +79,9 @@ def move(script: Script, call: ast.Call) -> Move | None:
     if function.attr == "type_as" or kinds <= {Kind.TENSOR, Kind.PARAMETER}:
         return _like(script, call, receiver, target, kinds)
     if not _is_place(script, target, kinds):
-        return Move(call, receiver, None, problem=f"`{script.source(target)}` is not known to be a device")
+        return DeviceMove(call, receiver, None, problem=f"`{script.source(target)}` is not known to be a device")
     dtype = given.get("dtype")
-    return Move(call, receiver, Code("{0}", (target,)), Code("{0}", (dtype,)) if dtype is not None else None)
+    return DeviceMove(call, receiver, Code("{0}", (target,)), Code("{0}", (dtype,)) if dtype is not None else None)
 
 
 def _is_place(script: Script, target: ast.expr, kinds: set[Kind]) -> bool:
@@ -91,35 +91,35 @@ def _is_place(script: Script, target: ast.expr, kinds: set[Kind]) -> bool:
     return kinds <= _PLACES or script.is_device(target)
 
 
-def _like(script: Script, call: ast.Call, receiver: ast.expr, other: ast.expr, kinds: set[Kind]) -> Move:
+def _like(script: Script, call: ast.Call, receiver: ast.expr, other: ast.expr, kinds: set[Kind]) -> DeviceMove:
     if isinstance(other, ast.Attribute) and other.attr == "data":
         other = other.value
     plain = isinstance(other, ast.Name) or (isinstance(other, ast.Attribute) and isinstance(other.value, ast.Name))
     if not plain or not kinds <= {Kind.TENSOR, Kind.PARAMETER}:
-        return Move(call, receiver, None, problem=f"`{script.source(other)}` is not known to be a tensor")
-    return Move(call, receiver, Code("{0}.device", (other,)), Code("{0}.dtype", (other,)))
+        return DeviceMove(call, receiver, None, problem=f"`{script.source(other)}` is not known to be a tensor")
+    return DeviceMove(call, receiver, Code("{0}.device", (other,)), Code("{0}.dtype", (other,)))
 
 
-def _cuda(script: Script, call: ast.Call, receiver: ast.expr, index: ast.expr | None) -> Move:
+def _cuda(script: Script, call: ast.Call, receiver: ast.expr, index: ast.expr | None) -> DeviceMove:
     """`.cuda(None)` is the current GPU but `device=None` the CPU: what may be None goes through `torch.device`."""
     quote = script.quote
     match index:
         case None | ast.Constant(value=None):
-            return Move(call, receiver, Code(f"{quote}cuda{quote}"))
+            return DeviceMove(call, receiver, Code(f"{quote}cuda{quote}"))
         case ast.Constant(value=int() as number) if not isinstance(number, bool):
-            return Move(call, receiver, Code(f"{quote}cuda:{number}{quote}"))
+            return DeviceMove(call, receiver, Code(f"{quote}cuda:{number}{quote}"))
         case ast.Constant(value=str()):
-            return Move(call, receiver, Code("{0}", (index,)))
+            return DeviceMove(call, receiver, Code("{0}", (index,)))
     kinds = {value.kind for value in script.values(index)}
     if kinds and kinds <= {Kind.DEVICE, Kind.STRING}:
-        return Move(call, receiver, Code("{0}", (index,)))
+        return DeviceMove(call, receiver, Code("{0}", (index,)))
     if kinds == {Kind.NUMBER} and _surely_int(script, index):
-        return Move(call, receiver, Code("{0}", (index,)))
+        return DeviceMove(call, receiver, Code("{0}", (index,)))
     if Kind.NUMBER in kinds and kinds <= {Kind.NUMBER, Kind.NONE}:
         device, imports = script.spell("torch.device")
         if not imports:
-            return Move(call, receiver, Code(f"{device}({quote}cuda{quote}, {{0}})", (index,)))
-    return Move(
+            return DeviceMove(call, receiver, Code(f"{device}({quote}cuda{quote}, {{0}})", (index,)))
+    return DeviceMove(
         call, receiver, None, problem=f"`{script.source(index)}` may be None, which means another device in a factory"
     )
 
@@ -149,7 +149,7 @@ class MovedLater:
     problem: str | None
 
 
-def moved_later(script: Script, moved: Move) -> MovedLater | None:
+def moved_later(script: Script, moved: DeviceMove) -> MovedLater | None:
     """The creation of a name that a statement of its own moves; None when the name is not one factory's result."""
     receiver = moved.receiver
     statement = script.statement(moved.call)
@@ -172,7 +172,7 @@ def moved_later(script: Script, moved: Move) -> MovedLater | None:
 
 
 def _obstacle(
-    script: Script, moved: Move, definition: Definition, first: ast.Assign, statement: ast.stmt
+    script: Script, moved: DeviceMove, definition: Definition, first: ast.Assign, statement: ast.stmt
 ) -> str | None:
     siblings = script.block(statement)
     if first not in siblings:
@@ -199,13 +199,15 @@ def _only_creates(script: Script, statement: ast.stmt) -> bool:
         case ast.Assign(value=ast.Call(func=function) as call):
             qualified = script.qualname(function) or ""
             return (
-                qualified.startswith("torch.") or move(script, call) is not None or creation(script, call) is not None
+                qualified.startswith("torch.")
+                or device_move(script, call) is not None
+                or creation(script, call) is not None
             )
         case _:
             return False
 
 
-def _binds(statement: ast.stmt, moved: Move) -> bool:
+def _binds(statement: ast.stmt, moved: DeviceMove) -> bool:
     """Whether a statement binds a name that the device expression reads."""
     holes = () if moved.device is None else moved.device.holes
     read = {part.id for hole in holes for part in breadth_first(hole) if isinstance(part, ast.Name)}

@@ -20,23 +20,23 @@ def is_used(script: Script) -> bool:
     return any(map(_ACCELERATOR.search, script.project.related_texts(script)))
 
 
-def visible(script: Script, place: ast.stmt) -> str | None:
+def visible_device(script: Script, statement: ast.stmt) -> str | None:
     """The source text of the device that code at `place` runs on, in words of the script that are bound there."""
-    home = script.function(place) or script.tree
+    scope = script.function(statement) or script.tree
     near: list[tuple[int, str]] = []
     far: list[str] = []
     for expression in _mentioned(script):
         at = script.function(expression) or script.tree
         text = script.source(expression)
-        if at is home and precedes(script, script.statement(expression), place):
+        if at is scope and precedes(script, script.statement(expression), statement):
             near.append((expression.lineno, text))
-        elif _bound_everywhere(script, expression, home):
+        elif _bound_everywhere(script, expression, scope):
             far.append(text)
     if near:
         return max(near)[1]
     if far:
         return max(dict.fromkeys(far), key=far.count)  # of several, the first that is written
-    return _parameter(script, home)
+    return _parameter(script, scope)
 
 
 def _mentioned(script: Script) -> Iterator[ast.Name | ast.Attribute]:
@@ -74,30 +74,30 @@ def precedes(script: Script, earlier: ast.stmt, later: ast.stmt) -> bool:
     return False
 
 
-def _bound_everywhere(script: Script, expression: ast.expr, home: ast.AST) -> bool:
+def _bound_everywhere(script: Script, expression: ast.expr, scope: ast.AST) -> bool:
     """Module-level names seen from functions, and `self.device` within one class."""
     if isinstance(expression, ast.Attribute):
         if not (isinstance(expression.value, ast.Name) and expression.value.id == "self"):
             return False
         cls = script.enclosing_class(expression)
-        return cls is not None and script.parent(home) is cls
-    if not isinstance(expression, ast.Name) or home is script.tree:
+        return cls is not None and script.parent(scope) is cls
+    if not isinstance(expression, ast.Name) or scope is script.tree:
         return False
     definitions = script.definitions(expression)
     if not definitions or any(each.scope.node is not script.tree or each.how != "assign" for each in definitions):
         return False
     return not any(
-        part.id == expression.id and isinstance(part.ctx, ast.Store) for part in script.within(home, ast.Name)
-    ) and expression.id not in {part.arg for part in script.within(home, ast.arg)}
+        part.id == expression.id and isinstance(part.ctx, ast.Store) for part in script.within(scope, ast.Name)
+    ) and expression.id not in {part.arg for part in script.within(scope, ast.arg)}
 
 
-def _parameter(script: Script, home: ast.AST) -> str | None:
-    if isinstance(home, ast.FunctionDef | ast.AsyncFunctionDef):
-        for argument in (*home.args.args, *home.args.kwonlyargs):
+def _parameter(script: Script, function: ast.AST) -> str | None:
+    if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        for argument in (*function.args.args, *function.args.kwonlyargs):
             if argument.arg == "device" and not any(
-                part.id == "device" and isinstance(part.ctx, ast.Store) for part in script.within(home, ast.Name)
+                part.id == "device" and isinstance(part.ctx, ast.Store) for part in script.within(function, ast.Name)
             ):
-                scope = script.flow.scopes.get(home)
+                scope = script.reaching_definitions.scopes.get(function)
                 definitions = scope.definitions.get("device", []) if scope is not None else []
                 kinds = {value.kind for each in definitions for value in script.inference.definition(each)}
                 if kinds <= {Kind.DEVICE, Kind.STRING, Kind.UNKNOWN}:

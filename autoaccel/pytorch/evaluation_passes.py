@@ -23,8 +23,8 @@ from autoaccel.pytorch.gradients import (
     switches_off,
     trains,
 )
-from autoaccel.pytorch.graph_loss import lost_graph
-from autoaccel.pytorch.hidden_gradients import entered_gradients, reason_of
+from autoaccel.pytorch.graph_requirement import needs_graph
+from autoaccel.pytorch.hidden_gradients import hidden_gradient_uses, reason_of
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -86,20 +86,20 @@ def _evaluations(script: Script) -> Iterator[EvaluationPass]:
 def forward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
     """Calls of models within `outer`: directly, or of a project function that calls one; nested functions excluded."""
     for call in script.in_scope(outer, ast.Call):
-        if is_forward(script, call):
+        if runs_forward(script, call):
             yield call
 
 
 @once
-def is_forward(script: Script, call: ast.Call) -> bool:
+def runs_forward(script: Script, call: ast.Call) -> bool:
     """Whether a call runs a model: `model(x)`, `self.net(x)`, `model.forward(x)`, or a project function that does."""
-    return _is_forward(script, call, set())
+    return _runs_forward(script, call, set())
 
 
-def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
+def _runs_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
     if script.kind(call.func) is Kind.MODULE:
-        home = script.function(call)  # within a model a module without parameters stands for all of it
-        return not is_function_module(script, call.func) or (home is not None and is_module_method(script, home))
+        scope = script.function(call)  # within a model a module without parameters stands for all of it
+        return not is_function_module(script, call.func) or (scope is not None and is_module_method(script, scope))
     if isinstance(call.func, ast.Attribute):
         owner = script.kind(call.func.value)
         if owner is Kind.MODULE and call.func.attr in ("forward", "encode", "decode", "sample", "generate"):
@@ -108,7 +108,7 @@ def _is_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
         if function in seen:
             continue
         seen.add(function)
-        if any(_is_forward(other, each, seen) for each in other.in_scope(function, ast.Call)):
+        if any(_runs_forward(other, each, seen) for each in other.in_scope(function, ast.Call)):
             return True
     return False
 
@@ -226,12 +226,12 @@ def _called_unknown(script: Script, function: ast.AST) -> ast.Call | None:
 
 
 def _hidden_problem(
-    script: Script, region: list[ast.AST], home: ast.AST | None, forwards: tuple[ast.Call, ...]
+    script: Script, region: list[ast.AST], scope: ast.AST | None, forwards: tuple[ast.Call, ...]
 ) -> tuple[str | None, ast.For | None]:
     """Why code that an evaluation enters out of sight may need gradients. If it does where the elements of one loop
     come from, in whose body all forwards are, that loop: its body alone can go without."""
     try:
-        openings = entered_gradients(script, region, home)
+        openings = hidden_gradient_uses(script, region, scope)
     except Incomplete as reason:
         return str(reason), None
     if not openings:
@@ -255,16 +255,18 @@ def _called_from_outside(script: Script, method: ast.FunctionDef | ast.AsyncFunc
     """Whether every call of a model's method is seen, and none is made by a model."""
     callers = script.callers(method)
     known = {call for _, call in callers}
-    homes, missing = script.project.calling(script, method.name, method=True)
+    files, missing = script.project.calling(script, method.name, method=True)
     if missing is not None:
         return False
-    for other in homes:
+    for other in files:
         for part in other.find(ast.Attribute):
             if part.attr == method.name and other.qualname(part) is None and other.parent(part) not in known:
                 return False
     sites = ((other, other.function(call)) for other, call in callers)
     known_all = bool(callers) and callers.missing is None
-    return known_all and not any(home is not None and is_module_method(other, home) for other, home in sites)
+    return known_all and not any(
+        function is not None and is_module_method(other, function) for other, function in sites
+    )
 
 
 def tries_out(script: Script, function: ast.AST, forwards: tuple[ast.Call, ...]) -> bool:
@@ -303,7 +305,7 @@ def _function_problem(
     loops = any(script.in_scope(function, kind) for kind in (ast.For, ast.While))
     if not evals and not loops and not callers:
         return "nothing shows that it is never part of a training step"
-    return lost_graph(script, [function], forwards)
+    return needs_graph(script, [function], forwards)
 
 
 def _runs(script: Script, scope: ast.AST) -> Iterator[EvaluationPass]:
@@ -426,26 +428,26 @@ def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]
         yield EvaluationPass(first, None, first, last, (), True, None)
         return
     own = any(_sets_mode_within(script, each) for each in inner)
-    problem = OWN_MODE if own else lost_graph(script, inner, open_calls)
+    problem = OWN_MODE if own else needs_graph(script, inner, open_calls)
     if problem is None:
         problem, loop = _hidden_problem(script, [*inner], script.function(first), open_calls)
         if loop is not None:
             yield EvaluationPass(loop, None, loop.body[0], loop.body[-1], open_calls, False, None)
             return
-    function = _only_entered(script, open_calls) if problem is None else None
+    function = _only_callee(script, open_calls) if problem is None else None
     if function is not None:
         yield EvaluationPass(function, function, None, None, open_calls, False, None)
         return
     yield EvaluationPass(first, None, first, last, open_calls, False, problem)
 
 
-def _only_entered(script: Script, calls: tuple[ast.Call, ...]) -> ast.FunctionDef | None:
+def _only_callee(script: Script, calls: tuple[ast.Call, ...]) -> ast.FunctionDef | None:
     """The one function of this file that the calls enter, if nothing but these calls mentions it."""
-    entered = {each for call in calls for each in script.callees(call)}
-    if len(entered) != 1 or any(script.kind(call.func) is Kind.MODULE for call in calls):
+    callees = {each for call in calls for each in script.callees(call)}
+    if len(callees) != 1 or any(script.kind(call.func) is Kind.MODULE for call in calls):
         return None
-    home, function = entered.pop()
-    if home is not script or not isinstance(function, ast.FunctionDef):
+    file, function = callees.pop()
+    if file is not script or not isinstance(function, ast.FunctionDef):
         return None
     if trains(script, function) or isinstance(script.parent(function), ast.ClassDef):
         return None

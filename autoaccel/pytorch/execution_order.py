@@ -12,13 +12,13 @@ from autoaccel.pytorch.loader_calls import repeats
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.completeness import ScriptNode
 
-Place = tuple["Script", ast.AST]
 CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__"})
 
 
 def runs_within(
-    home: Script, node: ast.AST, script: Script, outer: ast.AST, makes_batches: Collection[ast.AST] = ()
+    file: Script, node: ast.AST, script: Script, outer: ast.AST, makes_batches: Collection[ast.AST] = ()
 ) -> bool:
     """Whether `node` may run inside the body of `outer`, directly or through calls, however many.
 
@@ -27,58 +27,58 @@ def runs_within(
     """
     extents = extents_of(script, outer)
     around = set(_functions_around(script, outer))
-    pending: list[Place] = [(home, node)]
+    pending: list[ScriptNode] = [(file, node)]
     seen: set[Function] = set()
     while pending:
-        home, node = pending.pop()
-        if any(home is where and node is not loop and in_body(home, node, loop) for where, loop in extents):
+        file, node = pending.pop()
+        if any(file is where and node is not loop and in_body(file, node, loop) for where, loop in extents):
             return True
-        function = home.function(node)
+        function = file.function(node)
         if function is None or function in seen:
             continue
         seen.add(function)
-        callers = home.callers(function)
+        callers = file.callers(function)
         if function not in makes_batches:
-            if _files_naming(home, function)[1] is not None:
+            if _files_naming(file, function)[1] is not None:
                 return True
-            mentions = list(_mentions(home, function))
+            mentions = list(_mentions(file, function))
             if mentions and function not in around:
                 return True
             pending.extend(mentions)
-        if any(home.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
+        if any(file.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
             readers = [_reader(other, call) for other, call in callers]
             if any(reader is None or reader in extents for reader in readers):
                 return True
         pending.extend(callers)
-        pending.extend(_called_by_name(home, function))
+        pending.extend(_called_by_name(file, function))
     return False
 
 
-def runs_after(home: Script, node: ast.AST, script: Script, call: ast.Call) -> bool:
+def runs_after(file: Script, node: ast.AST, script: Script, call: ast.Call) -> bool:
     """Whether a place may run after a loader was made: between two passes, when its workers hold a copy already."""
-    pending: list[Place] = [(home, node)]
+    pending: list[ScriptNode] = [(file, node)]
     seen: set[Function] = set()
     while pending:
-        home, node = pending.pop()
-        function = home.function(node)
-        if home is script and function is script.function(call):
-            if node.lineno >= call.lineno or repeats(home, node, script, call):  # type: ignore[attr-defined]
+        file, node = pending.pop()
+        function = file.function(node)
+        if file is script and function is script.function(call):
+            if node.lineno >= call.lineno or repeats(file, node, script, call):  # type: ignore[attr-defined]
                 return True
             continue
         if function is None:  # another file, which is imported first, or imports this one
-            if repeats(home, node, script, call) or home is not script:
+            if repeats(file, node, script, call) or file is not script:
                 return True
             continue
         if function not in seen:
             seen.add(function)
-            callers = home.callers(function)
-            if _files_naming(home, function)[1] is not None:
+            callers = file.callers(function)
+            if _files_naming(file, function)[1] is not None:
                 return True
-            pending.extend((*callers, *_called_by_name(home, function)))
+            pending.extend((*callers, *_called_by_name(file, function)))
     return False
 
 
-def _reader(script: Script, call: ast.Call) -> Place | None:
+def _reader(script: Script, call: ast.Call) -> ScriptNode | None:
     """The loop whose header calls a generator, which runs whenever the loop asks for more."""
     for loop in script.ancestors(call):
         if isinstance(loop, ast.For | ast.comprehension):
@@ -88,25 +88,25 @@ def _reader(script: Script, call: ast.Call) -> Place | None:
 
 def _functions_around(script: Script, node: ast.AST) -> Iterator[Function]:
     """The functions in which a place runs: its own, those that call it, and so on."""
-    pending: list[Place] = [(script, node)]
+    pending: list[ScriptNode] = [(script, node)]
     seen: set[Function] = set()
     while pending:
-        home, node = pending.pop()
-        function = home.function(node)
+        file, node = pending.pop()
+        function = file.function(node)
         if function is not None and function not in seen:
             seen.add(function)
             yield function
-            pending.extend(home.callers(function))
-            pending.extend(_mentions(home, function))
+            pending.extend(file.callers(function))
+            pending.extend(_mentions(file, function))
 
 
-def extents_of(script: Script, outer: ast.AST) -> list[Place]:
+def extents_of(script: Script, outer: ast.AST) -> list[ScriptNode]:
     """A loop, and the loops that draw from it where it is part of a generator."""
-    found: list[Place] = [(script, outer)]
-    for home, loop in found:
-        function = home.function(loop)
-        yields = any(home.in_scope(loop, kind) for kind in (ast.Yield, ast.YieldFrom))
-        for other, call in home.callers(function) if function is not None and yields else ():
+    found: list[ScriptNode] = [(script, outer)]
+    for file, loop in found:
+        function = file.function(loop)
+        yields = any(file.in_scope(loop, kind) for kind in (ast.Yield, ast.YieldFrom))
+        for other, call in file.callers(function) if function is not None and yields else ():
             loops = (each for each in other.ancestors(call) if isinstance(each, ast.For | ast.comprehension))
             around = next(loops, None)
             place = (other, around or other.function(call) or other.tree)
@@ -126,29 +126,29 @@ def in_body(script: Script, node: ast.AST, outer: ast.AST) -> bool:
             return script.inside(node, outer)
 
 
-def _files_naming(home: Script, function: Function) -> tuple[tuple[Script, ...], str | None]:
+def _files_naming(file: Script, function: Function) -> tuple[tuple[Script, ...], str | None]:
     """The files that may call a function by its name, and why there may be more."""
     name = getattr(function, "name", None)
     if name is None:
-        return (home,), "it has no name by which to find its callers"
-    method = isinstance(home.parent(function), ast.ClassDef)
+        return (file,), "it has no name by which to find its callers"
+    method = isinstance(file.parent(function), ast.ClassDef)
     of_instances = method and name in ("forward", "__call__")
-    return home.project.calling(home, None if of_instances else name, method=method)
+    return file.project.calling(file, None if of_instances else name, method=method)
 
 
-def _called_by_name(home: Script, function: Function) -> Iterator[Place]:
+def _called_by_name(file: Script, function: Function) -> Iterator[ScriptNode]:
     """Calls that may enter a function, to go by its name: what they call is not known, or is what it overrides."""
     name = getattr(function, "name", None)
     if name is None or name in CONSTRUCTORS:
         return
-    files, _ = _files_naming(home, function)
-    cls = home.parent(function)
+    files, _ = _files_naming(file, function)
+    cls = file.parent(function)
     method = isinstance(cls, ast.ClassDef)
     bases = (
-        {each.node for each in home.project.lineage(home.class_ref(cls))} if isinstance(cls, ast.ClassDef) else set()
+        {each.node for each in file.project.lineage(file.class_ref(cls))} if isinstance(cls, ast.ClassDef) else set()
     )
     for other in files:
-        for call in other.tree_index.calls_named(name):
+        for call in other.syntax_index.calls_named(name):
             callees = other.callees(call)
             unknown = not callees and any(value.kind is Kind.UNKNOWN for value in other.values(call.func))
             overridden = any(where.parent(callee) in bases for where, callee in callees if callee is not function)
@@ -166,14 +166,14 @@ def _is_property(function: Function) -> bool:
     )
 
 
-def _mentions(home: Script, function: Function) -> Iterator[Place]:
+def _mentions(file: Script, function: Function) -> Iterator[ScriptNode]:
     """Where a function is mentioned without being called: whoever it is handed to may call it."""
     name = getattr(function, "name", None)
     if name is None or _is_property(function):
         return
-    files, _ = _files_naming(home, function)
+    files, _ = _files_naming(file, function)
     for other in files:
-        for mention in other.tree_index.mentions(name):
+        for mention in other.syntax_index.mentions(name):
             parent = other.parent(mention)
             called = isinstance(parent, ast.Call) and parent.func is mention
             if not called and any(value.node is function for value in other.values(mention)):

@@ -50,7 +50,7 @@ def is_backward(script: Script, call: ast.Call) -> bool:
 
 def calls_by_phase(script: Script) -> list[ast.Call]:
     """Calls that may go backward or step an optimizer, told by what they are named, in preorder."""
-    return script.tree_index.calls_named("backward", "step", *script.import_aliases(("backward",)))
+    return script.syntax_index.calls_named("backward", "step", *script.import_aliases(("backward",)))
 
 
 def is_optimizer_step(script: Script, call: ast.Call) -> bool:
@@ -74,10 +74,10 @@ def asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
                 if not (isinstance(value, ast.Constant) and value.value is False):
                     asking.append(part)
     asking.extend(call for call in script.within(outer, ast.Call) if asks(script, call))
-    for mention in script.tree_index.mentions(*_ASKING_NAMES, *script.import_aliases(_ASKING_NAMES)):
+    for mention in script.syntax_index.mentions(*_ASKING_NAMES, *script.import_aliases(_ASKING_NAMES)):
         if script.inside(mention, outer) and is_asking_function(script, mention):
             asking.append(mention)
-    return script.tree_index.shallowest(asking)
+    return script.syntax_index.shallowest(asking)
 
 
 def asks(script: Script, call: ast.Call) -> bool:

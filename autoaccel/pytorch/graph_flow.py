@@ -32,7 +32,7 @@ from autoaccel.library_models.graph_operations import (
     keeps_nothing,
 )
 from autoaccel.pytorch.gradients import asks, is_asking_function, is_backward
-from autoaccel.pytorch.graph_places import (
+from autoaccel.pytorch.object_references import (
     all_callers,
     attribute_reads,
     importing_files,
@@ -57,20 +57,20 @@ NEEDED = "its result may reach a backward pass"
 _NEEDED = Incomplete(NEEDED)
 _UNFOLLOWED = Incomplete("what becomes of it cannot be followed")
 
-# The call by which a function was entered: what the function returns goes back there.
-_Entry = tuple["Script", ast.Call, ast.AST]
-Entries = tuple[_Entry, ...]
-State = tuple["Script", ast.AST, bool, Entries]
+# The call by which control came into a function: what the function returns goes back there.
+_Frame = tuple["Script", ast.Call, ast.AST]
+CallStack = tuple[_Frame, ...]
+FlowState = tuple["Script", ast.AST, bool, CallStack]
 
 
-def entered(entries: Entries, entry: _Entry) -> Entries:
+def push_call(call_stack: CallStack, frame: _Frame) -> CallStack:
     """The calls that lead to a place with one more; a recursion comes back to where it began."""
-    for index, each in enumerate(entries):
-        if each[1] is entry[1]:
-            return entries[: index + 1]
-    if len(entries) >= entry[0].project.bounds.graph_calls:
+    for index, each in enumerate(call_stack):
+        if each[1] is frame[1]:
+            return call_stack[: index + 1]
+    if len(call_stack) >= frame[0].project.bounds.graph_calls:
         raise Incomplete("more calls lead to it than are looked at")
-    return (*entries, entry)
+    return (*call_stack, frame)
 
 
 class GraphFlow:
@@ -78,30 +78,30 @@ class GraphFlow:
     of its own, and the calls by which its function was entered."""
 
     def __init__(self) -> None:
-        self._pending: list[State] = []
+        self._pending: list[FlowState] = []
         self._seen: set[tuple[ast.AST, bool, tuple[ast.AST, ...]]] = set()
         self._filled: set[tuple[ast.AST, tuple[ast.AST, ...]]] = set()
         self._spread_from: set[tuple[Definition, bool, tuple[ast.AST, ...]]] = set()
         self._modules: set[tuple[ast.AST, str]] = set()
         self._attributes: set[tuple[frozenset[ast.ClassDef] | None, str, bool]] = set()
 
-    def run(self, states: Iterable[State]) -> None:
+    def run(self, states: Iterable[FlowState]) -> None:
         """Follow these states to their ends. Raises `Incomplete` where a backward pass may be reached."""
         for state in states:
             self._add(*state)
         while self._pending:
             state = self._pending.pop()
-            if len(self._seen) > state[0].project.bounds.graph_places:
+            if len(self._seen) > state[0].project.bounds.graph_states:
                 raise Incomplete("it goes to more places than are looked at")
             self._follow(*state)
 
-    def _add(self, script: Script, node: ast.AST, holder: bool, entries: Entries) -> None:
-        key = node, holder, tuple(each[1] for each in entries)
+    def _add(self, script: Script, node: ast.AST, holder: bool, call_stack: CallStack) -> None:
+        key = node, holder, tuple(each[1] for each in call_stack)
         if key not in self._seen:
             self._seen.add(key)
-            self._pending.append((script, node, holder, entries))
+            self._pending.append((script, node, holder, call_stack))
 
-    def _follow(self, script: Script, node: ast.AST, holder: bool, entries: Entries) -> None:
+    def _follow(self, script: Script, node: ast.AST, holder: bool, call_stack: CallStack) -> None:
         child, held = node, holder
         while True:
             parent = script.parent(child)
@@ -117,9 +117,9 @@ class GraphFlow:
                 case ast.Call() if child is parent.func:
                     after = False
                 case ast.Call():
-                    after = self._passed(script, parent, child, held, entries)
+                    after = self._passed(script, parent, child, held, call_stack)
                 case ast.keyword() if isinstance(call := script.parent(parent), ast.Call):
-                    parent, after = call, self._passed(script, call, parent, held, entries)
+                    parent, after = call, self._passed(script, call, parent, held, call_stack)
                 case ast.Subscript(ctx=ast.Load()) if child is parent.value:
                     after = held and isinstance(parent.slice, ast.Slice)
                 case ast.BinOp() | ast.Compare() | ast.Subscript() if overloads(script, parent, child):
@@ -135,9 +135,9 @@ class GraphFlow:
                 case ast.BoolOp() | ast.Await() | ast.Starred():
                     pass
                 case ast.NamedExpr():
-                    self._bind(script, parent.target, held, entries)
+                    self._bind(script, parent.target, held, call_stack)
                 case ast.Tuple() | ast.List():
-                    if self._unpacks(script, parent, child, held, entries):
+                    if self._unpacks(script, parent, child, held, call_stack):
                         return
                     after = True
                 case ast.Set() | ast.Dict():
@@ -146,21 +146,21 @@ class GraphFlow:
                     after = True
                 case ast.comprehension():
                     if child is parent.iter:
-                        self._bind(script, parent.target, False, entries)
+                        self._bind(script, parent.target, False, call_stack)
                     return
                 case ast.Lambda():
-                    if entries and entries[-1][2] is parent:
-                        self._add(*entries[-1][:2], held, entries[:-1])
+                    if call_stack and call_stack[-1][2] is parent:
+                        self._add(*call_stack[-1][:2], held, call_stack[:-1])
                         return
                     after = True
                 case ast.arguments():
                     self._default(script, parent, child, held)
                     return
                 case ast.Yield() | ast.YieldFrom():
-                    self._leave(script, parent, True, entries)
+                    self._leave(script, parent, True, call_stack)
                     return
                 case ast.stmt() | ast.withitem() | ast.match_case():
-                    self._stored(script, parent, child, held, entries)
+                    self._stored(script, parent, child, held, call_stack)
                     return
                 case _:  # comparisons, text, indices: no graph
                     return
@@ -215,7 +215,7 @@ class GraphFlow:
         )
 
     def _unpacks(
-        self, script: Script, node: ast.Tuple | ast.List, child: ast.AST, held: bool, entries: Entries
+        self, script: Script, node: ast.Tuple | ast.List, child: ast.AST, held: bool, call_stack: CallStack
     ) -> bool:
         """`a, b = x, y`, where each name gets a value of its own."""
         match script.parent(node):
@@ -223,14 +223,16 @@ class GraphFlow:
                 node.elts
             ) and not any(isinstance(each, ast.Starred) for each in (*targets, *node.elts)):
                 target = next(target for target, each in zip(targets, node.elts, strict=True) if each is child)
-                self._bind(script, target, held, entries)
+                self._bind(script, target, held, call_stack)
                 return True
             case _:
                 return False
 
     # -- calls
 
-    def _passed(self, script: Script, call: ast.Call, argument: ast.AST, held: bool, entries: Entries) -> bool | None:
+    def _passed(
+        self, script: Script, call: ast.Call, argument: ast.AST, held: bool, call_stack: CallStack
+    ) -> bool | None:
         """An argument of a call: what the call results in, if that carries a graph."""
         if is_backward(script, call) or asks(script, call):
             raise _NEEDED
@@ -239,7 +241,7 @@ class GraphFlow:
         values = script.values(call.func)
         functions: list[tuple[Script, ast.AST]] = [*script.callees(call), *_lambdas(script, call.func)]
         for other, function in functions:
-            self._enter(script, call, argument, other, function, held, entries)
+            self._enter(script, call, argument, other, function, held, call_stack)
         kinds = {value.kind for value in values}
         if functions and (Kind.UNKNOWN not in kinds or isinstance(functions[0][1], ast.Lambda)):
             return True if Kind.CLASS in kinds else None
@@ -252,19 +254,19 @@ class GraphFlow:
             return False
         name = called_name(script, call.func)
         if name is not None:
-            return self._library(script, call, name, held, entries)
+            return self._library(script, call, name, held, call_stack)
         if isinstance(call.func, ast.Attribute):
-            return self._collected(script, call.func, held, entries)
+            return self._collected(script, call.func, held, call_stack)
         if isinstance(call.func, ast.Name) and not script.definitions(call.func) and script.module_scope.stars:
             raise _UNFOLLOWED  # it came by a star from where nobody can look
         if isinstance(script.parent(call), ast.Expr):
             raise _UNFOLLOWED  # what is called for no result keeps what it is given
         return False
 
-    def _library(self, script: Script, call: ast.Call, name: str, held: bool, entries: Entries) -> bool | None:
+    def _library(self, script: Script, call: ast.Call, name: str, held: bool, call_stack: CallStack) -> bool | None:
         """A function of a library or of Python."""
         if name.startswith("builtins."):
-            return self._builtin(script, call, name.removeprefix("builtins."), held, entries)
+            return self._builtin(script, call, name.removeprefix("builtins."), held, call_stack)
         if name.startswith(STARTS_CODE) or not keeps_nothing(name):
             raise _UNFOLLOWED
         if name.startswith("numpy."):
@@ -277,7 +279,7 @@ class GraphFlow:
             return None
         return name.startswith(("collections.", "itertools.", "copy.", "torch.utils.data."))
 
-    def _builtin(self, script: Script, call: ast.Call, name: str, held: bool, entries: Entries) -> bool | None:
+    def _builtin(self, script: Script, call: ast.Call, name: str, held: bool, call_stack: CallStack) -> bool | None:
         if name in ENDING_BUILTINS:
             return None
         if name == "getattr" and not (len(call.args) > 1 and isinstance(call.args[1], ast.Constant)):
@@ -286,7 +288,7 @@ class GraphFlow:
             arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
             functions = [found for each in arguments for found in functions_of(script, each)]
             for other, function in functions:
-                self.enter_all(script, call, other, function, entries)
+                self.enter_all(script, call, other, function, call_stack)
             if name == "map":  # its elements are what the function returns
                 named = called_name(script, call.args[0])
                 if named is None and not functions and script.kind(call.args[0]) is None:
@@ -297,7 +299,7 @@ class GraphFlow:
         if name == "setattr":
             match call.args:
                 case [owner, ast.Constant(value=str() as attribute), _]:
-                    if script.flow.qualified(owner) is not None:  # a name of another file
+                    if script.reaching_definitions.qualified(owner) is not None:  # a name of another file
                         raise _UNFOLLOWED
                     self._attribute_reads(script, possible_classes(script, owner), attribute, held)
                     return None
@@ -306,7 +308,7 @@ class GraphFlow:
             raise _UNFOLLOWED
         return name in HOLDING_BUILTINS
 
-    def _collected(self, script: Script, function: ast.Attribute, held: bool, entries: Entries) -> bool | None:
+    def _collected(self, script: Script, function: ast.Attribute, held: bool, call_stack: CallStack) -> bool | None:
         """A method that is not in sight: what it is called on may keep what it is given."""
         kinds = {value.kind for value in script.values(function.value)}
         owner, name = _last_name(function.value).lower(), function.attr
@@ -324,9 +326,9 @@ class GraphFlow:
             return None
         if kinds and kinds <= _TENSORS:
             if name.endswith("_") and not name.endswith("__"):
-                self._fill(script, function.value, entries)
+                self._fill(script, function.value, call_stack)
             return False
-        self._fill(script, function.value, entries)
+        self._fill(script, function.value, call_stack)
         return name in ("setdefault", "pop", "get") and held
 
     def _enter(
@@ -337,10 +339,10 @@ class GraphFlow:
         other: Script,
         function: ast.AST,
         held: bool,
-        entries: Entries,
+        call_stack: CallStack,
     ) -> None:
         """Go on with the parameter that an argument is passed for."""
-        inner = entered(entries, (script, call, function))
+        inner = push_call(call_stack, (script, call, function))
         arguments: ast.arguments = function.args  # type: ignore[attr-defined]
         names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
         if script.project.is_bound(other, function, script, call):
@@ -362,21 +364,23 @@ class GraphFlow:
         for name in starred if not found or isinstance(argument, ast.Starred) else ():
             self._parameter(other, function, name, True, inner)
 
-    def enter_all(self, script: Script, call: ast.Call, other: Script, function: ast.AST, entries: Entries) -> None:
-        inner = entered(entries, (script, call, function))
+    def enter_all(
+        self, script: Script, call: ast.Call, other: Script, function: ast.AST, call_stack: CallStack
+    ) -> None:
+        inner = push_call(call_stack, (script, call, function))
         arguments: ast.arguments = function.args  # type: ignore[attr-defined]
         for each in (*arguments.posonlyargs, *arguments.args):
             self._parameter(other, function, each.arg, False, inner)
 
-    def _parameter(self, script: Script, function: ast.AST, name: str, held: bool, entries: Entries) -> None:
-        for definition in script.flow.scopes[function].definitions.get(name, ()):
+    def _parameter(self, script: Script, function: ast.AST, name: str, held: bool, call_stack: CallStack) -> None:
+        for definition in script.reaching_definitions.scopes[function].definitions.get(name, ()):
             if definition.how == "param":
-                self._spread(script, definition, held, entries)
+                self._spread(script, definition, held, call_stack)
 
     def _default(self, script: Script, arguments: ast.arguments, default: ast.AST, held: bool) -> None:
         function = script.parent(arguments)
         assert function is not None
-        for definitions in script.flow.scopes[function].definitions.values():
+        for definitions in script.reaching_definitions.scopes[function].definitions.values():
             for each in definitions:
                 if each.how == "param" and each.value is default:
                     self._spread(script, each, held, ())
@@ -395,29 +399,29 @@ class GraphFlow:
 
     # -- statements
 
-    def _stored(self, script: Script, parent: ast.AST, child: ast.AST, held: bool, entries: Entries) -> None:
+    def _stored(self, script: Script, parent: ast.AST, child: ast.AST, held: bool, call_stack: CallStack) -> None:
         match parent:
             case ast.Return():
-                self._leave(script, parent, held, entries)
+                self._leave(script, parent, held, call_stack)
             case ast.Assign(targets=targets) if child is parent.value:
                 for target in targets:
-                    self._bind(script, target, held, entries)
+                    self._bind(script, target, held, call_stack)
             case ast.AnnAssign(target=target) if child is parent.value:
-                self._bind(script, target, held, entries)
+                self._bind(script, target, held, call_stack)
             case ast.AugAssign() if overloads(script, parent, child):
                 raise _UNFOLLOWED
             case ast.AugAssign(target=target) if child is parent.value:
-                self._bind(script, target, held, entries)
+                self._bind(script, target, held, call_stack)
                 if isinstance(target, ast.Name):  # in place, whatever else has it
                     for each in script.definitions(target)[:1]:
                         for other in each.scope.definitions.get(target.id, ()):
-                            self._fill_definition(script, other, target, entries)
+                            self._fill_definition(script, other, target, call_stack)
                 elif held:
-                    self._fill(script, target, entries)
+                    self._fill(script, target, call_stack)
             case ast.For(target=target) | ast.AsyncFor(target=target) if child is parent.iter:
-                self._bind(script, target, False, entries)
+                self._bind(script, target, False, call_stack)
             case ast.withitem(optional_vars=target) if target is not None and child is parent.context_expr:
-                self._bind(script, target, held, entries)
+                self._bind(script, target, held, call_stack)
             case ast.Match() if any(
                 getattr(part, "name", None) or getattr(part, "rest", None)
                 for case in parent.cases
@@ -429,16 +433,16 @@ class GraphFlow:
             case _:
                 pass
 
-    def _bind(self, script: Script, target: ast.expr, held: bool, entries: Entries) -> None:
+    def _bind(self, script: Script, target: ast.expr, held: bool, call_stack: CallStack) -> None:
         match target:
             case ast.Name():
                 for definition in script.definitions(target):
-                    self._spread(script, definition, held, entries)
+                    self._spread(script, definition, held, call_stack)
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
                 for each in elements:
-                    self._bind(script, each, False, entries)
+                    self._bind(script, each, False, call_stack)
             case ast.Starred(value=value):
-                self._bind(script, value, True, entries)
+                self._bind(script, value, True, call_stack)
             case ast.Attribute():
                 if target.attr in _STORES or sets_by_method(script, target) or _is_out_of_sight(script, target):
                     raise _UNFOLLOWED
@@ -446,28 +450,28 @@ class GraphFlow:
                     self._in_module(*found, held)
                 self._attribute_reads(script, possible_classes(script, target.value), target.attr, held)
             case ast.Subscript(value=value):
-                self._fill(script, value, entries)
+                self._fill(script, value, call_stack)
 
-    def _spread(self, script: Script, definition: Definition, held: bool, entries: Entries) -> None:
+    def _spread(self, script: Script, definition: Definition, held: bool, call_stack: CallStack) -> None:
         """Go on where a binding is read."""
-        key = definition, held, tuple(each[1] for each in entries)
+        key = definition, held, tuple(each[1] for each in call_stack)
         if key in self._spread_from:
             return  # two sums of one loop add to each other
         self._spread_from.add(key)
-        home = definition.scope.node
+        scope = definition.scope.node
         for use in script.uses(definition):
-            inside = (script.function(use) or script.tree) is home
-            self._add(script, use, held, entries if inside else ())
+            inside = (script.function(use) or script.tree) is scope
+            self._add(script, use, held, call_stack if inside else ())
         for addition in script.additions(definition):
             if definition not in script.definitions(addition):
-                self._bind(script, addition, held, entries)
+                self._bind(script, addition, held, call_stack)
         if definition.how == "global":
             for name in script.find(ast.Name):
                 if name.id == definition.name and isinstance(name.ctx, ast.Load):
                     self._add(script, name, held, ())
-        if isinstance(home, ast.ClassDef):
+        if isinstance(scope, ast.ClassDef):
             self._attribute_reads(script, None, definition.name, held)
-        if home is script.tree or definition.how == "global":
+        if scope is script.tree or definition.how == "global":
             if _reads_any_name(script):
                 raise _UNFOLLOWED
             self._imported(script, definition.name, held)
@@ -477,7 +481,7 @@ class GraphFlow:
         others = [each for each in importing_files(script) if each is not script]
         if script.project.is_handed_on(script):  # its names may be read as attributes of any object
             self._attribute_reads(script, None, name, held)
-        if any(other.tree_index.calls_named(*_COMPUTED_IMPORTS) for other in others):
+        if any(other.syntax_index.calls_named(*_COMPUTED_IMPORTS) for other in others):
             raise _UNFOLLOWED
         names, known = {name}, 0
         imported = [alias for other in others for part in other.find(ast.ImportFrom) for alias in part.names]
@@ -499,7 +503,7 @@ class GraphFlow:
 
     def _module_name(self, script: Script, read: ast.expr) -> tuple[Script, str] | None:
         """The file and the name there that `module.name` stands for, if it does."""
-        found = script.flow.qualified(read)
+        found = script.reaching_definitions.qualified(read)
         if found is None or not script.is_project_name(read):
             return None
         located = script.project.imported(script, ".".join((found.target, *found.rest)), found.level)
@@ -524,13 +528,13 @@ class GraphFlow:
 
     # -- what is given something to keep
 
-    def _fill(self, script: Script, owner: ast.expr, entries: Entries) -> None:
+    def _fill(self, script: Script, owner: ast.expr, call_stack: CallStack) -> None:
         """Go on with an object that now holds what carries a graph, under whichever names it is known.
 
         One of a project class holds it out of sight: its method is inherited, or called by an operator."""
         if isinstance(owner, ast.Name | ast.Attribute) and any(each.cls is not None for each in script.values(owner)):
             raise _UNFOLLOWED
-        key = owner, tuple(each[1] for each in entries)
+        key = owner, tuple(each[1] for each in call_stack)
         if key in self._filled:
             return
         self._filled.add(key)
@@ -540,7 +544,7 @@ class GraphFlow:
                 if not definitions:
                     self._fill_starred(script, owner)
                 for each in definitions:
-                    self._fill_definition(script, each, owner, entries)
+                    self._fill_definition(script, each, owner, call_stack)
             case ast.Attribute(attr=name) if name in _STORES:
                 raise _UNFOLLOWED
             case ast.Attribute() if (found := self._module_name(script, owner)) is not None:
@@ -553,25 +557,25 @@ class GraphFlow:
                     script, possible_classes(script, owner.value), owner.attr, not kinds or not kinds <= _TENSORS
                 )
             case ast.Subscript(value=value) | ast.Starred(value=value) | ast.Await(value=value):
-                self._fill(script, value, entries)
+                self._fill(script, value, call_stack)
             case ast.NamedExpr(value=value):
-                self._fill(script, value, entries)
-                self._bind(script, owner.target, True, entries)
+                self._fill(script, value, call_stack)
+                self._bind(script, owner.target, True, call_stack)
             case ast.IfExp(body=body, orelse=orelse):
-                self._fill(script, body, entries)
-                self._fill(script, orelse, entries)
+                self._fill(script, body, call_stack)
+                self._fill(script, orelse, call_stack)
             case ast.BoolOp(values=values):
                 for value in values:
-                    self._fill(script, value, entries)
+                    self._fill(script, value, call_stack)
             case ast.Call():
-                self._fill_result(script, owner, entries)
+                self._fill_result(script, owner, call_stack)
 
-    def _fill_definition(self, script: Script, definition: Definition, owner: ast.expr, entries: Entries) -> None:
+    def _fill_definition(self, script: Script, definition: Definition, owner: ast.expr, call_stack: CallStack) -> None:
         kinds = {value.kind for value in script.values(owner)}
-        self._spread(script, definition, not kinds or not kinds <= _TENSORS, entries)
+        self._spread(script, definition, not kinds or not kinds <= _TENSORS, call_stack)
         match definition.how:
             case "param":
-                self._fill_argument(script, definition, entries)
+                self._fill_argument(script, definition, call_stack)
             case "assign" | "walrus" | "global" | "with" | "for" | "aug" if definition.value is not None:
                 value: ast.expr = definition.value
                 for step in definition.path:
@@ -580,7 +584,7 @@ class GraphFlow:
                     if step >= len(value.elts):
                         break
                     value = value.elts[step]
-                self._fill(script, value, entries)
+                self._fill(script, value, call_stack)
             case "import":
                 found = script.project.imported(script, definition.target or "", definition.level)
                 if found is None or found[1] is None:
@@ -612,14 +616,14 @@ class GraphFlow:
             if owner.id in found[0].module_scope.definitions or found[0].module_scope.stars:
                 self._fill_module(found[0], owner.id, owner)
 
-    def _fill_argument(self, script: Script, definition: Definition, entries: Entries) -> None:
+    def _fill_argument(self, script: Script, definition: Definition, call_stack: CallStack) -> None:
         """An object that a caller has passed."""
         function = definition.scope.node
         if definition.path or not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             raise _UNFOLLOWED
-        if entries and entries[-1][2] is function:
-            sites: Iterable[tuple[Script, ast.Call]] = [entries[-1][:2]]
-            outer = entries[:-1]
+        if call_stack and call_stack[-1][2] is function:
+            sites: Iterable[tuple[Script, ast.Call]] = [call_stack[-1][:2]]
+            outer = call_stack[:-1]
         else:
             sites, outer = all_callers(script, function), ()
         for other, call in sites:
@@ -632,13 +636,13 @@ class GraphFlow:
             else:
                 raise _UNFOLLOWED
 
-    def _fill_result(self, script: Script, call: ast.Call, entries: Entries) -> None:
+    def _fill_result(self, script: Script, call: ast.Call, call_stack: CallStack) -> None:
         """What a call returns: an object of its own, or a part of what it was called on or with."""
         callees = script.callees(call)
         if {value.kind for value in script.values(call.func)} == {Kind.CLASS}:
             return
         for other, function in callees:
-            inner = entered(entries, (script, call, function))
+            inner = push_call(call_stack, (script, call, function))
             for leave in other.in_scope(function, ast.Return):
                 if leave.value is not None:
                     self._fill(other, leave.value, inner)
@@ -649,19 +653,19 @@ class GraphFlow:
             raise _UNFOLLOWED
         if name is None and isinstance(call.func, ast.Attribute):
             if call.func.attr not in COPYING_METHODS:
-                self._fill(script, call.func.value, entries)
+                self._fill(script, call.func.value, call_stack)
         elif name in ("builtins.next", "builtins.iter", "builtins.zip", "builtins.enumerate", "builtins.reversed"):
             for each in call.args:
-                self._fill(script, each, entries)
+                self._fill(script, each, call_stack)
 
     # -- what functions hand back
 
-    def _leave(self, script: Script, leave: ast.AST, held: bool, entries: Entries) -> None:
+    def _leave(self, script: Script, leave: ast.AST, held: bool, call_stack: CallStack) -> None:
         function = script.function(leave)
         if function is None:
             return
-        if entries and entries[-1][2] is function:
-            self._add(*entries[-1][:2], held, entries[:-1])
+        if call_stack and call_stack[-1][2] is function:
+            self._add(*call_stack[-1][:2], held, call_stack[:-1])
             return
         read = property_name(function)
         if read is not None:
@@ -678,7 +682,7 @@ def _is_out_of_sight(script: Script, expression: ast.expr) -> bool:
 
 def _reads_any_name(script: Script) -> bool:
     """Whether a file may read its variables by names that are not seen: `exec(…)`, `globals()[name].backward()`."""
-    for call in script.tree_index.calls_named(*_ALL_NAMES):
+    for call in script.syntax_index.calls_named(*_ALL_NAMES):
         if (
             not isinstance(call.func, ast.Name)
             or script.definitions(call.func)
@@ -689,7 +693,7 @@ def _reads_any_name(script: Script) -> bool:
         called = script.parent(item) if isinstance(item, ast.Subscript) else None
         if not (isinstance(called, ast.Call) and called.func is item):
             return True
-    return any(script.qualname(each) == "sys.modules" for each in script.tree_index.mentions("modules"))
+    return any(script.qualname(each) == "sys.modules" for each in script.syntax_index.mentions("modules"))
 
 
 def functions_of(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from autoaccel.analysis.imported_names import imported
 from autoaccel.dataflow.abstract_values import Kind, Value
-from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.completeness import Incomplete, ScriptNode
 from autoaccel.library_models.graph_operations import keeps_nothing
 from autoaccel.pytorch.gradients import sets_grad_mode, trains
 from autoaccel.pytorch.graph_flow import called_name, functions_of
-from autoaccel.pytorch.graph_places import connected_files
+from autoaccel.pytorch.object_references import connected_files
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -49,8 +49,6 @@ _UNSEEN = frozenset(
 )
 _AROUND = frozenset({"enumerate", "zip", "iter", "pass"})  # iterators whose elements come from what they are made of
 
-Code = tuple["Script", ast.AST]
-
 
 class Opening(NamedTuple):
     """A way by which code out of sight is entered: where, by which kinds of code, and the loop if it is its header."""
@@ -66,12 +64,12 @@ _BY_ITERATION = _BY_CALL | _ITERATED | {_GENERATOR}
 _BY_WITH = _BY_CALL | _MANAGING | {_GENERATOR}
 
 
-def entered_gradients(script: Script, region: Iterable[ast.AST], home: ast.AST | None) -> list[Opening]:
-    """Where an evaluation (a function, or statements of `home`) may enter code that needs gradients, out of sight.
+def hidden_gradient_uses(script: Script, region: Iterable[ast.AST], scope: ast.AST | None) -> list[Opening]:
+    """Where an evaluation (a function, or statements of `scope`) may enter code that needs gradients, out of sight.
 
     Raises `Incomplete` where not all code can be looked at."""
     region = [*region]
-    leading = _leading(script, home if home is not None else region[0])
+    leading = _leading(script, scope if scope is not None else region[0])
     kinds = {kind for kind, code in _hidden(script) if code not in leading}
     found = list(_openings(script, region, frozenset(kinds)))
     if _ANYWHERE in kinds:
@@ -81,10 +79,10 @@ def entered_gradients(script: Script, region: Iterable[ast.AST], home: ast.AST |
     return found
 
 
-def needs_gradients(script: Script, region: Iterable[ast.AST], home: ast.AST | None) -> str | None:
+def needs_gradients(script: Script, region: Iterable[ast.AST], scope: ast.AST | None) -> str | None:
     """Why an evaluation may not go without gradients, for the sake of code that it enters out of sight."""
     try:
-        found = entered_gradients(script, region, home)
+        found = hidden_gradient_uses(script, region, scope)
     except Incomplete as reason:
         return str(reason)
     return reason_of(found[0]) if found else None
@@ -145,7 +143,7 @@ def _ways(files: tuple[Script, ...], script: Script, function: ast.FunctionDef |
 
 
 def _mentions(script: Script, name: str) -> list[ast.Name | ast.Attribute]:
-    return script.tree_index.mentions(name, *script.import_aliases((name,)))
+    return script.syntax_index.mentions(name, *script.import_aliases((name,)))
 
 
 def _is_called(script: Script, mention: ast.expr) -> bool:
@@ -179,7 +177,7 @@ def _is_unknown_decorator(script: Script, decorator: ast.expr) -> bool:
 
 def _computes_names(script: Script) -> bool:
     """Whether a file reaches names that it computes: `globals()[name]`, `getattr(module, name)`."""
-    for call in script.tree_index.calls_named("globals", "locals", "vars", "getattr", "eval", "import_module"):
+    for call in script.syntax_index.calls_named("globals", "locals", "vars", "getattr", "eval", "import_module"):
         named = call.args[1] if len(call.args) > 1 else None
         if _last_name(call.func) != "getattr" or not isinstance(named, ast.Constant):
             return True
@@ -189,14 +187,14 @@ def _computes_names(script: Script) -> bool:
 def _leading(script: Script, start: ast.AST) -> set[ast.AST]:
     """The functions that call an evaluation, which does not call them."""
     found: set[ast.AST] = set()
-    pending: list[Code] = [(script, start)]
+    pending: list[ScriptNode] = [(script, start)]
     while pending:
         other, node = pending.pop()
         around: list[Function | ast.AST] = [node, *other.ancestors(node)]
         for each in around:
             if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and each not in found:
                 found.add(each)
-                pending.extend((home, call) for home, call in other.callers(each))
+                pending.extend((file, call) for file, call in other.callers(each))
     return found
 
 
@@ -205,21 +203,21 @@ def _leading(script: Script, start: ast.AST) -> set[ast.AST]:
 
 def _openings(script: Script, region: list[ast.AST], kinds: frozenset[str]) -> Iterator[Opening]:
     """The ways which code opens that an evaluation enters, for code of these kinds."""
-    for home, part in entered_code(script, region, models=bool(kinds)):
-        for found in _of_part(home, part, kinds):
+    for file, part in code_run_by(script, region, models=bool(kinds)):
+        for found in _of_part(file, part, kinds):
             yield found if part in region else found._replace(loop=None)
 
 
-def entered_code(script: Script, region: list[ast.AST], *, models: bool = True) -> Iterator[Code]:
+def code_run_by(script: Script, region: list[ast.AST], *, models: bool = True) -> Iterator[ScriptNode]:
     """A region, the functions that it surely may enter, and the forward passes of all models, which it may run."""
-    pending: list[Code] = [(script, part) for part in region]
+    pending: list[ScriptNode] = [(script, part) for part in region]
     if models:
         pending.extend((other, each) for other in connected_files(script) for each in _forwards(other))
     seen = {part for _, part in pending}
     while pending:
-        home, part = pending.pop()
-        yield home, part
-        for other, function in _entered(home, part):
+        file, part = pending.pop()
+        yield file, part
+        for other, function in _callees(file, part):
             if function not in seen:
                 seen.add(function)
                 pending.append((other, function))
@@ -231,7 +229,7 @@ def _forwards(script: Script) -> Iterator[ast.FunctionDef]:
             yield from (each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
 
 
-def _entered(script: Script, part: ast.AST) -> Iterator[Code]:
+def _callees(script: Script, part: ast.AST) -> Iterator[ScriptNode]:
     """The functions that code surely may enter."""
     for call in script.within(part, ast.Call):
         yield from script.callees(call)
@@ -242,7 +240,7 @@ def _entered(script: Script, part: ast.AST) -> Iterator[Code]:
         yield from _methods(_sources(script.values(iterated)), _ITERATED)
 
 
-def _methods(values: Iterable[Value], names: frozenset[str]) -> Iterator[Code]:
+def _methods(values: Iterable[Value], names: frozenset[str]) -> Iterator[ScriptNode]:
     for value in values:
         for ref in value.cls.script.project.lineage(value.cls) if value.cls is not None else ():
             for each in ref.node.body:
@@ -340,7 +338,7 @@ def _called_kinds(script: Script, call: ast.Call) -> frozenset[str]:
 
 def _is_stored(script: Script, function: ast.Attribute) -> bool:
     """Whether an attribute that is called may have been stored as a value, and be no method."""
-    if any(other.tree_index.stored(function.attr) for other in connected_files(script)):
+    if any(other.syntax_index.stored(function.attr) for other in connected_files(script)):
         return True
     classes = [value.cls for value in script.values(function.value) if value.cls is not None]
     return any(each.script.inference.attribute_of(each, function.attr) is None for each in classes)

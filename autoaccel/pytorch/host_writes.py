@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.project import bind_argument
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
-from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.dataflow.reaching_definitions import STAR, Path
+from autoaccel.dataflow.completeness import Incomplete, ScriptNode
+from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, position
 from autoaccel.library_models import library_values
 from autoaccel.library_models.tensor_operations import METHODS, STORING
@@ -25,8 +25,7 @@ from autoaccel.pytorch.loader_inputs import same_memory
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.reaching_definitions import Definition
-    from autoaccel.pytorch.execution_order import Place
-    from autoaccel.pytorch.loader_loops import Transfer
+    from autoaccel.pytorch.loader_loops import BatchTransfer
 
 # Methods that may give the same memory, or something that holds it, where the analysis says "copy".
 _MAYBE_SAME = frozenset(
@@ -45,7 +44,7 @@ _MAYBE_CHANGED = "the host tensor is kept, and what may be it is changed after i
 _HANDED_ON = "after its copy has begun, the host tensor goes to code that is not seen and may change it"
 
 
-def changed_after(script: Script, transfer: Transfer) -> str | None:
+def changed_after(script: Script, transfer: BatchTransfer) -> str | None:
     """Why the host tensor may change while it is still being copied."""
     return _HostTensor(script, transfer).problem()
 
@@ -53,7 +52,7 @@ def changed_after(script: Script, transfer: Transfer) -> str | None:
 class _HostTensor:
     """The source of one move."""
 
-    def __init__(self, script: Script, transfer: Transfer) -> None:
+    def __init__(self, script: Script, transfer: BatchTransfer) -> None:
         self.script = script
         self.transfer = transfer
         self._handed: list[tuple[Script, ast.Call]] = []
@@ -61,24 +60,24 @@ class _HostTensor:
         """The files with code that is handed the tensor; where it is not kept, no others can change it."""
 
     def problem(self) -> str | None:
-        unknown: list[Place] = []
-        kept, homes = self._is_kept, tuple(self._reached)
+        unknown: list[ScriptNode] = []
+        kept, files = self._is_kept, tuple(self._reached)
         if kept:
             try:
-                homes = self.script.project.related(self.script)
+                files = self.script.project.related(self.script)
             except Incomplete as unseen:
                 return f"{_KEPT}: {unseen}"
-        for home in homes:
-            for owner, node in changed_in_place(home):
-                found = list(memory(home, owner))
+        for file in files:
+            for owner, node in changed_in_place(file):
+                found = list(memory(file, owner))
                 if not any(value is UNKNOWN or self._is_part(value, node) for value in found):
                     continue
-                if self._replaces(home, node) or not self._may_follow(home, node):
+                if self._replaces(file, node) or not self._may_follow(file, node):
                     continue
                 if any(self._is_part(value, node) for value in found):
                     return _CHANGED
-                if not _is_sum(home, owner, node):
-                    unknown.append((home, node))
+                if not _is_sum(file, owner, node):
+                    unknown.append((file, node))
         if kept and unknown:
             return _MAYBE_CHANGED
         return _HANDED_ON if any(self._may_follow(*each) for each in self._handed) else None
@@ -91,36 +90,36 @@ class _HostTensor:
             return False  # an item of the container is replaced, no tensor is changed
         return _overlap(value.path, self.transfer.path)
 
-    def _replaces(self, home: Script, node: ast.AST) -> bool:
+    def _replaces(self, file: Script, node: ast.AST) -> bool:
         """`batch[key] = batch[key].to(device)`: the batch gets the copy, nothing is written to the tensor."""
-        statement = home.parent(node) if isinstance(node, ast.Subscript) else None
+        statement = file.parent(node) if isinstance(node, ast.Subscript) else None
         return isinstance(statement, ast.Assign) and any(
-            value.kind is Kind.TENSOR and value.name == "moved" for value in home.values(statement.value)
+            value.kind is Kind.TENSOR and value.name == "moved" for value in file.values(statement.value)
         )
 
     # -- order
 
     @cached_property
-    def _moved_at(self) -> tuple[list[Place], bool]:
+    def _moved_at(self) -> tuple[list[ScriptNode], bool]:
         return self._frames(self.script, self.transfer.call)
 
-    def _may_follow(self, home: Script, node: ast.AST) -> bool:
+    def _may_follow(self, file: Script, node: ast.AST) -> bool:
         """Whether a place may run after the move, for the same batch."""
-        places, complete = self._frames(home, node)
+        places, complete = self._frames(file, node)
         if not complete:
             return True
         met = False
         for where, move in self._moved_at[0]:
-            for other, place in places:
-                if where is other and where.function(move) is where.function(place):
+            for other, use in places:
+                if where is other and where.function(move) is where.function(use):
                     met = True
-                    if self._in_order(where, move, place):
+                    if self._in_order(where, move, use):
                         return True
         return not met
 
-    def _frames(self, home: Script, node: ast.AST) -> tuple[list[Place], bool]:
+    def _frames(self, file: Script, node: ast.AST) -> tuple[list[ScriptNode], bool]:
         """A place and the calls that lead to it from the loop, and whether these are all."""
-        frames: list[Place] = [(home, node)]
+        frames: list[ScriptNode] = [(file, node)]
         seen: set[Function] = set()
         complete = True
         for where, each in frames:
@@ -147,21 +146,21 @@ class _HostTensor:
         given = [value for each in _arguments(call) for value in other.values(each) if value.kind is Kind.BATCH]
         return not given or any(value.node is self.transfer.site for value in given)
 
-    def _in_order(self, where: Script, move: ast.AST, place: ast.AST) -> bool:
-        if self._repeated(where, move, place):
+    def _in_order(self, where: Script, move: ast.AST, use: ast.AST) -> bool:
+        if self._repeated(where, move, use):
             return True
-        if move is place or where.inside(place, move):
+        if move is use or where.inside(use, move):
             return False
-        if where.inside(move, place):
+        if where.inside(move, use):
             return True  # an argument is moved before the call
-        stored = isinstance(place, ast.Subscript) and where.statement(place) is where.statement(move)
-        return stored or position(place) > position(move)
+        stored = isinstance(use, ast.Subscript) and where.statement(use) is where.statement(move)
+        return stored or position(use) > position(move)
 
-    def _repeated(self, where: Script, move: ast.AST, place: ast.AST) -> bool:
+    def _repeated(self, where: Script, move: ast.AST, use: ast.AST) -> bool:
         """Whether both run several times for one batch; a loop over the batch has another part of it each time."""
         site = self.transfer.site
         for loop in where.loops(move):
-            if loop is site or not where.inside(place, loop):
+            if loop is site or not where.inside(use, loop):
                 continue
             if where is self.transfer.site_script and where.inside(site, loop):
                 continue
@@ -176,8 +175,8 @@ class _HostTensor:
     @cached_property
     def _is_kept(self) -> bool:
         """Whether the tensor, or what holds it, goes where its values are not known any more."""
-        home, site = self.transfer.site_script, self.transfer.site
-        pending: list[tuple[Script, ast.AST]] = [(home, home.function(site) or home.tree)]
+        file, site = self.transfer.site_script, self.transfer.site
+        pending: list[tuple[Script, ast.AST]] = [(file, file.function(site) or file.tree)]
         pending.append((self.script, self.script.function(self.transfer.call) or self.script.tree))
         seen: set[ast.AST] = set()
         kept = False
@@ -238,11 +237,11 @@ class _HostTensor:
         if callees:
             seen = all(
                 any(
-                    bind_argument(function, call, each.arg, bound=where.project.is_bound(home, function, where, call))
+                    bind_argument(function, call, each.arg, bound=where.project.is_bound(file, function, where, call))
                     is argument
                     for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
                 )
-                for home, function in callees
+                for file, function in callees
             )
             return call if seen else None
         name = _name(call)
@@ -264,14 +263,14 @@ class _HostTensor:
         return None
 
 
-def memory(home: Script, expression: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> Iterator[Value]:
+def memory(file: Script, expression: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> Iterator[Value]:
     """The batches in whose memory an expression may lie, and `UNKNOWN` where it may be anything."""
     if expression in seen:
         return
     seen = seen | {expression}
-    for value in home.values(expression):
+    for value in file.values(expression):
         if value.kind is Kind.BATCH and value.name == "copy":
-            yield from _unless_copied(home, expression, value, seen)
+            yield from _unless_copied(file, expression, value, seen)
         elif value.kind is Kind.BATCH or value is UNKNOWN:
             yield value
         elif value.kind is Kind.UNKNOWN:
@@ -283,68 +282,70 @@ def memory(home: Script, expression: ast.expr, seen: frozenset[ast.AST] = frozen
             yield from (each for _, items in value.items for each in items if each.kind is Kind.BATCH)
 
 
-def _unless_copied(home: Script, expression: ast.expr, value: Value, seen: frozenset[ast.AST]) -> Iterator[Value]:
+def _unless_copied(file: Script, expression: ast.expr, value: Value, seen: frozenset[ast.AST]) -> Iterator[Value]:
     """What is said to be a copy of a batch: `x.float()` gives `x` itself where that is a float already."""
     match expression:
-        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if home.qualname(expression.func) is None:
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if file.qualname(expression.func) is None:
             if attr in _OF_CONTAINERS:
                 yield from (
                     each._replace(path=(*each.path, STAR)) if each.kind is Kind.BATCH else each
-                    for each in memory(home, owner, seen)
+                    for each in memory(file, owner, seen)
                 )
             elif attr in _MAYBE_SAME or (attr.endswith("_") and not attr.endswith("__")):
-                yield from memory(home, owner, seen)
+                yield from memory(file, owner, seen)
             else:
-                yield from _returned(home, expression, seen)
+                yield from _returned(file, expression, seen)
         case ast.Call():
-            yield from _returned(home, expression, seen)
+            yield from _returned(file, expression, seen)
         case ast.BinOp() | ast.UnaryOp() | ast.Compare():
             return
         case ast.IfExp(body=body, orelse=orelse):
-            yield from memory(home, body, seen)
-            yield from memory(home, orelse, seen)
+            yield from memory(file, body, seen)
+            yield from memory(file, orelse, seen)
         case ast.Subscript(value=owner) | ast.NamedExpr(value=owner) | ast.Starred(value=owner):
-            yield from memory(home, owner, seen)
+            yield from memory(file, owner, seen)
         case ast.Name():
-            for each in _before_additions(home, home.definitions(expression)):
+            for each in _before_additions(file, file.definitions(expression)):
                 if each.how == "param":
-                    for other, given in home.project.arguments(home, each.scope.node, each.name):
+                    for other, given in file.project.arguments(file, each.scope.node, each.name):
                         yield from memory(other, given, seen)
                 elif each.value is not None and each.how in ("assign", "walrus") and not each.path:
-                    yield from memory(home, each.value, seen)
+                    yield from memory(file, each.value, seen)
                 else:
                     yield value
         case _:
             yield value
 
 
-def _returned(home: Script, call: ast.Call, seen: frozenset[ast.AST]) -> Iterator[Value]:
-    for other, function in home.callees(call):
+def _returned(file: Script, call: ast.Call, seen: frozenset[ast.AST]) -> Iterator[Value]:
+    for other, function in file.callees(call):
         for each in other.in_scope(function, ast.Return):
             if each.value is not None:
                 yield from memory(other, each.value, seen)
 
 
-def _is_sum(home: Script, owner: ast.expr, node: ast.AST) -> bool:
+def _is_sum(file: Script, owner: ast.expr, node: ast.AST) -> bool:
     """Whether what `total += …` changes began as something known: `total = 0.0`, and no batch."""
     if not isinstance(node, ast.AugAssign) or not isinstance(owner, ast.Name):
         return False
-    begun = _before_additions(home, home.flow.before_addition(owner))
-    unknown = any(value.kind is Kind.UNKNOWN for each in begun for value in home.inference.definition(each))
+    begun = _before_additions(file, file.reaching_definitions.before_addition(owner))
+    unknown = any(value.kind is Kind.UNKNOWN for each in begun for value in file.inference.definition(each))
     return bool(begun) and not unknown
 
 
-def _before_additions(home: Script, definitions: Iterable[Definition]) -> list[Definition]:
+def _before_additions(file: Script, definitions: Iterable[Definition]) -> list[Definition]:
     """What bound a name at first, behind `x += …`."""
     pending = list(definitions)
     for each in pending:
         match each.node:
             case ast.AugAssign(target=ast.Name() as target):
-                pending.extend(other for other in home.flow.before_addition(target) if other not in pending)
+                pending.extend(
+                    other for other in file.reaching_definitions.before_addition(target) if other not in pending
+                )
     return [each for each in pending if not isinstance(each.node, ast.AugAssign)]
 
 
-def _overlap(first: Path, second: Path) -> bool:
+def _overlap(first: ElementPath, second: ElementPath) -> bool:
     return all(
         left == right or STAR in (left, right) or any(isinstance(each, int) and each < 0 for each in (left, right))
         for left, right in zip(first, second, strict=False)

@@ -12,15 +12,15 @@ from autoaccel.dataflow.abstract_values import UNKNOWN, Kind
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
-Function = tuple["Script", ast.FunctionDef | ast.Lambda]
+ScriptFunction = tuple["Script", ast.FunctionDef | ast.Lambda]
 
-ENTERING = (ast.Attribute, ast.Subscript, ast.For, ast.comprehension, ast.withitem, ast.BinOp, ast.FunctionDef)
-"""The nodes by which `entered` finds something."""
+IMPLICIT_CALLS = (ast.Attribute, ast.Subscript, ast.For, ast.comprehension, ast.withitem, ast.BinOp, ast.FunctionDef)
+"""The nodes by which `implicit_callees` finds something."""
 _HOOKING = ("register_forward_hook", "register_module_forward_hook")
 _CALLED = frozenset({"__init__", "__new__", "__call__", "__post_init__"})
 
 
-def entered(script: Script, node: ast.AST) -> Iterator[tuple[Script, ast.FunctionDef]]:
+def implicit_callees(script: Script, node: ast.AST) -> Iterator[tuple[Script, ast.FunctionDef]]:
     """The methods of project classes that reading a part of an object, iterating it, or a `with` runs."""
     match node:
         case ast.Attribute(value=owner, attr=name, ctx=ast.Load()):
@@ -77,7 +77,7 @@ def _is_setter(part: ast.AST, name: str) -> bool:
 
 def hands_on_names(script: Script, scope: ast.AST) -> bool:
     """Whether code of a scope hands all of its names on: `callback(**locals())`. Formatting them is harmless."""
-    for call in script.tree_index.calls_named("locals", "vars"):
+    for call in script.syntax_index.calls_named("locals", "vars"):
         if not call.args and (script.function(call) or script.tree) is scope and not _is_formatted(script, call):
             return True
     return False

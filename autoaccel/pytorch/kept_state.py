@@ -17,7 +17,7 @@ from autoaccel.library_models.graph_operations import (
     ENDING_METHODS,
     SHOWING_METHODS,
 )
-from autoaccel.pytorch.graph_places import attribute_reads, connected_files
+from autoaccel.pytorch.object_references import attribute_reads, connected_files
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -45,7 +45,7 @@ def reads_of_computed_weights(script: Script) -> Iterator[tuple[Script, ast.expr
     if any(True for each in files for _ in each.calls("torch.nn.utils.parametrize.cached")):
         raise Incomplete("what parametrizations compute is kept")
     names = {name for each in files for name in imported(each)}
-    mentioned = any(each.tree_index.mentions("prune", "weight_norm", "spectral_norm") for each in files)
+    mentioned = any(each.syntax_index.mentions("prune", "weight_norm", "spectral_norm") for each in files)
     if mentioned or any(name.startswith(_COMPUTING) for name in names):
         yield from attribute_reads(script, None, "weight", called=False)
 

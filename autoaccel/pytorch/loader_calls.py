@@ -71,20 +71,20 @@ def loader_calls(script: Script) -> Iterator[LoaderCall]:
 def iterations(script: Script, call: ast.Call) -> tuple[Iteration, ...]:
     """Every place in the project that surely may iterate the loader that `call` makes."""
     return tuple(
-        Iteration(home, node, how)
-        for home in script.project.related(script)
-        for node, how, loader in _sites(home)
-        if any(origin is call for _, origin in home.creations(loader))
+        Iteration(file, node, how)
+        for file in script.project.related(script)
+        for node, how, loader in _sites(file)
+        if any(origin is call for _, origin in file.creations(loader))
     )
 
 
 def loops_over_unknown(script: Script) -> list[tuple[Script, ast.AST]]:
     """The loops over loaders of which nobody knows where they were made: over any loader, then."""
     return [
-        (home, loop.node)
-        for home in script.project.related(script)
-        for loop in loader_loops(home)
-        if not home.creations(loop.loader)
+        (file, loop.node)
+        for file in script.project.related(script)
+        for loop in loader_loops(file)
+        if not file.creations(loop.loader)
     ]
 
 
@@ -93,7 +93,7 @@ def _sites(script: Script) -> Iterator[tuple[ast.AST, str, ast.expr]]:
         yield loop.node, "for", loop.loader
     for comprehension in script.find(ast.comprehension):
         yield comprehension, "for", unwrapped(script, comprehension.iter)
-    for node in script.tree_index.calls_named("iter"):
+    for node in script.syntax_index.calls_named("iter"):
         match node:
             case ast.Call(func=ast.Name() as name, args=[loader]) if not script.definitions(name):
                 yield node, "next" if _advanced(script, node) else "iter", loader
@@ -127,19 +127,19 @@ def advances(script: Script, node: ast.AST, call: ast.Call) -> bool:
     return any(item.node is call for value in script.values(node.args[0]) for _, items in value.items for item in items)
 
 
-def repeats(home: Script, node: ast.AST, script: Script, origin: ast.AST) -> bool:
-    """Whether `node` (in `home`) may run again and again while the object lives that `origin` (in `script`) makes."""
-    pending: list[tuple[Script, ast.AST]] = [(home, node)]
+def repeats(file: Script, node: ast.AST, script: Script, origin: ast.AST) -> bool:
+    """Whether `node` (in `file`) may run again and again while the object lives that `origin` (in `script`) makes."""
+    pending: list[tuple[Script, ast.AST]] = [(file, node)]
     seen: set[ast.AST] = set()
     while pending:
-        home, node = pending.pop()
-        if any(home is not script or not home.inside(origin, loop) for loop in home.loops(node)):
+        file, node = pending.pop()
+        if any(file is not script or not file.inside(origin, loop) for loop in file.loops(node)):
             return True
-        function = home.function(node)
-        if function is None or function in seen or (home is script and function is home.function(origin)):
+        function = file.function(node)
+        if function is None or function in seen or (file is script and function is file.function(origin)):
             continue
         seen.add(function)
-        callers = home.callers(function)
+        callers = file.callers(function)
         if callers.missing is not None:
             return True
         pending.extend(callers)

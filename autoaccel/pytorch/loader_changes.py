@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
 from autoaccel.pytorch import datasets
-from autoaccel.pytorch.execution_order import CONSTRUCTORS, Place, extents_of, in_body, runs_after, runs_within
+from autoaccel.pytorch.execution_order import CONSTRUCTORS, extents_of, in_body, runs_after, runs_within
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls, repeats
 from autoaccel.pytorch.loader_inputs import ALL, IN_WORKERS, LoaderInputs
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.abstract_values import ClassRef
+    from autoaccel.dataflow.completeness import ScriptNode
     from autoaccel.pytorch.loader_loops import LoaderLoop
 
 _ORDER = frozenset(ALL) - frozenset(IN_WORKERS)
@@ -58,27 +59,27 @@ class LoaderState:
     inputs: LoaderInputs
 
     @cached_property
-    def changes(self) -> tuple[Place, ...]:
+    def changes(self) -> tuple[ScriptNode, ...]:
         """The statements and expressions that change one of these inputs."""
         return tuple(changes(self.inputs, self.script.project.related(self.script)))
 
     @cached_property
-    def readings(self) -> tuple[Place, ...]:
+    def readings(self) -> tuple[ScriptNode, ...]:
         """Where others read what making a batch changes: the task that a sampler has chosen."""
         return tuple(_readings(self.inputs, self.script.project.related(self.script)))
 
-    def problem(self, draws: Sequence[Place], *, in_workers: bool = False) -> str | None:
+    def problem(self, draws: Sequence[ScriptNode], *, in_workers: bool = False) -> str | None:
         """Why batches cannot be made anywhere else, or any sooner, than where loops (or other `draws`) ask for them."""
         if (reason := self.trained()) is not None:
             return reason
         here = loader_state(self.script, self.made, in_workers=True).inputs
         if in_workers and (keeper := here.keeps_state()) is not None:
             return f"`{keeper}` keeps something between samples, of which each worker would keep its own"
-        for home, node in self.changes:
-            if any(self._runs_beside(home, node, *draw) for draw in draws):
+        for file, node in self.changes:
+            if any(self._runs_beside(file, node, *draw) for draw in draws):
                 return "its dataset, order or collation is changed while it is read"
-        for home, node in self.readings:
-            if any(self._runs_beside(home, node, *draw) for draw in draws):
+        for file, node in self.readings:
+            if any(self._runs_beside(file, node, *draw) for draw in draws):
                 return "what making a batch changes is read beside it"
         return None
 
@@ -91,40 +92,44 @@ class LoaderState:
             return "its samples may require gradients"
         return None
 
-    def _runs_beside(self, home: Script, node: ast.AST, script: Script, draw: ast.AST) -> bool:
+    def _runs_beside(self, file: Script, node: ast.AST, script: Script, draw: ast.AST) -> bool:
         """Whether a place runs between two draws of batches: in the body of a loop, again and again beside a kept
         iterator."""
         code = self.inputs.code
         if isinstance(draw, ast.Call):
-            return home.function(node) not in code and repeats(home, node, script, draw)
-        if self._is_local_binding(home, node):
-            return any(home is where and in_body(home, node, loop) for where, loop in extents_of(script, draw))
-        return runs_within(home, node, script, draw, code)
+            return file.function(node) not in code and repeats(file, node, script, draw)
+        if self._is_local_binding(file, node):
+            return any(file is where and in_body(file, node, loop) for where, loop in extents_of(script, draw))
+        return runs_within(file, node, script, draw, code)
 
-    def _is_local_binding(self, home: Script, node: ast.AST) -> bool:
+    def _is_local_binding(self, file: Script, node: ast.AST) -> bool:
         """Whether a name of a function is bound in that function: every call of it binds another one."""
-        function = home.function(node)
+        function = file.function(node)
         return any(
             scope is function and any(each.node is node and each.how != "global" for each in known)
             for scope, name in self.inputs.names
-            if (known := home.flow.scopes[scope].definitions.get(name, []) if scope in home.flow.scopes else [])
+            if (
+                known := file.reaching_definitions.scopes[scope].definitions.get(name, [])
+                if scope in file.reaching_definitions.scopes
+                else []
+            )
         )
 
     def changed_after(self, script: Script, call: ast.Call) -> bool:
         """Whether anything is changed once the loader was made."""
         return any(
-            ((home is script and home.function(node) is home.function(call)) or not self._is_local_binding(home, node))
-            and runs_after(home, node, script, call)
-            for home, node in self.changes
+            ((file is script and file.function(node) is file.function(call)) or not self._is_local_binding(file, node))
+            and runs_after(file, node, script, call)
+            for file, node in self.changes
         )
 
 
 def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
     """Why the batches of a loop cannot be made before it asks for them."""
     known = {
-        call: loader_state(home, made)
-        for home, call in script.creations(loop.loader)
-        for made in loader_calls(home)
+        call: loader_state(file, made)
+        for file, call in script.creations(loop.loader)
+        for made in loader_calls(file)
         if made.call is call
     }
     for state in known.values():
@@ -163,8 +168,8 @@ def _may_store(script: Script, call: ast.Call) -> bool:
     callees = script.callees(call)
     return not callees or any(
         isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(part.ctx, ast.Load)
-        for home, callee in callees
-        for part in home.within(callee, ast.AST)
+        for file, callee in callees
+        for part in file.within(callee, ast.AST)
     )
 
 
@@ -188,48 +193,48 @@ def loader_state(script: Script, made: LoaderCall, *, in_workers: bool = False) 
     return script.facts[key]  # type: ignore[no-any-return]
 
 
-def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Place]:
+def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[ScriptNode]:
     """Statements and expressions that change one of these inputs."""
-    for home in scripts:
-        for node in possible_changes(home):
+    for file in scripts:
+        for node in possible_changes(file):
             match node:
                 case ast.AugAssign(target=ast.Name() as target):
-                    changed = inputs.extends(home, target)
+                    changed = inputs.extends(file, target)
                 case ast.Call():
-                    changed = _is_change(inputs, home, node)
-                case ast.Attribute(value=owner, attr=attr) if inputs.includes(home, owner):
-                    changed = inputs.reads(home, owner, attr)
+                    changed = _is_change(inputs, file, node)
+                case ast.Attribute(value=owner, attr=attr) if inputs.includes(file, owner):
+                    changed = inputs.reads(file, owner, attr)
                 case ast.Attribute(value=owner) | ast.Subscript(value=owner):
-                    changed = inputs.touched(home, owner)
+                    changed = inputs.touched(file, owner)
                 case _:
                     changed = False
             if changed:
-                yield home, node
-    for (scope, name), home in inputs.names.items():
-        for each in home.flow.scopes[scope].definitions.get(name, ()):
+                yield file, node
+    for (scope, name), file in inputs.names.items():
+        for each in file.reaching_definitions.scopes[scope].definitions.get(name, ()):
             if each.how not in ("import", "def", "class", "param"):
-                yield home, each.node
+                yield file, each.node
 
 
-def _readings(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Place]:
+def _readings(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[ScriptNode]:
     written = {
         target.attr
-        for function, home in inputs.code.items()
-        for target in home.within(function, ast.Attribute)
-        if _is_written(home, target) and not _makes_anew(home, target)
+        for function, file in inputs.code.items()
+        for target in file.within(function, ast.Attribute)
+        if _is_written(file, target) and not _makes_anew(file, target)
     }
-    for home in scripts if written else ():
-        for attribute in home.find(ast.Attribute):
+    for file in scripts if written else ():
+        for attribute in file.find(ast.Attribute):
             if attribute.attr in written and isinstance(attribute.ctx, ast.Load):
-                if home.function(attribute) not in inputs.code and inputs.includes(home, attribute.value):
-                    yield home, attribute
+                if file.function(attribute) not in inputs.code and inputs.includes(file, attribute.value):
+                    yield file, attribute
 
 
-def _is_written(home: Script, attribute: ast.Attribute) -> bool:
+def _is_written(file: Script, attribute: ast.Attribute) -> bool:
     """`self.task = …`, `self.seen[i] = …`, `self.seen.append(…)`."""
     if not isinstance(attribute.ctx, ast.Load):
         return True
-    match home.parent(attribute):
+    match file.parent(attribute):
         case ast.Subscript(ctx=ast.Store() | ast.Del()):
             return True
         case ast.Attribute(attr=method):
@@ -287,9 +292,9 @@ def _drawn_from(script: Script, call: ast.Call) -> list[ast.expr]:
     return [keyword.value for keyword in call.keywords if keyword.arg == "generator"]
 
 
-def _named_before(home: Script, expression: ast.expr) -> list[tuple[Script, ast.expr]]:
+def _named_before(file: Script, expression: ast.expr) -> list[tuple[Script, ast.expr]]:
     """An object under the names that it has here and where it comes from, through arguments and `a = b`."""
-    found = [(home, expression)]
+    found = [(file, expression)]
     for where, each in found:
         for bound in where.definitions(each) if isinstance(each, ast.Name) else ():
             if bound.how == "param":
@@ -304,9 +309,9 @@ def _is_in_place(method: str) -> bool:
     return method in _CONTAINER or (method.endswith("_") and not method.endswith("__"))
 
 
-def _makes_anew(home: Script, target: ast.AST) -> bool:
+def _makes_anew(file: Script, target: ast.AST) -> bool:
     """`self.x = …` in a constructor: the object is new, and nobody has read it."""
-    function = home.function(target)
+    function = file.function(target)
     owner = getattr(target, "value", None)
     return (
         isinstance(function, ast.FunctionDef)
@@ -317,26 +322,26 @@ def _makes_anew(home: Script, target: ast.AST) -> bool:
     )
 
 
-def _is_change(inputs: LoaderInputs, home: Script, call: ast.Call) -> bool:
+def _is_change(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
     """Whether a call may change an input by itself; what the project's own functions do is seen there."""
-    if not home.callees(call):
-        for each in _drawn_from(home, call):
-            if any(inputs.touched(other, name) for other, name in _named_before(home, each)):
+    if not file.callees(call):
+        for each in _drawn_from(file, call):
+            if any(inputs.touched(other, name) for other, name in _named_before(file, each)):
                 return True
-    if is_library(home, call):
-        return any(inputs.touched(home, each) for each in changed_by_library(home, call))
+    if is_library(file, call):
+        return any(inputs.touched(file, each) for each in changed_by_library(file, call))
     if not isinstance(call.func, ast.Attribute):
         return False
     method, owner = call.func.attr, call.func.value
     in_place = _is_in_place(method)
-    kinds = {value.kind for value in home.values(owner)}
+    kinds = {value.kind for value in file.values(owner)}
     if kinds <= (_UNCHANGED if in_place else _UNCHANGED | _CONTAINERS | {Kind.TENSOR, Kind.PARAMETER}):
         return False
-    if not inputs.touched(home, owner) or home.callees(call):
+    if not inputs.touched(file, owner) or file.callees(call):
         return False
     if not in_place and method in inputs.methods:
         return False  # of a class in sight, whose own changes are found where they are written
-    return not any(_is_attribute(value.cls, method) for value in home.values(owner) if value.cls is not None)
+    return not any(_is_attribute(value.cls, method) for value in file.values(owner) if value.cls is not None)
 
 
 def _only_reads(method: str) -> bool:

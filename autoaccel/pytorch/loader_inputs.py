@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
-from autoaccel.dataflow.reaching_definitions import Path
+from autoaccel.dataflow.reaching_definitions import ElementPath
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.evaluation_passes import WITHOUT_PARAMETERS
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 IN_WORKERS = ("dataset", "collate_fn", "worker_init_fn")
 ALL = (*IN_WORKERS, "sampler", "batch_sampler", "generator")
 PARTS = frozenset(ALL)
-_WHOLE: Path = ()
+_WHOLE: ElementPath = ()
 _PROTOCOL = """__getitem__ __getitems__ __iter__ __next__ __len__ __call__ forward""".split()
 _PLAIN = frozenset(
     {Kind.TENSOR, Kind.ARRAY, Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE, Kind.BATCH}
@@ -74,7 +74,7 @@ class LoaderInputs:
         """The attributes that this code reads, of whatever object."""
         self.trained: str | None = None
         """Source text of something trained that this code reads."""
-        self._seen: set[tuple[ast.AST, Path]] = set()
+        self._seen: set[tuple[ast.AST, ElementPath]] = set()
         self._values: set[Value] = set()
         self._handed: set[ast.expr] = set()
         self._functions: list[tuple[Script, ast.AST]] = []
@@ -87,30 +87,30 @@ class LoaderInputs:
 
     # -- what is reached
 
-    def _enter(self, home: Script, function: ast.AST) -> None:
+    def _enter(self, file: Script, function: ast.AST) -> None:
         if function not in self.code:
-            self.code[function] = home
-            self._functions.append((home, function))
+            self.code[function] = file
+            self._functions.append((file, function))
 
-    def _run(self, home: Script, function: ast.AST) -> None:
+    def _run(self, file: Script, function: ast.AST) -> None:
         """Everything that a piece of code which makes batches mentions."""
-        for name in home.within(function, ast.Name):
+        for name in file.within(function, ast.Name):
             if isinstance(name.ctx, ast.Load):
-                for each in home.definitions(name):
-                    if not home.inside(each.scope.node, function) and each.how not in ("import", "def", "class"):
-                        self.names[each.scope.node, name.id] = home
-                self._pending.append((home, name, ()))
-        for attribute in home.within(function, ast.Attribute):
+                for each in file.definitions(name):
+                    if not file.inside(each.scope.node, function) and each.how not in ("import", "def", "class"):
+                        self.names[each.scope.node, name.id] = file
+                self._pending.append((file, name, ()))
+        for attribute in file.within(function, ast.Attribute):
             if isinstance(attribute.ctx, ast.Load):
                 self.attributes.add(attribute.attr)
-                self._pending.append((home, attribute, ()))
-        for call in home.within(function, ast.Call):
-            for other, callee in home.callees(call):
+                self._pending.append((file, attribute, ()))
+        for call in file.within(function, ast.Call):
+            for other, callee in file.callees(call):
                 self._enter(other, callee)
-        for inner in home.within(function, ast.Lambda):
-            self._enter(home, inner)
+        for inner in file.within(function, ast.Lambda):
+            self._enter(file, inner)
 
-    def _read(self, home: Script, expression: ast.expr, path: Path = ()) -> None:
+    def _read(self, file: Script, expression: ast.expr, path: ElementPath = ()) -> None:
         """An expression of which a part is an input: what its values are, and what they hold.
 
         Where a value is not known, it is looked for in what names are bound to and functions give, lambdas above all.
@@ -118,68 +118,68 @@ class LoaderInputs:
         if (expression, path) in self._seen:
             return
         self._seen.add((expression, path))
-        values = home.inference.part(home.values(expression), path)
+        values = file.inference.part(file.values(expression), path)
         for value in values:
             self._hold_once(value)
-        inside = self._makes_batches(home, expression)
+        inside = self._makes_batches(file, expression)
         if isinstance(expression, ast.Name) and not inside:
-            self.held.update((each.scope.node, expression.id) for each in home.definitions(expression))
+            self.held.update((each.scope.node, expression.id) for each in file.definitions(expression))
         if not any(value.kind is Kind.UNKNOWN for value in values):
             return
         match expression:
             case ast.Lambda():
-                self._enter(home, expression)
+                self._enter(file, expression)
             case ast.Name(id=name):
                 if not inside:
-                    self._call(home, expression, name)
-                for each in home.definitions(expression):
-                    self._bound(home, each, path)
+                    self._call(file, expression, name)
+                for each in file.definitions(expression):
+                    self._bound(file, each, path)
             case ast.Attribute(value=owner, attr=attr):
-                self._attribute(home, owner, attr, path)
+                self._attribute(file, owner, attr, path)
                 if not inside:
-                    self._call(home, expression, attr)
+                    self._call(file, expression, attr)
             case ast.Call():
-                self._called(home, expression, path)
+                self._called(file, expression, path)
             case ast.Tuple(elts=elements) | ast.List(elts=elements) if path and isinstance(path[0], int):
-                self._pending.extend((home, each, path[1:]) for each in elements[path[0] : path[0] + 1 or None])
+                self._pending.extend((file, each, path[1:]) for each in elements[path[0] : path[0] + 1 or None])
             case ast.Starred(value=inner) | ast.NamedExpr(value=inner) | ast.Subscript(value=inner):
-                self._pending.append((home, inner, ()))
+                self._pending.append((file, inner, ()))
             case _:
                 inner_expressions = (each for each in ast.iter_child_nodes(expression) if isinstance(each, ast.expr))
-                self._pending.extend((home, each, ()) for each in inner_expressions)
+                self._pending.extend((file, each, ()) for each in inner_expressions)
 
-    def _call(self, home: Script, expression: ast.expr, word: str) -> None:
+    def _call(self, file: Script, expression: ast.expr, word: str) -> None:
         """Note what an object is called whose value is not known."""
         if expression in self._handed:
-            self.arguments.add((home, word))
+            self.arguments.add((file, word))
         else:
             self.words.add(word)
 
-    def _bound(self, home: Script, definition: Definition, path: Path) -> None:
+    def _bound(self, file: Script, definition: Definition, path: ElementPath) -> None:
         """What a name was bound to."""
         if definition.value is not None and definition.how in ("assign", "walrus", "with", "aug", "global", "for"):
-            self._pending.append((home, definition.value, (*definition.path, *path)))
+            self._pending.append((file, definition.value, (*definition.path, *path)))
         if definition.how == "param":
             if definition.value is not None:
-                self._pending.append((home, definition.value, path))
-            arguments = home.project.arguments(home, definition.scope.node, definition.name)
+                self._pending.append((file, definition.value, path))
+            arguments = file.project.arguments(file, definition.scope.node, definition.name)
             self._pending.extend((other, each, path) for other, each in arguments)
 
-    def _attribute(self, home: Script, owner: ast.expr, attr: str, path: Path) -> None:
-        for value in home.values(owner):
+    def _attribute(self, file: Script, owner: ast.expr, attr: str, path: ElementPath) -> None:
+        for value in file.values(owner):
             if has_parameters(value):
-                self._train(f"{home.source(owner)}.{attr}")
-            for each in home.project.lineage(value.cls) if value.cls is not None else ():
+                self._train(f"{file.source(owner)}.{attr}")
+            for each in file.project.lineage(value.cls) if value.cls is not None else ():
                 self.fields.add(attr)
-                for binding, part in home.project.class_info(each).attributes.get(attr, ()):
+                for binding, part in file.project.class_info(each).attributes.get(attr, ()):
                     if isinstance(binding, ast.expr):
                         self._pending.append((each.script, binding, (*part, *path)))
                     else:
                         self._bound(each.script, binding, path)
 
-    def _called(self, home: Script, call: ast.Call, path: Path = ()) -> None:
+    def _called(self, file: Script, call: ast.Call, path: ElementPath = ()) -> None:
         """What a call gives may hold its arguments, where it is not the project's own code that makes it."""
-        callees = home.callees(call)
+        callees = file.callees(call)
         for other, callee in callees:
             if callee.name != "__init__":
                 returned = (each.value for each in other.in_scope(callee, ast.Return) if each.value is not None)
@@ -187,21 +187,21 @@ class LoaderInputs:
         if not callees:
             arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
             self._handed.update(arguments)
-            self._pending.extend((home, each, ()) for each in arguments)
-            if isinstance(call.func, ast.Attribute) and home.qualname(call.func) is None:
-                self._pending.append((home, call.func.value, ()))
+            self._pending.extend((file, each, ()) for each in arguments)
+            if isinstance(call.func, ast.Attribute) and file.qualname(call.func) is None:
+                self._pending.append((file, call.func.value, ()))
 
     def _train(self, text: str) -> None:
         self.trained = min(filter(None, (self.trained, text)))
 
     def _hold(self, value: Value) -> None:
         """One value that is an input, and what it holds."""
-        node, home = value.node, value.script
+        node, file = value.node, value.script
         if has_parameters(value):
-            self._train(home.source(node) if home is not None and isinstance(node, ast.expr) else "a module")
+            self._train(file.source(node) if file is not None and isinstance(node, ast.expr) else "a module")
             return
-        if value.kind is Kind.FUNCTION and node is not None and home is not None:
-            self._enter(home, node)
+        if value.kind is Kind.FUNCTION and node is not None and file is not None:
+            self._enter(file, node)
         if value.cls is not None:
             for each in value.cls.script.project.lineage(value.cls):
                 self.objects.add(each.node)
@@ -211,28 +211,28 @@ class LoaderInputs:
                     for part in methods:
                         if part.name in _PROTOCOL:
                             self._enter(each.script, part)
-        if node is None or home is None or value.kind in _IMMUTABLE | {Kind.FUNCTION, Kind.CLASS}:
+        if node is None or file is None or value.kind in _IMMUTABLE | {Kind.FUNCTION, Kind.CLASS}:
             return
         self.objects.add(node)
         for item in (item for _, items in value.items for item in items):
             self._hold_once(item)
         if value.kind in _PLAIN:
-            self._pending.extend((home, each, ()) for each in same_memory(value))
+            self._pending.extend((file, each, ()) for each in same_memory(value))
         elif value.cls is None:
             self.opaque.add(node)
             if isinstance(node, ast.Call):
-                self._called(home, node)
+                self._called(file, node)
 
     def _hold_once(self, value: Value) -> None:
         if value not in self._values:
             self._values.add(value)
             self._hold(value)
 
-    def _makes_batches(self, home: Script, node: ast.AST) -> bool:
+    def _makes_batches(self, file: Script, node: ast.AST) -> bool:
         """Whether a place is part of the code that makes batches."""
-        function = home.function(node)
+        function = file.function(node)
         while function is not None and function not in self.code:
-            function = home.function(function)
+            function = file.function(function)
         return function is not None
 
     # -- what the code does
@@ -241,38 +241,38 @@ class LoaderInputs:
         """A function that leaves something behind for the next sample."""
         names = [
             function.name
-            for function, home in self.code.items()
-            if isinstance(function, ast.FunctionDef) and datasets.leaves_something(home, function)
+            for function, file in self.code.items()
+            if isinstance(function, ast.FunctionDef) and datasets.leaves_something(file, function)
         ]
         return min(names, default=None)
 
     # -- whether something is one of them
 
-    def includes(self, home: Script, expression: ast.expr) -> bool:
+    def includes(self, file: Script, expression: ast.expr) -> bool:
         """Whether an expression may be one of the objects that batches are made from."""
         if not isinstance(expression, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
             return False
-        values = home.values(expression)
+        values = file.values(expression)
         if any(self._is_object(value) for value in values):
             return True
         unknown = any(value.kind is Kind.UNKNOWN for value in values)
         match expression:
             case ast.Attribute(value=owner, attr=attr) if attr in PARTS:
-                loaders = [value for value in home.values(owner) if value.kind is Kind.LOADER]
+                loaders = [value for value in file.values(owner) if value.kind is Kind.LOADER]
                 known = [value for value in loaders if isinstance(value.node, ast.Call)]
                 if known and len(known) == len(loaders):
                     return attr in self.words and any(value.node in self.objects for value in known)
                 return attr in self.words and (unknown or bool(loaders))  # of a loader that is told by its use
             case ast.Attribute(attr=attr):
-                return unknown and attr not in _OF_TENSORS and (attr in self.fields or self._is_called(home, attr))
+                return unknown and attr not in _OF_TENSORS and (attr in self.fields or self._is_called(file, attr))
             case ast.Name(id=name):
-                found = {(each.scope.node, name) for each in home.definitions(expression)}
-                return not found.isdisjoint(self.held | self.names.keys()) or (unknown and self._is_called(home, name))
+                found = {(each.scope.node, name) for each in file.definitions(expression)}
+                return not found.isdisjoint(self.held | self.names.keys()) or (unknown and self._is_called(file, name))
             case _:
                 return False
 
-    def _is_called(self, home: Script, word: str) -> bool:
-        return word in self.words or (home, word) in self.arguments
+    def _is_called(self, file: Script, word: str) -> bool:
+        return word in self.words or (file, word) in self.arguments
 
     def _is_object(self, value: Value) -> bool:
         """Whether a value is one of the objects, and none that is made for every batch."""
@@ -280,33 +280,33 @@ class LoaderInputs:
             return False
         return value.script is None or not self._makes_batches(value.script, value.node)
 
-    def extends(self, home: Script, target: ast.Name) -> bool:
+    def extends(self, file: Script, target: ast.Name) -> bool:
         """Whether `x += …` changes one of them in place, or binds a name that they are read under."""
         definitions = [
-            each for own in home.definitions(target) for each in own.scope.definitions.get(target.id, ()) or (own,)
+            each for own in file.definitions(target) for each in own.scope.definitions.get(target.id, ()) or (own,)
         ]
-        values = [value for each in definitions for value in home.inference.definition(each)]
+        values = [value for each in definitions for value in file.inference.definition(each)]
         if all(value.kind in _IMMUTABLE for value in values):
             return False  # bound anew, which is found by its name
         scopes = {(each.scope.node, target.id) for each in definitions}
         return not scopes.isdisjoint(self.held | self.names.keys()) or any(self._is_object(value) for value in values)
 
-    def reads(self, home: Script, owner: ast.expr, attr: str) -> bool:
+    def reads(self, file: Script, owner: ast.expr, attr: str) -> bool:
         """Whether batches may depend on this attribute of one of them."""
-        values = home.values(owner)
+        values = file.values(owner)
         name = owner.id if isinstance(owner, ast.Name) else getattr(owner, "attr", None)
         hidden = any(value.node in self.opaque for value in values) or (
-            name is not None and self._is_called(home, name) and any(value.kind is Kind.UNKNOWN for value in values)
+            name is not None and self._is_called(file, name) and any(value.kind is Kind.UNKNOWN for value in values)
         )
         return hidden or attr in self.attributes or attr in self.methods or attr.startswith("__")
 
-    def touched(self, home: Script, expression: ast.expr) -> bool:
+    def touched(self, file: Script, expression: ast.expr) -> bool:
         """Whether a change of this object is one of what batches are made from: `sampler.weights` of a sampler that
         reads its weights."""
         attr: str | None = None
         while True:
-            if self.includes(home, expression):
-                return attr is None or self.reads(home, expression, attr)
+            if self.includes(file, expression):
+                return attr is None or self.reads(file, expression, attr)
             match expression:
                 case ast.Attribute(value=inner, attr=attr):
                     expression = inner
@@ -340,9 +340,9 @@ def has_parameters(value: Value, seen: frozenset[ast.AST] = frozenset()) -> bool
     if value.cls is not None:
         return value.cls.node not in seen and _class_has_parameters(value.cls, seen | {value.cls.node})
     if value.name == "torch.nn.Sequential" and isinstance(value.node, ast.Call) and value.script is not None:
-        home = value.script
+        file = value.script
         parts = [each.value if isinstance(each, ast.Starred) else each for each in value.node.args]
-        return not parts or any(_holds_parameters(home, part, seen) for part in parts)
+        return not parts or any(_holds_parameters(file, part, seen) for part in parts)
     return value.name not in WITHOUT_PARAMETERS
 
 
@@ -351,20 +351,20 @@ def _class_has_parameters(cls: ClassRef, seen: frozenset[ast.AST]) -> bool:
     if not set(project.external_lineage(cls)) <= {"torch.nn.Module", "object", "abc.ABC"}:
         return True
     for each in project.lineage(cls):
-        home = each.script
-        if any(home.qualname(call.func) == "torch.nn.Parameter" for call in home.within(each.node, ast.Call)):
+        file = each.script
+        if any(file.qualname(call.func) == "torch.nn.Parameter" for call in file.within(each.node, ast.Call)):
             return True
-        called = {call.func.attr for call in home.within(each.node, ast.Call) if isinstance(call.func, ast.Attribute)}
+        called = {call.func.attr for call in file.within(each.node, ast.Call) if isinstance(call.func, ast.Attribute)}
         if not called.isdisjoint({"register_parameter", "add_module", "register_module"}):
             return True
         for attr, bindings in project.class_info(each).attributes.items():
             for binding, _ in bindings:
-                if isinstance(binding, ast.expr) and _holds_parameters(home, binding, seen, called=attr in called):
+                if isinstance(binding, ast.expr) and _holds_parameters(file, binding, seen, called=attr in called):
                     return True
     return False
 
 
-def _holds_parameters(home: Script, part: ast.expr, seen: frozenset[ast.AST], *, called: bool = True) -> bool:
-    values = home.values(part)
+def _holds_parameters(file: Script, part: ast.expr, seen: frozenset[ast.AST], *, called: bool = True) -> bool:
+    values = file.values(part)
     items = [item for value in values for _, items in value.items for item in items]
     return any(has_parameters(value, seen) or (called and value.kind is Kind.UNKNOWN) for value in (*values, *items))

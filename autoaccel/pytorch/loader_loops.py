@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.reaching_definitions import STAR, Path
+from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.library_models import library_values
 
@@ -38,7 +38,7 @@ class LoaderLoop:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Transfer:
+class BatchTransfer:
     """A call that moves batch data: `x.to(device)`, `x.cuda()`, `x.type(Tensor)`.
 
     `path` is the part of the batch: () the whole, (0,) or ("input_ids",) an element, with "*" for any. `derived`
@@ -49,7 +49,7 @@ class Transfer:
     call: ast.Call
     method: Method
     device: ast.expr | None
-    path: Path
+    path: ElementPath
     derived: str | None
     site: ast.AST
     site_script: Script
@@ -165,17 +165,17 @@ def _named_loader(expression: ast.expr) -> bool:
 
 
 @once
-def transfers(script: Script) -> tuple[Transfer, ...]:
+def transfers(script: Script) -> tuple[BatchTransfer, ...]:
     """Moves of batch data anywhere in the file, whichever file holds the loop, in source order."""
     return tuple(_transfers(script))
 
 
-def transfers_of(script: Script, loop: LoaderLoop) -> tuple[Transfer, ...]:
+def transfers_of(script: Script, loop: LoaderLoop) -> tuple[BatchTransfer, ...]:
     """The moves, in this file, of the batches that one loop yields."""
     return tuple(each for each in transfers(script) if each.site is loop.node)
 
 
-def _transfers(script: Script) -> Iterator[Transfer]:
+def _transfers(script: Script) -> Iterator[BatchTransfer]:
     for call in script.find(ast.Call):
         function = call.func
         if not isinstance(function, ast.Attribute) or function.attr not in _WIDENING:
@@ -190,12 +190,12 @@ def _transfers(script: Script) -> Iterator[Transfer]:
         device = _target_device(script, call, function.attr)
         if function.attr == "to" and device is None:
             continue
-        for site, home in _sites(batches):
+        for site, file in _sites(batches):
             own = [value for value in batches if value.node is site]
             paths, derived = {value.path for value in own}, {value.name for value in own}
             path = paths.pop() if len(paths) == 1 else (STAR,)
             how = derived.pop() if len(derived) == 1 else "copy"
-            yield Transfer(call, function.attr, device, path, how, site, home)  # type: ignore[arg-type]
+            yield BatchTransfer(call, function.attr, device, path, how, site, file)  # type: ignore[arg-type]
 
 
 def _only_converts(script: Script, call: ast.Call) -> bool:

@@ -33,7 +33,7 @@ def forwards(script: Script, function: ast.expr) -> tuple[tuple[Script, ast.Func
             if named:
                 found[named[0]] = ref.script
                 break
-    return tuple((home, each) for each, home in found.items())
+    return tuple((file, each) for each, file in found.items())
 
 
 def held(module: Value, seen: set[ast.AST] | None = None) -> Iterator[Value]:

@@ -14,34 +14,33 @@ from autoaccel.pytorch.module_containers import held
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.abstract_values import ClassRef
+    from autoaccel.dataflow.completeness import ScriptNode
 
-Reached = list[tuple["Script", ast.AST]]
 
-
-def reached(script: Script, nodes: Iterable[ast.AST]) -> Reached:
+def reachable_code(script: Script, nodes: Iterable[ast.AST]) -> list[ScriptNode]:
     """Some code, the project functions that it calls, the methods of the models that it runs or builds, and hooks."""
-    found: Reached = [(script, node) for node in nodes]
+    found: list[ScriptNode] = [(script, node) for node in nodes]
     hooks = [
         (other, hook) for other, hook in implicit_calls.hooks(script) if isinstance(hook, ast.FunctionDef | ast.Lambda)
     ]
     found += hooks
     seen: set[ast.AST] = {hook for _, hook in hooks}
     for at, node in found:  # grows while it is walked
-        for part in (each for each in at.within(node, ast.AST) if isinstance(each, implicit_calls.ENTERING)):
-            for other, function in implicit_calls.entered(at, part):
+        for part in (each for each in at.within(node, ast.AST) if isinstance(each, implicit_calls.IMPLICIT_CALLS)):
+            for other, function in implicit_calls.implicit_callees(at, part):
                 if function not in seen:
                     seen.add(function)
                     found.append((other, function))
         calls = at.within(node, ast.Call) if isinstance(node, ast.FunctionDef) else at.in_scope(node, ast.Call)
-        for call in at.tree_index.by_depth(calls) if isinstance(node, ast.FunctionDef) else calls:
-            for other, function in _entered(at, call):
+        for call in at.syntax_index.by_depth(calls) if isinstance(node, ast.FunctionDef) else calls:
+            for other, function in _callees(at, call):
                 if function not in seen:
                     seen.add(function)
                     found.append((other, function))
     return found
 
 
-def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.FunctionDef]]:
+def _callees(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.FunctionDef]]:
     """The functions that a call may enter now or, where it builds a module or hands a function on, later.
 
     What is called on an object that is not known may be any method of this name in the project; where the callee
@@ -67,7 +66,7 @@ def _entered(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.Funct
         return
     related = script.project.related(script)
     name = call.func.attr if isinstance(call.func, ast.Attribute) else None
-    if name is None or any(other.tree_index.stored(name) for other in related):
+    if name is None or any(other.syntax_index.stored(name) for other in related):
         yield from _all_models(script)
         yield from tabled_functions(script)
     elif any(value.kind is Kind.UNKNOWN for value in owners) and not name.startswith("__"):  # of `super()`
@@ -102,7 +101,7 @@ def _find_tabled(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
             if any(isinstance(each, ast.Subscript) for each in store.targets):
                 elements.append(store.value)
         elements += _wrapped(other, named)
-        if any(True for _ in other.tree_index.calls_named("globals")):
+        if any(True for _ in other.syntax_index.calls_named("globals")):
             yield from ((other, each) for each in other.tree.body if isinstance(each, ast.FunctionDef))
         for element in elements:
             if isinstance(element, ast.Name | ast.Attribute):

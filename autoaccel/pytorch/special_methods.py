@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.pytorch.graph_places import connected_files, possible_classes
+from autoaccel.pytorch.object_references import connected_files, possible_classes
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -42,7 +42,7 @@ def sets_by_method(script: Script, target: ast.Attribute) -> bool:
     if _may_define(script, target.value, ("__setattr__",)):
         return True
     for other in connected_files(script):
-        for mention in other.tree_index.mentions("setter"):
+        for mention in other.syntax_index.mentions("setter"):
             function = other.parent(mention)
             if isinstance(function, ast.FunctionDef) and function.name == target.attr:
                 return True

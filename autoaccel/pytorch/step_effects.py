@@ -119,9 +119,9 @@ def _call_effects(script: Script, call: ast.Call) -> Effect:
         found |= Effect.BACKWARD
         if any(keyword.arg == "create_graph" and not _is_false(keyword.value) for keyword in call.keywords):
             found |= Effect.DOUBLE
-    elif is_step(script, call):
+    elif is_optimizer_step(script, call):
         found |= Effect.STEP
-    elif is_forward(script, call):
+    elif is_direct_forward(script, call):
         found |= Effect.FORWARD
     if is_sensitive(script, call):
         found |= Effect.SENSITIVE
@@ -178,7 +178,7 @@ def is_sensitive(script: Script, call: ast.Call) -> bool:
     return False
 
 
-def is_step(script: Script, call: ast.Call) -> bool:
+def is_optimizer_step(script: Script, call: ast.Call) -> bool:
     """`optimizer.step(…)` and `scaler.step(optimizer)`; of unknown objects, those that are called like an optimizer."""
     function = call.func
     if not isinstance(function, ast.Attribute) or function.attr != "step" or script.qualname(function) is not None:
@@ -205,7 +205,7 @@ def _called_optimizer(expression: ast.expr) -> bool:
             return False
 
 
-def is_forward(script: Script, call: ast.Call) -> bool:
+def is_direct_forward(script: Script, call: ast.Call) -> bool:
     """A call that runs a model: `model(x)`, `model.encode(x)`; what functions run counts as their effect."""
     kinds = {value.kind for value in script.values(call.func)}
     if Kind.MODULE in kinds and Kind.CLASS not in kinds:
@@ -235,11 +235,11 @@ def may_run_model(script: Script, call: ast.Call) -> bool:
     for other, each in pending:
         if _may_be_forward(other, each):
             return True
-        for home, function in other.callees(each):
-            for inner in calls_in(home, function) if function.name != "__init__" else ():
+        for file, function in other.callees(each):
+            for inner in calls_in(file, function) if function.name != "__init__" else ():
                 if inner not in seen:
                     seen.add(inner)
-                    pending.append((home, inner))
+                    pending.append((file, inner))
     return False
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.edits import AddImport, Code, Tier
 from autoaccel.pytorch.integers import integral
-from autoaccel.pytorch.tensor_types import changes_default, tensor_type
+from autoaccel.pytorch.tensor_type_aliases import changes_default, tensor_type
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

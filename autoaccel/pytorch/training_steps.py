@@ -16,13 +16,13 @@ from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.pytorch.gradients import calls_by_phase, is_backward
-from autoaccel.pytorch.reachable_code import reached
-from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, is_step
+from autoaccel.pytorch.reachable_code import reachable_code
+from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, is_optimizer_step
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
-Home = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class Backward:
     call: ast.Call
     loss: ast.expr
     statement: ast.stmt
-    home: Home
+    scope: ScopeNode
     scaled: bool
 
 
@@ -50,7 +50,7 @@ class OptimizerStep:
     optimizer: ast.expr | None
     statement: ast.stmt
     unit: ast.stmt
-    home: Home
+    scope: ScopeNode
     each: tuple[ast.expr, ast.expr] | None = None
 
 
@@ -61,8 +61,8 @@ class TrainingStep:
     script: Script
     backwards: tuple[Backward, ...]
     steps: tuple[OptimizerStep, ...]
-    homes: tuple[Home, ...]
-    crossings: dict[Home, str]
+    scopes: tuple[ScopeNode, ...]
+    crossings: dict[ScopeNode, str]
     converted: bool
 
     @property
@@ -76,14 +76,14 @@ class TrainingStep:
         return tuple(call for call in self._calls() if Effect.FORWARD in call_effects(self.script, call))
 
     def _calls(self) -> Iterator[ast.Call]:
-        return (call for home in self.homes for call in calls_in(self.script, home))
+        return (call for scope in self.scopes for call in calls_in(self.script, scope))
 
 
 @once
-def training_homes(script: Script) -> tuple[Home, ...]:
+def training_scopes(script: Script) -> tuple[ScopeNode, ...]:
     """The functions of a file that hold a part of a training step."""
-    calls = (call for call in calls_by_phase(script) if is_backward(script, call) or is_step(script, call))
-    return tuple(dict.fromkeys(home_of(script, call) for call in calls))
+    calls = (call for call in calls_by_phase(script) if is_backward(script, call) or is_optimizer_step(script, call))
+    return tuple(dict.fromkeys(scope_of(script, call) for call in calls))
 
 
 @once
@@ -91,18 +91,18 @@ def training_steps(script: Script) -> tuple[TrainingStep, ...]:
     """Every training step of a file, in source order of its first site."""
     calls = calls_by_phase(script)
     backwards = [_backward(script, call) for call in calls if is_backward(script, call)]
-    steps = [_step(script, call) for call in calls if is_step(script, call)]
+    steps = [_step(script, call) for call in calls if is_optimizer_step(script, call)]
     groups = _Groups()
-    for home in (*(each.home for each in backwards), *(each.home for each in steps)):
-        groups.add(home)
+    for scope in (*(each.scope for each in backwards), *(each.scope for each in steps)):
+        groups.add(scope)
     if not groups.members:
         return ()
     crossings = _connect(script, groups, steps)
     found = []
-    for homes in groups.components():
-        mine = [each for each in backwards if each.home in homes]
-        stepping = [each for each in steps if each.home in homes]
-        found.append(_component(script, homes, mine, stepping, crossings))
+    for scopes in groups.components():
+        mine = [each for each in backwards if each.scope in scopes]
+        stepping = [each for each in steps if each.scope in scopes]
+        found.append(_component(script, scopes, mine, stepping, crossings))
     return tuple(sorted(found, key=_position))
 
 
@@ -111,7 +111,7 @@ def _position(step: TrainingStep) -> int:
     return min(call.lineno for call in calls)
 
 
-def home_of(script: Script, node: ast.AST) -> Home:
+def scope_of(script: Script, node: ast.AST) -> ScopeNode:
     """The function, or else the module, that a place belongs to."""
     return script.function(node) or script.tree
 
@@ -123,7 +123,7 @@ def _backward(script: Script, call: ast.Call) -> Backward:
         loss = call.args[0] if call.args else named[0] if named else call
     elif isinstance(call.func, ast.Attribute):
         loss = call.func.value
-    return Backward(call, loss, script.statement(call), home_of(script, call), scaled(script, loss))
+    return Backward(call, loss, script.statement(call), scope_of(script, call), scaled(script, loss))
 
 
 def scaled(script: Script, loss: ast.expr) -> bool:
@@ -141,10 +141,10 @@ def _step(script: Script, call: ast.Call) -> OptimizerStep:
     receiver = call.func.value
     if script.kind(receiver) is Kind.SCALER and call.args:
         receiver = call.args[0]
-    home = home_of(script, call)
-    binding = _loop_binding(script, receiver, home)
+    scope = scope_of(script, call)
+    binding = _loop_binding(script, receiver, scope)
     if binding is None:
-        return OptimizerStep(call, receiver, receiver, statement, statement, home)
+        return OptimizerStep(call, receiver, receiver, statement, statement, scope)
     loop = binding.node
     assert isinstance(loop, ast.For | ast.comprehension)
     common = container(loop.target, loop.iter, binding.name)
@@ -152,15 +152,15 @@ def _step(script: Script, call: ast.Call) -> OptimizerStep:
         common = receiver.value
     each = loop.target, loop.iter
     if isinstance(loop, ast.comprehension):
-        return OptimizerStep(call, receiver, common, statement, statement, home, each)
+        return OptimizerStep(call, receiver, common, statement, statement, scope, each)
     if script.loops(call)[:1] == [loop] and not Effect.BACKWARD & effects(script, loop):
-        return OptimizerStep(call, receiver, common, statement, loop, home, each)
-    return OptimizerStep(call, receiver, common, statement, statement, home)
+        return OptimizerStep(call, receiver, common, statement, loop, scope, each)
+    return OptimizerStep(call, receiver, common, statement, statement, scope)
 
 
 def common_name(script: Script, receiver: ast.expr) -> ast.expr | None:
     """What to call an optimizer where no loop variable is bound: the container that a loop takes it from."""
-    binding = _loop_binding(script, receiver, home_of(script, receiver))
+    binding = _loop_binding(script, receiver, scope_of(script, receiver))
     if binding is None:
         return receiver
     assert isinstance(binding.node, ast.For | ast.comprehension)
@@ -169,12 +169,12 @@ def common_name(script: Script, receiver: ast.expr) -> ast.expr | None:
     return container(binding.node.target, binding.node.iter, binding.name)
 
 
-def _loop_binding(script: Script, receiver: ast.expr, home: Home) -> Definition | None:
+def _loop_binding(script: Script, receiver: ast.expr, scope: ScopeNode) -> Definition | None:
     """The binding by a loop of the same function that a receiver such as `opt` or `optimizers[i]` depends on."""
     for part in breadth_first(receiver):
         if isinstance(part, ast.Name):
             for definition in script.definitions(part):
-                if definition.how == "for" and definition.scope.node is home:
+                if definition.how == "for" and definition.scope.node is scope:
                     return definition
     return None
 
@@ -212,68 +212,68 @@ class _Groups:
     """Union-find over the functions that hold sites."""
 
     def __init__(self) -> None:
-        self.members: dict[Home, Home] = {}
+        self.members: dict[ScopeNode, ScopeNode] = {}
 
-    def add(self, home: Home) -> None:
-        self.members.setdefault(home, home)
+    def add(self, scope: ScopeNode) -> None:
+        self.members.setdefault(scope, scope)
 
-    def root(self, home: Home) -> Home:
-        while self.members[home] is not home:
-            home = self.members[home]
-        return home
+    def root(self, scope: ScopeNode) -> ScopeNode:
+        while self.members[scope] is not scope:
+            scope = self.members[scope]
+        return scope
 
-    def join(self, first: Home, second: Home) -> None:
+    def join(self, first: ScopeNode, second: ScopeNode) -> None:
         if first in self.members and second in self.members:
             self.members[self.root(first)] = self.root(second)
 
-    def components(self) -> Iterable[frozenset[Home]]:
-        found: dict[Home, set[Home]] = {}
-        for home in self.members:
-            found.setdefault(self.root(home), set()).add(home)
-        return [frozenset(homes) for homes in found.values()]
+    def components(self) -> Iterable[frozenset[ScopeNode]]:
+        found: dict[ScopeNode, set[ScopeNode]] = {}
+        for scope in self.members:
+            found.setdefault(self.root(scope), set()).add(scope)
+        return [frozenset(scopes) for scopes in found.values()]
 
 
-def _connect(script: Script, groups: _Groups, steps: list[OptimizerStep]) -> dict[Home, str]:
-    """Join what belongs together; returns the homes that another file calls to do a part, with that file's name."""
-    crossings: dict[Home, str] = {}
-    homes = list(groups.members)
-    by_class: dict[ast.AST, Home] = {}
-    for home in homes:
-        owner = script.parent(home)
+def _connect(script: Script, groups: _Groups, steps: list[OptimizerStep]) -> dict[ScopeNode, str]:
+    """Join what belongs together; returns the scopes that another file calls to do a part, with that file's name."""
+    crossings: dict[ScopeNode, str] = {}
+    scopes = list(groups.members)
+    by_class: dict[ast.AST, ScopeNode] = {}
+    for scope in scopes:
+        owner = script.parent(scope)
         if isinstance(owner, ast.ClassDef):
-            groups.join(home, by_class.setdefault(owner, home))
-        outer = script.function(home) if home is not script.tree else None
+            groups.join(scope, by_class.setdefault(owner, scope))
+        outer = script.function(scope) if scope is not script.tree else None
         if outer is not None and outer in groups.members:
-            groups.join(home, outer)
-        for other, caller in _calling(script, home):
+            groups.join(scope, outer)
+        for other, caller in _calling(script, scope):
             if other is not script:
-                crossings[home] = other.path.name if other.path is not None else "another file"
+                crossings[scope] = other.path.name if other.path is not None else "another file"
             else:
-                groups.join(home, caller)
+                groups.join(scope, caller)
     for step in steps:
         for part in (inner for argument in step.call.args for inner in breadth_first(argument)):
             if isinstance(part, ast.Name):
                 for definition in script.definitions(part):
                     if isinstance(definition.node, ast.FunctionDef):
-                        groups.join(step.home, definition.node)
-    by_optimizer: dict[ast.AST, Home] = {}
+                        groups.join(step.scope, definition.node)
+    by_optimizer: dict[ast.AST, ScopeNode] = {}
     for step in steps:
         for value in script.values(step.receiver):
             if value.kind is Kind.OPTIMIZER and isinstance(value.node, ast.Call):
-                groups.join(step.home, by_optimizer.setdefault(value.node, step.home))
+                groups.join(step.scope, by_optimizer.setdefault(value.node, step.scope))
     return crossings
 
 
-def _calling(script: Script, home: Home) -> Iterator[tuple[Script, Home]]:
-    """The functions that call a home, through any number of functions between, and themselves do a part of a step."""
-    pending: list[tuple[Script, Home]] = [(script, home)]
-    seen: set[Home] = {home}
+def _calling(script: Script, scope: ScopeNode) -> Iterator[tuple[Script, ScopeNode]]:
+    """The functions that call a scope, through any number of functions between, and themselves do a part of a step."""
+    pending: list[tuple[Script, ScopeNode]] = [(script, scope)]
+    seen: set[ScopeNode] = {scope}
     while pending:
         at, function = pending.pop()
         if isinstance(function, ast.Module):
             continue
         for other, call in at.callers(function):
-            caller = home_of(other, call)
+            caller = scope_of(other, call)
             if caller in seen:
                 continue
             seen.add(caller)
@@ -283,9 +283,9 @@ def _calling(script: Script, home: Home) -> Iterator[tuple[Script, Home]]:
                 pending.append((other, caller))
 
 
-def holds_sites(script: Script, home: Home) -> bool:
+def holds_sites(script: Script, scope: ScopeNode) -> bool:
     """Whether a function's own body, callees aside, has a backward or an optimizer step."""
-    return any(is_backward(script, call) or is_step(script, call) for call in calls_in(script, home))
+    return any(is_backward(script, call) or is_optimizer_step(script, call) for call in calls_in(script, scope))
 
 
 # -- one component
@@ -293,20 +293,20 @@ def holds_sites(script: Script, home: Home) -> bool:
 
 def _component(
     script: Script,
-    homes: frozenset[Home],
+    scopes: frozenset[ScopeNode],
     backwards: list[Backward],
     steps: list[OptimizerStep],
-    crossings: dict[Home, str],
+    crossings: dict[ScopeNode, str],
 ) -> TrainingStep:
-    converted = any(each.scaled and _by_runtime(script, each) for each in backwards) or _has_region(script, homes)
-    return TrainingStep(script, tuple(backwards), tuple(steps), tuple(sorted(homes, key=_line)), crossings, converted)
+    converted = any(each.scaled and _by_runtime(script, each) for each in backwards) or _has_region(script, scopes)
+    return TrainingStep(script, tuple(backwards), tuple(steps), tuple(sorted(scopes, key=_line)), crossings, converted)
 
 
-def _line(home: Home) -> int:
-    return getattr(home, "lineno", 0)
+def _line(scope: ScopeNode) -> int:
+    return getattr(scope, "lineno", 0)
 
 
-def _has_region(script: Script, homes: frozenset[Home]) -> bool:
+def _has_region(script: Script, scopes: frozenset[ScopeNode]) -> bool:
     """Whether a step, or a function that it calls, has a region of the runtime's autocast already."""
     regions = [
         statement
@@ -316,7 +316,7 @@ def _has_region(script: Script, homes: frozenset[Home]) -> bool:
     if not regions:
         return False
     inside = {script.function(statement) or script.tree for statement in regions}
-    return bool(inside & homes) or any(node in inside for _, node in reached(script, homes))
+    return bool(inside & scopes) or any(node in inside for _, node in reachable_code(script, scopes))
 
 
 def _opens_region(script: Script, expression: ast.expr) -> bool:

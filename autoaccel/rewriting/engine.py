@@ -109,17 +109,17 @@ def analyse(
         raise RewriteError(f"{name}:{line}: cannot parse: {error.msg}", line, error.offset or 1) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise RewriteError(f"{name}: cannot parse: {error}") from error
-    places = Places(text, script.tree, script.tree_index.parent)
+    places = Places(text, script.tree, script.syntax_index.parent)
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _FRAMES))
     try:
-        return _judged(script, path, places, rules, tier)
+        return _run_rules(script, path, places, rules, tier)
     finally:
         sys.setrecursionlimit(limit)
         script.release()
 
 
-def _judged(script: Script, path: Path | None, places: Places, rules: Sequence[Rule], tier: Tier) -> Analysis:
+def _run_rules(script: Script, path: Path | None, places: Places, rules: Sequence[Rule], tier: Tier) -> Analysis:
     from autoaccel.dataflow.completeness import Incomplete
 
     text, name = places.text, path or "<text>"
@@ -129,7 +129,7 @@ def _judged(script: Script, path: Path | None, places: Places, rules: Sequence[R
     skipped: list[Skipped] = []
     unanswered: set[Rule] = set()
     for rule in looking:
-        said, complete = _said(rule, partial(rule.run, script), name)
+        said, complete = _run_rule(rule, partial(rule.run, script), name)
         unanswered |= set() if complete else {rule}
         found.extend(each for each in said if isinstance(each, Finding))
         skipped.extend(each for each in said if isinstance(each, Skipped))
@@ -140,13 +140,15 @@ def _judged(script: Script, path: Path | None, places: Places, rules: Sequence[R
     silenced = [(each, mark) for each in allowed if (mark := suppression.suppressing(each, marks, places)) is not None]
     silent = {each for each, _ in silenced}
     about: list[Finding] = []
-    judges = [rule for rule in looking if rule.comment_function]
-    if marks and judges:
+    comment_rules = [rule for rule in looking if rule.comment_function]
+    if marks and comment_rules:
         could, never = _by_tier(found, Tier.NUMERICS, deterministic=deterministic)
         # A rule that has not seen everything may be silenced all the same: nothing is said against the comment.
         ran = _ran(rules, tier, unanswered) if Incomplete.made == unseen else []
         account = suppression.account(marks, places, could, (*skipped, *untouched, *never), ran)
-        said = [each for rule in judges for each in _said(rule, partial(rule.run_on_comments, account), name)[0]]
+        said = [
+            each for rule in comment_rules for each in _run_rule(rule, partial(rule.run_on_comments, account), name)[0]
+        ]
         remarks, _ = _by_tier([each for each in said if isinstance(each, Finding)], tier, deterministic=False)
         pairs = [(each, suppression.suppressing_remark(each, marks)) for each in remarks]
         about = [each for each, mark in pairs if mark is None]
@@ -162,7 +164,7 @@ def _ran(rules: Sequence[Rule], tier: Tier, unanswered: Container[Rule]) -> list
     return [rule for rule in ran if rule.tier is Tier.OPT_IN or rule.tier <= tier]
 
 
-def _said(
+def _run_rule(
     rule: Rule, run: Callable[[], Iterable[Finding | Skipped]], name: Path | str
 ) -> tuple[list[Finding | Skipped], bool]:
     """What a rule says of a file, and whether it has seen all that it asked for: else none of it stands."""
@@ -228,7 +230,7 @@ def _rewrite(
     for number in range(1, _MOST_ROUNDS + 3):
         chosen = [each for each in analysis.findings if accept is None or accept(each)]
         if accept is None:
-            chosen = _ripe(chosen)
+            chosen = _of_this_round(chosen)
         after, done, refused = checked(analysis, chosen)
         if not done and accept is None:
             # What LibCST cannot carry out must not keep comments from being edited.
@@ -255,7 +257,7 @@ def _rewrite(
     return Result(path, text, current, tuple(applied), tuple(in_order(skipped)), tuple(suppressed), findings=taken)
 
 
-def _ripe(findings: Sequence[Finding]) -> list[Finding]:
+def _of_this_round(findings: Sequence[Finding]) -> list[Finding]:
     """What to apply in a round: comments are edited when all else is done, for it may show what they are good for."""
     code = [each for each in findings if each.edits_code]
     return code or [each for each in findings if each.edits]

@@ -16,7 +16,7 @@ script.
     environment      what the user asked for by AUTOACCEL_*, and the log of what was decided
     devices          which device something speaks of, and what it can do
     rng_state        the states of the random generators that a program shares
-    call_context     whether a call is traced, intercepted, in a backward pass, in a distributed run
+    execution_mode   whether a call is traced, intercepted, in a backward pass, in a distributed run
     decision_report  what would be decided here, for `autoaccel env`
 """
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autoaccel.config import Plan
+from autoaccel.config import Configuration
 from autoaccel.config.settings import Settings
 from autoaccel.edits import Finding
 from autoaccel.measure import changes
@@ -108,6 +108,6 @@ def _verified(
     """`autoaccel verify` in the script's folder. Raises `CannotVerifyError`."""
     folder = script.parent.resolve()
     request = Request(script.name, arguments, root=str(folder))
-    find = functools.partial(changes.find, plan=Plan(Settings()), alter=alter)
+    find = functools.partial(changes.find, configuration=Configuration(Settings()), alter=alter)
     report, _ = verify(request, find, lambda asked, environment: runner(asked, environment, folder), limits=limits)
     return report

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoaccel.config import Plan
+from autoaccel.config import Configuration
 from autoaccel.measure import changes
 from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
@@ -90,7 +90,7 @@ def _by(runner: Runner, case: Case, prepared: Prepared) -> Verdict:
     folder = prepared.folder.resolve()
     root = project_root((folder / prepared.script).parent)
     request = Request(prepared.script, prepared.arguments, root=str(root))
-    plan = Plan(PARTS[case.part].settings)
+    configuration = Configuration(PARTS[case.part].settings)
     untouched = set(folder.rglob("*"))
 
     def run(asked: Request, environment: Mapping[str, str]) -> RunRecord:
@@ -102,7 +102,7 @@ def _by(runner: Runner, case: Case, prepared: Prepared) -> Verdict:
 
     began = time.monotonic()
     try:
-        found, _ = verify(request, functools.partial(changes.find, plan=plan), run)
+        found, _ = verify(request, functools.partial(changes.find, configuration=configuration), run)
         content = json.loads(verification.to_json(found))
     except (CannotVerifyError, AssertionError) as error:  # the latter: a run ended without a record
         content = json.loads(verification.failure_to_json(prepared.script, str(error)))

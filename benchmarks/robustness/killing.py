@@ -24,7 +24,7 @@ from pathlib import Path
 from autoaccel import discovery
 from autoaccel.cli import undo
 from autoaccel.cli.main import cli
-from autoaccel.config import plan
+from autoaccel.config import configure
 from autoaccel.jobs import conversion
 from autoaccel.jobs.conversion import Outcome, Rewritten
 
@@ -74,7 +74,9 @@ def kill_often(folder: Path, *, kills: int, files: int = 60, seed: int = 0) -> T
     """Kill so many times a process that writes so many files."""
     chance = random.Random(seed)
     before = scripts(folder, files)
-    outcomes = {each.path: each for each in conversion.rewrite_files(tuple(before), plan(folder), texts=True, jobs=1)}
+    outcomes = {
+        each.path: each for each in conversion.rewrite_files(tuple(before), configure(folder), texts=True, jobs=1)
+    }
     after = {path: _bytes(outcomes[path]) for path in before}
     assert all(after[path] != data for path, data in before.items())
     # What remains of the command is reading, comparing and writing.

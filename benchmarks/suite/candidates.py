@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoaccel import sources
-from autoaccel.config import Plan
+from autoaccel.config import Configuration
 from autoaccel.config.settings import Settings
 from autoaccel.edits import Tier
 from autoaccel.measure import changes
@@ -97,4 +97,4 @@ def _candidate(script: Script, column: str, setting: Setting, seed: int) -> Cand
 
 @functools.lru_cache(maxsize=64)
 def _found(path: Path) -> Changes:
-    return changes.find([path], Plan(Settings()))
+    return changes.find([path], Configuration(Settings()))

@@ -76,7 +76,7 @@ def low_exit(script: Script) -> Found:
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Assign) and ast.unparse(node.value) == "model(x)":
             header = Code("with accel.autocast()")
-            parent = script.tree_index.parent(node)
+            parent = script.syntax_index.parent(node)
             if not isinstance(parent, ast.With):
                 yield LOW_EXIT.finding(node, "planted", WrapStatements(node, node, header), _RUNTIME)
 

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.edits import Code, Finding, RemoveArgument, Replace, Skipped, Tier
 from autoaccel.pytorch.arrays import is_fresh, is_read_only
-from autoaccel.pytorch.device_moves import move
-from autoaccel.pytorch.patched_names import patched
+from autoaccel.pytorch.device_moves import device_move
+from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.rewriting.rule import Rule
 
 if TYPE_CHECKING:
@@ -59,7 +59,10 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         reason = _refusal(script, call, data)
         if reason is not None:
             yield RULE.skip(call, reason)
-        elif is_fresh(script, data) and (problem := patched(script, ("torch.tensor", "torch.as_tensor"))) is not None:
+        elif (
+            is_fresh(script, data)
+            and (problem := monkeypatched_in_text(script, ("torch.tensor", "torch.as_tensor"))) is not None
+        ):
             yield RULE.skip(call, problem)
         elif is_fresh(script, data):
             function, imports = script.spell("torch.as_tensor", call.func)
@@ -84,7 +87,7 @@ def _is_moved(script: Script, call: ast.Call) -> bool:
         return True
     parent = script.parent(call)
     outer = script.parent(parent) if isinstance(parent, ast.Attribute) else None
-    return isinstance(outer, ast.Call) and outer.func is parent and move(script, outer) is not None
+    return isinstance(outer, ast.Call) and outer.func is parent and device_move(script, outer) is not None
 
 
 def _refusal(script: Script, call: ast.Call, data: ast.expr) -> str | None:

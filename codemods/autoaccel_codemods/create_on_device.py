@@ -32,11 +32,11 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import AddArguments, Code, Edit, Finding, RemoveStatement, Replace, Skipped, Tier
-from autoaccel.pytorch.device_moves import Move, may_move_creation, move, moved_later
+from autoaccel.pytorch.device_moves import DeviceMove, device_move, may_move_creation, moved_later
 from autoaccel.pytorch.integers import integral
-from autoaccel.pytorch.patched_names import intercepted, patched
+from autoaccel.pytorch.monkeypatching import intercepted, monkeypatched_in_text
 from autoaccel.pytorch.tensor_creation import FOLDING, Creation, creation, is_plain_variable, scalar
-from autoaccel.pytorch.tensor_types import ChosenType, changes_default, chosen_type, tensor_type
+from autoaccel.pytorch.tensor_type_aliases import ChosenType, changes_default, chosen_type, tensor_type
 from autoaccel.rewriting.rule import Rule
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ RULE = Rule(
 def check(script: Script) -> Iterator[Finding | Skipped]:
     scripted = _scripted(script)
     for call in script.find(ast.Call):
-        moved = move(script, call) if may_move_creation(script, call) else None
+        moved = device_move(script, call) if may_move_creation(script, call) else None
         found = _chosen(script, call) if moved is None else _moved(script, moved)
         if any(script.inside(call, outer) for outer in scripted):
             yield from (RULE.skip(each.node, "TorchScript compiles its source") for each in found)
@@ -80,7 +80,7 @@ def _scripted(script: Script) -> list[ast.FunctionDef | ast.ClassDef]:
     ]
 
 
-def _moved(script: Script, moved: Move) -> Iterator[Finding | Skipped]:
+def _moved(script: Script, moved: DeviceMove) -> Iterator[Finding | Skipped]:
     """`factory(…)….to(device)`, in one expression or in two statements."""
     made, statement, problem = creation(script, moved.receiver), None, None
     if made is None:
@@ -101,12 +101,12 @@ def _moved(script: Script, moved: Move) -> Iterator[Finding | Skipped]:
         yield RULE.finding(made.call, _message(script, made), *edits, tier=made.tier)
 
 
-def _patched(script: Script, made: Creation, moved: Move) -> str | None:
+def _patched(script: Script, made: Creation, moved: DeviceMove) -> str | None:
     method = moved.call.func.attr if isinstance(moved.call.func, ast.Attribute) else ""
     names = [made.name, f"torch.Tensor.{method}"]
     try:
         names += [] if scalar(script, made) is None else ["torch.full"]
-        return intercepted(script) or patched(script, names)
+        return intercepted(script) or monkeypatched_in_text(script, names)
     except Incomplete as incomplete:
         return str(incomplete)
 
@@ -116,7 +116,7 @@ def _is_host(device: Code) -> bool:
     return any(isinstance(hole, ast.Constant) and hole.value == "cpu" for hole in device.holes)
 
 
-def _is_there(script: Script, made: Creation, moved: Move) -> bool:
+def _is_there(script: Script, made: Creation, moved: DeviceMove) -> bool:
     """Whether a tensor is made like one that is on the device already: then nothing is copied."""
     if not made.name.endswith("_like") or not made.call.args or made.has("device") or moved.device is None:
         return False
@@ -135,7 +135,7 @@ def _is_moved(script: Script, tensor: ast.expr, device: Code, seen: set[ast.expr
         )
     if not isinstance(tensor, ast.Call):
         return False
-    to = move(script, tensor)
+    to = device_move(script, tensor)
     if to is not None:
         return to.device is not None and _spelled(script, to.device) == _spelled(script, device)
     given = [each.value for each in tensor.keywords if each.arg == "device"]
@@ -163,7 +163,7 @@ def _message(script: Script, made: Creation) -> str:
             return f"`{name}` is filled on the host and copied to the device"
 
 
-def _unknown_precision(script: Script, made: Creation, moved: Move) -> str | None:
+def _unknown_precision(script: Script, made: Creation, moved: DeviceMove) -> str | None:
     """A cast of data that may be float64 stays on the host: some devices have no float64 to cast from."""
     if made.name != "torch.tensor" or made.has("dtype") or not (made.casts or moved.dtype is not None):
         return None
@@ -190,7 +190,7 @@ def _is_literal(data: ast.expr) -> bool:
     )
 
 
-def _folds_move(script: Script, made: Creation, moved: Move) -> bool:
+def _folds_move(script: Script, made: Creation, moved: DeviceMove) -> bool:
     """Whether the type of `.to(device, dtype)` may be the factory's; arrays are converted in one step either way."""
     if moved.dtype is None or made.has("dtype") or made.casts or made.changed:
         return False
@@ -198,7 +198,7 @@ def _folds_move(script: Script, made: Creation, moved: Move) -> bool:
     return made.name in FOLDING or array
 
 
-def _edits(script: Script, made: Creation, moved: Move, statement: ast.stmt | None) -> Iterator[Edit]:
+def _edits(script: Script, made: Creation, moved: DeviceMove, statement: ast.stmt | None) -> Iterator[Edit]:
     assert moved.device is not None
     arguments: list[tuple[str, Code]] = []
     cast = made.cast_of_factory() if made.name in FOLDING and not made.has("dtype") else None

@@ -41,7 +41,8 @@ from autoaccel.edits import (
     Skipped,
     Tier,
 )
-from autoaccel.pytorch.patched_names import class_asked, looked_up, names_a_type, object_asked, replaced
+from autoaccel.pytorch.introspection import class_inspected, name_looked_up, names_a_type, object_inspected
+from autoaccel.pytorch.monkeypatching import monkeypatched
 from autoaccel.rewriting.rule import Rule
 
 RULE = Rule(
@@ -99,11 +100,13 @@ class Around:
 
     def _find_problem(self, device: str, name: str) -> str | None:
         names = (f"torch.{device}.amp.{name}", f"torch.amp.{name}")
-        problem = replaced(self.script, names)
+        problem = monkeypatched(self.script, names)
         if problem is None and name not in _CUSTOM:
-            problem = class_asked(self.script, names, beside=self._tested_together(name), handed=name == "GradScaler")
+            problem = class_inspected(
+                self.script, names, beside=self._tested_together(name), handed=name == "GradScaler"
+            )
         if problem is None and name == "GradScaler":
-            problem = object_asked(self.script, {"scaler", *self._variables()})
+            problem = object_inspected(self.script, {"scaler", *self._variables()})
         return problem
 
     def _tested_together(self, name: str) -> list[ast.AST]:
@@ -160,7 +163,7 @@ class Around:
 def _opens_region(script: Script, device: str) -> bool:
     """Whether a file has regions of another precision than the default, or may have."""
     aliases = sorted(script.import_aliases(("autocast",)))
-    for node in script.tree_index.mentions("autocast", *aliases):
+    for node in script.syntax_index.mentions("autocast", *aliases):
         name = script.qualname(node)
         parent = script.parent(node)
         called = isinstance(parent, ast.Call) and parent.func is node
@@ -290,16 +293,16 @@ def _problem(script: Script, statement: ast.Import | ast.ImportFrom, local: str,
     try:
         if scope is None and _imported_elsewhere(script, local):
             return "other files import it from here"
-        return looked_up(script, local, public=scope is None)
+        return name_looked_up(script, local, public=scope is None)
     except Incomplete as incomplete:
         return str(incomplete)
 
 
 def _imported_elsewhere(script: Script, local: str) -> bool:
-    homes, missing = script.project.calling(script, local, method=False)
+    files, missing = script.project.calling(script, local, method=False)
     if missing is not None:
         raise Incomplete(missing)
-    for other in homes:
+    for other in files:
         for node in other.find(ast.ImportFrom) if other is not script else ():
             for alias in node.names:
                 if alias.name in (local, "*"):

@@ -27,8 +27,8 @@ from autoaccel.analysis import Script
 from autoaccel.edits import AddArguments, Code, Finding, Skipped, Tier
 from autoaccel.pytorch.batches import device_of, own_to_method
 from autoaccel.pytorch.host_writes import changed_after
-from autoaccel.pytorch.loader_loops import Transfer, transfers
-from autoaccel.pytorch.patched_names import patched
+from autoaccel.pytorch.loader_loops import BatchTransfer, transfers
+from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.rewriting.rule import Rule
 
 RULE = Rule(
@@ -44,16 +44,16 @@ RULE = Rule(
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    moves: dict[ast.Call, list[Transfer]] = {}
+    moves: dict[ast.Call, list[BatchTransfer]] = {}
     for transfer in transfers(script):
         moves.setdefault(transfer.call, []).append(transfer)
     for call, served in moves.items():
-        if any(_settled(script, transfer) for transfer in served):
+        if any(_has_nothing_to_gain(script, transfer) for transfer in served):
             continue
         problems = (
             own_to_method(script, transfer)
             or changed_after(script, transfer)
-            or patched(script, (f"torch.Tensor.{transfer.method}",))
+            or monkeypatched_in_text(script, (f"torch.Tensor.{transfer.method}",))
             for transfer in served
         )
         if problem := next(filter(None, problems), None):
@@ -63,7 +63,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.finding(call, "the host waits for this copy to the device", edit)
 
 
-def _settled(script: Script, transfer: Transfer) -> bool:
+def _has_nothing_to_gain(script: Script, transfer: BatchTransfer) -> bool:
     """Whether there is nothing to gain: already decided, not a copy to an accelerator, or not from pinned memory."""
     call = transfer.call
     if any(keyword.arg in (None, "non_blocking") for keyword in call.keywords) or any(

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 
 from autoaccel.edits import AddImport, Code, Edit, Finding, Replace, Skipped, Tier
 from autoaccel.pytorch.arrays import array_elements, may_be_empty, only_last_axis_empty
-from autoaccel.pytorch.device_moves import move
-from autoaccel.pytorch.patched_names import patched
-from autoaccel.pytorch.tensor_types import tensor_type
+from autoaccel.pytorch.device_moves import device_move
+from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
+from autoaccel.pytorch.tensor_type_aliases import tensor_type
 from autoaccel.rewriting.rule import Rule
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if not typed and may_be_empty(script, data):
             yield RULE.skip(call, "of an empty list torch and NumPy make different types")
             continue
-        if (problem := patched(script, (name or "torch.Tensor", "torch.as_tensor"))) is not None:
+        if (problem := monkeypatched_in_text(script, (name or "torch.Tensor", "torch.as_tensor"))) is not None:
             yield RULE.skip(call, problem)
             continue
         message = f"`{script.source(call.func)}` reads a list of arrays element by element"
@@ -91,4 +91,4 @@ def _edits(script: Script, call: ast.Call, data: ast.expr, name: str | None) -> 
 def _is_moved(script: Script, call: ast.Call) -> bool:
     parent = script.parent(call)
     outer = script.parent(parent) if isinstance(parent, ast.Attribute) else None
-    return isinstance(outer, ast.Call) and outer.func is parent and move(script, outer) is not None
+    return isinstance(outer, ast.Call) and outer.func is parent and device_move(script, outer) is not None

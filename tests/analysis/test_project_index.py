@@ -8,7 +8,7 @@ import pytest
 
 from autoaccel.analysis import Project
 from autoaccel.analysis.files import Files
-from autoaccel.analysis.project_index import Found, Index
+from autoaccel.analysis.project_index import KnownFiles, ProjectIndex
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.rewriting import engine, registry
 
@@ -25,11 +25,11 @@ def written(root: Path, files: dict[str, str]) -> list[Path]:
     return paths
 
 
-def index_of(root: Path, files: dict[str, str]) -> Index:
+def index_of(root: Path, files: dict[str, str]) -> ProjectIndex:
     return Files(written(root, files)).index
 
 
-def names(found: Found, root: Path) -> list[str]:
+def names(found: KnownFiles, root: Path) -> list[str]:
     return [str(path.relative_to(root)) for path in found.paths]
 
 
@@ -162,7 +162,7 @@ def test_answers_do_not_depend_on_what_was_asked_before(tmp_path: Path) -> None:
         },
     )
 
-    def said(order: list[Path]) -> dict[Path, tuple[Found, Found]]:
+    def said(order: list[Path]) -> dict[Path, tuple[KnownFiles, KnownFiles]]:
         index = Files([paths[0], paths[-1]]).index
         return {each: (index.importers(each), index.callers(each, "features", 64, method=True)) for each in order}
 

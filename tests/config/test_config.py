@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel import __version__
-from autoaccel.config import ConfigError, Plan, plan, settings
+from autoaccel.config import ConfigError, Configuration, configure, settings
 from autoaccel.config.selection import Selection, rule_named, selected
 from autoaccel.config.settings import EXCLUDE, PerFile, Settings, read
 from autoaccel.edits import Tier
@@ -111,7 +111,7 @@ def test_file_is_read(tmp_path: Path) -> None:
         required_version=">=0.0.1",
     )
     assert found.origin == path
-    assert Plan(found).scope_of(str(tmp_path)).exclude == (here(tmp_path, *EXCLUDE), here(tmp_path, "old/"))
+    assert Configuration(found).scope_of(str(tmp_path)).exclude == (here(tmp_path, *EXCLUDE), here(tmp_path, "old/"))
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
@@ -206,12 +206,12 @@ def test_command_line_over_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_inline_settings_are_between_the_file_and_the_options(tmp_path: Path) -> None:
     (tmp_path / "autoaccel.toml").write_text('tier = "exact"\nforce-exclude = true\n')
     inline = ['tier = "equivalent"', 'select = ["AA1"]\nforce-exclude = false']
-    found = plan(tmp_path, inline=inline, overrides={"tier": "numerics"}).settings
+    found = configure(tmp_path, inline=inline, overrides={"tier": "numerics"}).settings
     assert (found.tier, found.force_exclude, found.selections) == ("numerics", False, (Selection(("AA1",)),))
     with pytest.raises(ConfigError, match=r"^--config: unknown key 'teir'; did you mean 'tier'\?"):
-        plan(tmp_path, inline=['teir = "exact"'])
+        configure(tmp_path, inline=['teir = "exact"'])
     with pytest.raises(ConfigError, match=r"^--config: 'tier=exact' is neither a file nor valid TOML"):
-        plan(tmp_path, inline=["tier=exact"])
+        configure(tmp_path, inline=["tier=exact"])
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_inline_settings_are_between_the_file_and_the_options(tmp_path: Path) ->
 def test_per_file_ignores(tmp_path: Path, patterns: dict[str, list[str]], expected: dict[str, str]) -> None:
     table = ", ".join(f"{key!r} = {value!r}" for key, value in patterns.items())
     (tmp_path / "autoaccel.toml").write_text(f"per-file-ignores = {{{table}}}\n")
-    chosen = plan(tmp_path)
+    chosen = configure(tmp_path)
     files = ("train.py", "src/train.py", "tests/a.py", "tests/deep/b.py")
     without = {name: " ".join(chosen.choice_for(tmp_path / name).without) for name in files}
     assert {name: words for name, words in without.items() if words} == expected
@@ -243,7 +243,7 @@ def test_per_file_ignores_of_the_command_line_hold_for_files_elsewhere(
 ) -> None:
     (tmp_path / "src").mkdir()
     monkeypatch.chdir(tmp_path / "src")
-    chosen = plan(tmp_path, inline=['per-file-ignores = {"tests/" = ["AA1"], "/top/" = ["AA2"]}'])
+    chosen = configure(tmp_path, inline=['per-file-ignores = {"tests/" = ["AA1"], "/top/" = ["AA2"]}'])
     assert chosen.choice_for(tmp_path / "src/tests/a.py").without == ("AA1",)
     assert chosen.choice_for(tmp_path / "tests/deep/a.py").without == ("AA1",)
     assert chosen.choice_for(tmp_path / "top/a.py").without == ()
@@ -254,7 +254,7 @@ def test_rules_for_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(registry, "rules", lambda: tuple(RULES))
     path = tmp_path / "autoaccel.toml"
     path.write_text('per-file-ignores = {"a.py" = ["AA1"]}\nextend-per-file-ignores = {"a.py" = ["loader-workers"]}\n')
-    chosen = plan(tmp_path, overrides={"extend_select": ("AA605",)})
+    chosen = configure(tmp_path, overrides={"extend_select": ("AA605",)})
     assert [rule.code for rule in chosen.rules] == ["AA101", "AA102", "AA201", "AA605"]
     assert [rule.code for rule in chosen.rules_for(tmp_path / "a.py")] == ["AA605"]
     assert chosen.rules_for(tmp_path / "b.py") == chosen.rules
@@ -269,7 +269,7 @@ def test_unknown_rule_in_per_file_ignores_is_said_of_every_file(
     path = tmp_path / "autoaccel.toml"
     path.write_text('per-file-ignores = {"a.py" = ["AA111"]}\n')
     with pytest.raises(ConfigError) as caught:
-        plan(tmp_path).rules_for(tmp_path / "b.py")
+        configure(tmp_path).rules_for(tmp_path / "b.py")
     assert str(caught.value) == f"no rule matches 'AA111' (per-file-ignores of {path}); did you mean 'AA101'?"
 
 
@@ -279,7 +279,7 @@ def test_each_file_has_the_nearest_configuration(tmp_path: Path) -> None:
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "a" / "pyproject.toml").write_text('[tool.autoaccel]\ntier = "equivalent"\n')
     (tmp_path / "c" / "pyproject.toml").write_text("[tool.ruff]\n")
-    chosen = plan(tmp_path, overrides={"ignore": ("AA2",)})
+    chosen = configure(tmp_path, overrides={"ignore": ("AA2",)})
     assert chosen.settings.tier == "exact"
     said = {name: chosen.choice_for(tmp_path / name) for name in ("x.py", "a/b/x.py", "c/x.py")}
     assert {name: choice.tier for name, choice in said.items()} == {
@@ -289,8 +289,8 @@ def test_each_file_has_the_nearest_configuration(tmp_path: Path) -> None:
     }
     assert [layer.ignore for layer in said["a/b/x.py"].layers] == [("AA2",)]
     assert [layer.ignore for layer in said["x.py"].layers] == [("AA1",), ("AA2",)]
-    assert plan(tmp_path, config=tmp_path / "pyproject.toml").choice_for(tmp_path / "a/x.py").tier == "exact"
-    assert plan(tmp_path, isolated=True).choice_for(tmp_path / "a/x.py").tier == "numerics"
+    assert configure(tmp_path, config=tmp_path / "pyproject.toml").choice_for(tmp_path / "a/x.py").tier == "exact"
+    assert configure(tmp_path, isolated=True).choice_for(tmp_path / "a/x.py").tier == "numerics"
 
 
 def test_extend(tmp_path: Path) -> None:
@@ -314,6 +314,6 @@ def test_extend(tmp_path: Path) -> None:
     assert found.origins == (
         tmp_path / "app/pyproject.toml", tmp_path / "pyproject.toml", tmp_path / "shared/rules.toml",
     )  # fmt: skip
-    chosen = Plan(found)
+    chosen = Configuration(found)
     assert chosen.choice_for(tmp_path / "app/x.py").without == ("AA2",)
     assert chosen.choice_for(tmp_path / "app/y.py").without == ("AA3",)

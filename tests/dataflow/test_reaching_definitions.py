@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from autoaccel.analysis import load
-from autoaccel.dataflow.reaching_definitions import Flow
-from autoaccel.dataflow.syntax_index import Tree
+from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
+from autoaccel.dataflow.syntax_index import SyntaxIndex
 
 
 def reaching(text: str, name: str) -> list[list[int]]:
@@ -101,8 +101,8 @@ def test_augmented_assignments_read_what_they_add_to() -> None:
 
 
 def test_a_body_that_is_too_deep_for_the_stack_is_looked_at_again() -> None:
-    tree = Tree(f"def f(x):\n    y = x\n    z = {'-' * 60}y\n    return z\n")
-    flow = Flow(tree)
+    tree = SyntaxIndex(f"def f(x):\n    y = x\n    z = {'-' * 60}y\n    return z\n")
+    flow = ReachingDefinitions(tree)
     read = next(name for name in tree.find(ast.Name) if name.id == "y" and isinstance(name.ctx, ast.Load))
     limit = sys.getrecursionlimit()
 
@@ -119,8 +119,8 @@ def test_a_body_that_is_too_deep_for_the_stack_is_looked_at_again() -> None:
 
 
 def test_only_what_is_asked_for_is_looked_at() -> None:
-    tree = Tree("import a\n\ndef f():\n    b = a\n    def g():\n        return b\n\ndef h():\n    c = a\n")
-    flow = Flow(tree)
+    tree = SyntaxIndex("import a\n\ndef f():\n    b = a\n    def g():\n        return b\n\ndef h():\n    c = a\n")
+    flow = ReachingDefinitions(tree)
     b = next(name for name in tree.find(ast.Name) if name.id == "b" and isinstance(name.ctx, ast.Load))
     assert [each.how for each in flow.definitions(b)] == ["assign"]
     functions = {function.name: function for function in tree.find(ast.FunctionDef)}

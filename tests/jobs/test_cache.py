@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.config import Plan, Settings
+from autoaccel.config import Configuration, Settings
 from autoaccel.config.selection import Selection
 from autoaccel.jobs import cache as caches
 from autoaccel.jobs import inspection
 from autoaccel.jobs.cache import FOLDER, Cache
 from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
 
-PLAN = Plan(Settings())
+PLAN = Configuration(Settings())
 
 STEPPING = """\
 import torch
@@ -98,10 +98,12 @@ NAMES = (
 )  # fmt: skip
 
 
-def lint(folder: Path, *, cached: bool, plan: Plan = PLAN, names: Sequence[str] = NAMES) -> list[Report]:
+def lint(
+    folder: Path, *, cached: bool, configuration: Configuration = PLAN, names: Sequence[str] = NAMES
+) -> list[Report]:
     files = [folder / name for name in names if name.endswith(".py") and (folder / name).exists()]
     cache = Cache(folder / FOLDER, folder, files, changes=False) if cached else None
-    return inspection.inspect(files, plan, cache=cache, jobs=1)
+    return inspection.inspect(files, configuration, cache=cache, jobs=1)
 
 
 @pytest.fixture(autouse=True)
@@ -341,11 +343,11 @@ def test_another_version_of_the_tool(project: Path, answers: list[Path], monkeyp
 
 
 def test_another_choice_of_rules(project: Path, answers: list[Path]) -> None:
-    few = Plan(Settings(selections=(Selection(select=("AA103",)),)))
-    reports = lint(project, cached=True, plan=few)
+    few = Configuration(Settings(selections=(Selection(select=("AA103",)),)))
+    reports = lint(project, cached=True, configuration=few)
     assert not answers
     assert {record.code for report in reports for record in report.findings} == {"AA103"}
-    assert lint(project, cached=True, plan=few) == reports and answers
+    assert lint(project, cached=True, configuration=few) == reports and answers
     answers.clear()
     assert lint(project, cached=True) == lint(project, cached=False)
     assert answers, "the answers for the first choice are kept"
@@ -353,12 +355,12 @@ def test_another_choice_of_rules(project: Path, answers: list[Path]) -> None:
 
 def test_choices_of_earlier_runs_make_room(project: Path, answers: list[Path]) -> None:
     codes = [f"AA{number}" for number in (101, 102, 103, 104, 201, 202, 301, 302, 401, 501)]
-    plans = [Plan(Settings(selections=(Selection(select=("AA103", code)),))) for code in codes]
-    for plan in plans:
-        lint(project, cached=True, plan=plan)
-    for plan, kept in ((plans[-1], True), (plans[1], True), (plans[0], False)):
+    plans = [Configuration(Settings(selections=(Selection(select=("AA103", code)),))) for code in codes]
+    for configuration in plans:
+        lint(project, cached=True, configuration=configuration)
+    for configuration, kept in ((plans[-1], True), (plans[1], True), (plans[0], False)):
         answers.clear()
-        lint(project, cached=True, plan=plan)
+        lint(project, cached=True, configuration=configuration)
         assert bool(answers) is kept
 
 

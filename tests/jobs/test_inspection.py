@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.config import Plan, Settings
+from autoaccel.config import Configuration, Settings
 from autoaccel.jobs import conversion, inspection
 from autoaccel.rewriting.record import Report
 
-PLAN = Plan(Settings())
+PLAN = Configuration(Settings())
 
 
 @pytest.fixture(scope="module")

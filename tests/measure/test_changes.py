@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Script
-from autoaccel.config import Plan, plan
+from autoaccel.config import Configuration, configure
 from autoaccel.edits import (
     AddDecorator,
     AddImport,
@@ -86,8 +86,8 @@ def rules(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def settled(tmp_path: Path, rules: None) -> Plan:
-    return plan(tmp_path, isolated=True)
+def settled(tmp_path: Path, rules: None) -> Configuration:
+    return configure(tmp_path, isolated=True)
 
 
 SCRIPT = """\
@@ -108,13 +108,13 @@ slow()
 """
 
 
-def found(folder: Path, settled: Plan, helper: str = "slow()\n") -> Changes:
+def found(folder: Path, settled: Configuration, helper: str = "slow()\n") -> Changes:
     (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
     (folder / "helper.py").write_text(helper, encoding="utf-8")
     return changes.find([folder / "train.py", folder / "helper.py"], settled)
 
 
-def test_what_is_exact_comes_first_and_needs_before_what_needs_them(tmp_path: Path, settled: Plan) -> None:
+def test_what_is_exact_comes_first_and_needs_before_what_needs_them(tmp_path: Path, settled: Configuration) -> None:
     every = found(tmp_path, settled)
     assert [(each.path.name, each.record.code, each.record.line) for each in every] == [
         ("train.py", "AA590", 3), ("train.py", "AA590", 9), ("train.py", "AA190", 13), ("train.py", "AA190", 14),
@@ -125,7 +125,7 @@ def test_what_is_exact_comes_first_and_needs_before_what_needs_them(tmp_path: Pa
         assert set(every.needs(each)) <= set(every.all[:at])
 
 
-def test_texts(tmp_path: Path, settled: Plan) -> None:
+def test_texts(tmp_path: Path, settled: Configuration) -> None:
     every = found(tmp_path, settled)
     both = every.texts()
     assert set(both) == {str(tmp_path.resolve() / name) for name in ("train.py", "helper.py")}
@@ -137,7 +137,7 @@ def test_texts(tmp_path: Path, settled: Plan) -> None:
     assert every.texts(helper[1:]) == {}
 
 
-def test_subsets(tmp_path: Path, settled: Plan) -> None:
+def test_subsets(tmp_path: Path, settled: Configuration) -> None:
     every = found(tmp_path, settled)
     fast = [each for each in every if each.record.code == "AA190"]
     left = every.without(fast[:1])
@@ -149,7 +149,7 @@ def test_subsets(tmp_path: Path, settled: Plan) -> None:
     assert every.closed(every.all) == every.all
 
 
-def test_where_it_shows_that_a_place_was_reached(tmp_path: Path, settled: Plan) -> None:
+def test_where_it_shows_that_a_place_was_reached(tmp_path: Path, settled: Configuration) -> None:
     every = {(each.path.name, each.record.code, each.record.line): each for each in found(tmp_path, settled)}
     decorated, wrapped = every["train.py", "AA590", 3], every["train.py", "AA590", 9]
     lower = every["train.py", "AA390", 10]
@@ -165,14 +165,14 @@ def test_where_it_shows_that_a_place_was_reached(tmp_path: Path, settled: Plan) 
     assert not wrapped.is_reached({})
 
 
-def test_files_that_cannot_be_analysed_are_told(tmp_path: Path, settled: Plan) -> None:
+def test_files_that_cannot_be_analysed_are_told(tmp_path: Path, settled: Configuration) -> None:
     every = found(tmp_path, settled, helper="slow(\n")
     assert {each.path.name for each in every} == {"train.py"}
     [problem] = every.problems
     assert problem.startswith(f"{tmp_path.resolve() / 'helper.py'}:1: cannot parse")
 
 
-def test_what_rules_left_alone(tmp_path: Path, settled: Plan) -> None:
+def test_what_rules_left_alone(tmp_path: Path, settled: Configuration) -> None:
     [(path, record)] = found(tmp_path, settled).left_alone
     assert (path.name, record.line, record.message) == ("train.py", 13, "it has arguments")
 
@@ -180,7 +180,7 @@ def test_what_rules_left_alone(tmp_path: Path, settled: Plan) -> None:
 def test_what_would_follow_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "rules", lambda: (FAST, AFTER))
     (tmp_path / "train.py").write_text("slow()\n", encoding="utf-8")
-    every = changes.find([tmp_path / "train.py"], plan(tmp_path, isolated=True))
+    every = changes.find([tmp_path / "train.py"], configure(tmp_path, isolated=True))
     assert [each.record.code for each in every] == ["AA190", "AA290"]
     [(_, later)] = every.later
     assert (later.code, later.round) == ("AA191", 2)
@@ -189,10 +189,10 @@ def test_what_would_follow_is_not_lost(tmp_path: Path, monkeypatch: pytest.Monke
 def test_comments_train_nothing(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import torch\nx = 1  # autoaccel: ignore[AA101]\nloss.backward()\n", encoding="utf-8")
-    assert changes.find([script], plan(tmp_path, isolated=True)).all == ()
+    assert changes.find([script], configure(tmp_path, isolated=True)).all == ()
 
 
-def test_findings_can_be_altered(tmp_path: Path, settled: Plan) -> None:
+def test_findings_can_be_altered(tmp_path: Path, settled: Configuration) -> None:
     def alter(analysis: Analysis) -> Analysis:
         wrong = tuple(
             dataclasses.replace(each, edits=(Replace(each.node.func, Code("wrong")),))  # type: ignore[attr-defined]

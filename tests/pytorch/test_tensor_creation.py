@@ -8,10 +8,10 @@ import pytest
 
 from autoaccel.analysis import Script, load
 from autoaccel.edits import InsertAfter, Tier
-from autoaccel.pytorch.device_moves import Move, move, moved_later
+from autoaccel.pytorch.device_moves import DeviceMove, device_move, moved_later
 from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.tensor_creation import creation
-from autoaccel.pytorch.tensor_types import chosen_type
+from autoaccel.pytorch.tensor_type_aliases import chosen_type
 
 HEAD = "import torch\nimport numpy as np\nfrom torch.autograd import Variable\n\ndevice = torch.device('cuda')\n"
 
@@ -24,10 +24,10 @@ def last_expression(source: str) -> tuple[Script, ast.expr]:
     return script, statement.value
 
 
-def last_move(source: str) -> tuple[Script, Move | None]:
+def last_move(source: str) -> tuple[Script, DeviceMove | None]:
     script, expression = last_expression(source)
     assert isinstance(expression, ast.Call)
-    return script, move(script, expression)
+    return script, device_move(script, expression)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_moves_to_places_unknown(source: str) -> None:
 )
 def test_an_index_that_may_be_none(annotation: str, device: str) -> None:
     script = load(HEAD + f"def f(x, gpu: {annotation}):\n    return x.cuda(gpu)\n")
-    moved = next(found for call in script.find(ast.Call) if (found := move(script, call)) is not None)
+    moved = next(found for call in script.find(ast.Call) if (found := device_move(script, call)) is not None)
     assert moved.device is not None
     assert moved.device.text == device
 
@@ -162,7 +162,7 @@ def test_an_index_that_may_be_none(annotation: str, device: str) -> None:
 )
 def test_moved_by_a_statement_of_its_own(source: str, problem: str | None) -> None:
     script = load(HEAD + source)
-    moved = [found for call in script.find(ast.Call) if (found := move(script, call)) is not None][-1]
+    moved = [found for call in script.find(ast.Call) if (found := device_move(script, call)) is not None][-1]
     later = moved_later(script, moved)
     assert later is not None
     assert (later.problem is None) == (problem is None)

@@ -39,7 +39,7 @@ def reasons(found: Script) -> list[str]:
 
 
 def lines(found: Script) -> list[tuple[int, int]]:
-    plan = regions.plan(found, only(found))
+    plan = regions.place_regions(found, only(found))
     assert not plan.problems
     return [(each.first.lineno, each.last.lineno) for each in plan.regions if each.first and each.last]
 
@@ -85,7 +85,7 @@ def test_methods_of_a_class_are_one_step() -> None:
                 optimizer.step()
     """)
     step = only(found)
-    assert [len(step.backwards), len(step.steps), len(step.homes)] == [1, 1, 2]
+    assert [len(step.backwards), len(step.steps), len(step.scopes)] == [1, 1, 2]
 
 
 def test_a_step_that_goes_on_in_another_file_is_a_problem(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_hoisted_forwards_of_a_binary_cross_entropy_are_named_after_their_losses
             loss.backward()
             optimizer.step()
     """)
-    plan = regions.plan(found, only(found))
+    plan = regions.place_regions(found, only(found))
     hoists = [(hoist.name, found.source(hoist.expression)) for each in plan.regions for hoist in each.hoists]
     assert hoists == [("real_output", "model(x)"), ("output", "model(y)")]
     assert not plan.problems
@@ -281,7 +281,7 @@ def test_updates(body: str, updates: list[int]) -> None:
     found = load(HEAD.replace("criterion = nn.CrossEntropyLoss()\n", "") + "other = torch.optim.SGD(m, lr=1)\n" + text)
     step = only(found)
     shift = -1  # the loop is on line 6
-    assert [each.lineno + shift for each in gradient_scaling.plan(found, step).updates] == updates
+    assert [each.lineno + shift for each in gradient_scaling.scale_gradients(found, step).updates] == updates
 
 
 def test_unscale_once_before_the_first_read() -> None:
@@ -294,7 +294,7 @@ def test_unscale_once_before_the_first_read() -> None:
             norm = sum(p.grad.norm() for p in model.parameters())
             optimizer.step()
     """)
-    [unscale] = gradient_scaling.plan(found, only(found)).unscales
+    [unscale] = gradient_scaling.scale_gradients(found, only(found)).unscales
     assert unscale.before.lineno == LOOP + 3
 
 
@@ -307,7 +307,7 @@ def test_gradients_read_after_the_step_are_unscaled_already() -> None:
             optimizer.step()
             log(model.weight.grad)
     """)
-    plan = gradient_scaling.plan(found, only(found))
+    plan = gradient_scaling.scale_gradients(found, only(found))
     assert not plan.unscales
     assert not plan.problems
 
@@ -336,7 +336,7 @@ def test_a_scaler_stands_beside_its_optimizer() -> None:
             loss.backward()
             optimizer.step()
     """)
-    [creation] = gradient_scaling.plan(found, only(found)).creations
+    [creation] = gradient_scaling.scale_gradients(found, only(found)).creations
     assert (creation.statement.lineno, creation.after, creation.optimizers) == (5, True, ("optimizer",))
 
 
@@ -349,7 +349,7 @@ def test_a_scaler_of_a_parameter_stands_before_the_outermost_loop() -> None:
                     model(x).sum().backward()
                     opt.step()
     """)
-    [creation] = gradient_scaling.plan(found, only(found)).creations
+    [creation] = gradient_scaling.scale_gradients(found, only(found)).creations
     assert (creation.statement.lineno, creation.after, creation.optimizers) == (LOOP + 2, False, ("opt",))
 
 
@@ -366,7 +366,7 @@ def test_backward_and_step_in_functions_with_no_common_name_are_a_problem() -> N
             step(opt)
             opt.step()
     """)
-    assert gradient_scaling.plan(found, only(found)).problems
+    assert gradient_scaling.scale_gradients(found, only(found)).problems
 
 
 # -- devices
@@ -399,4 +399,4 @@ def test_the_device_is_said_in_words_that_are_bound_there() -> None:
         for statement in function.body
         if isinstance(statement, ast.Assign) and found.source(statement).startswith("y")
     ]
-    assert [devices.visible(found, place) for place in places] == ["dev", "device", "device", None]
+    assert [devices.visible_device(found, place) for place in places] == ["dev", "device", "device", None]

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 
 from autoaccel.measure.observing.hooks import around
-from autoaccel.measure.observing.observation import Concerns, Observation, Part
+from autoaccel.measure.observing.observation import Concerns, Observation, Observer
 
 
-class Files(Part):
+class LineCoverage(Observer):
     """The script and the project's modules, in the order of their import: those that other texts can stand for.
 
     `loaded` grows. What gets into `sys.modules` another way would run as it is, and look as if rewriting it changed
@@ -37,7 +37,7 @@ class Files(Part):
 # -- lines; each is only waited for until it is seen
 
 
-class Lines(Part):
+class Lines(Observer):
     """Notes lines by `sys.monitoring` or, before Python 3.12, by a trace function that leaves what it has seen."""
 
     def __init__(self, concerns: Concerns) -> None:
@@ -104,7 +104,7 @@ def lines_of(code: CodeType) -> set[int]:
 # -- TorchScript compiles functions from their files on disk, whatever text they were run from: that is told
 
 
-class Scripting(Part):
+class Scripting(Observer):
     """Watches what is scripted in files that other texts stand for."""
 
     def install(self, observation: Observation) -> None:

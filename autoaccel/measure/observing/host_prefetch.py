@@ -22,7 +22,7 @@ from autoaccel import runtime
 from autoaccel.runtime import devices
 from autoaccel.runtime.environment import Decision, note
 from autoaccel.runtime.loading import copy_stream, prefetcher
-from autoaccel.runtime.loading.rebuild_batch import Move, rebuild
+from autoaccel.runtime.loading.rebuild_batch import PartsToMove, rebuild
 
 KEPT_ON_HOST = "a batch was moved that the script keeps on the host"
 
@@ -37,7 +37,7 @@ _REMEMBERED = 16
 
 
 @dataclass
-class Part:
+class MovedPart:
     """One tensor of every batch of a pass: in how many batches it was, and in how many the loop moved it itself."""
 
     handed: int = 0
@@ -50,7 +50,7 @@ class Part:
 class Handed:
     """One tensor of one batch, with all that stands in for it."""
 
-    part: Part
+    part: MovedPart
     asked: bool = False
     stands: list[Stand] = field(default_factory=list)
 
@@ -97,10 +97,10 @@ class WatchedPass:
     """What one pass over a loader does with the parts of its batches that were moved for it."""
 
     def __init__(self) -> None:
-        self.parts: dict[int, Part] = {}
+        self.parts: dict[int, MovedPart] = {}
         self._last: list[Handed] = []
 
-    def hand_over(self, host: Any, batch: Any, move: Move) -> Any:
+    def hand_over(self, host: Any, batch: Any, move: PartsToMove) -> Any:
         """The batch for the loop, with nonsense in the place of what it has always asked for so far."""
         self.done()
         kept = {id(tensor) for tensor in _tensors(host, move)}
@@ -108,7 +108,7 @@ class WatchedPass:
         given: dict[int, torch.Tensor] = {}
         for at, tensor in enumerate(_tensors(batch, move)):
             if id(tensor) not in kept:
-                part = self.parts.setdefault(at, Part())
+                part = self.parts.setdefault(at, MovedPart())
                 given[id(tensor)] = nonsense(tensor) if 0 < part.asked == part.handed else tensor
                 part.handed += 1
                 handed.append(Handed(part))
@@ -195,7 +195,9 @@ def install() -> None:
     def yes(_: Any) -> bool:
         return True
 
-    def watched(batches: Iterator[Any], stream: copy_stream.CopyStream, move: Move, ahead: int) -> prefetcher.Epoch:
+    def watched(
+        batches: Iterator[Any], stream: copy_stream.CopyStream, move: PartsToMove, ahead: int
+    ) -> prefetcher.Epoch:
         kind = WatchedEpoch if stream is host else epoch
         return kind(batches, stream, move, ahead)
 
@@ -215,7 +217,7 @@ def install() -> None:
             _OF_LAZY.append(asking)
 
 
-def moved_at_least(loader: Any, device: devices.Device = None, move: Move = "all") -> Any:
+def moved_at_least(loader: Any, device: devices.Device = None, move: PartsToMove = "all") -> Any:
     """`accel.prefetch`, which would not move the batches of a loader without workers."""
     watched, place = prefetcher.prefetch(loader, device, move), devices.resolve(device if move else "cpu")
     is_torchs = isinstance(loader, data.DataLoader) and type(loader).__iter__ is data.DataLoader.__iter__
@@ -250,7 +252,7 @@ def nonsense(tensor: torch.Tensor) -> torch.Tensor:
     return torch.bitwise_not(tensor)
 
 
-def _tensors(batch: Any, move: Move) -> list[torch.Tensor]:
+def _tensors(batch: Any, move: PartsToMove) -> list[torch.Tensor]:
     """The tensors of a batch that `move` names, always in the same order."""
     found: dict[int, torch.Tensor] = {}
     rebuild(batch, lambda tensor: found.setdefault(id(tensor), tensor), move)

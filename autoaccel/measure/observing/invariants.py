@@ -33,7 +33,7 @@ CLIPPED_SCALED = "gradients were clipped while they were scaled"
 NEVER_SCALED = "a scaler stepped an optimizer before any loss was scaled"
 STEPPED_ALONE = "an optimizer stepped by itself after its loss was scaled"
 CROSS_ENTROPY_INSIDE = "binary cross-entropy of probabilities ran inside an autocast region"
-ALIKE = "workers of a loader draw the same random numbers"
+WORKERS_ALIKE = "workers of a loader draw the same random numbers"
 
 _CLIPPING = ("clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "clip_grad_norm")
 
@@ -205,4 +205,4 @@ def _look_back(noted: Path, mark: Callable[[str], None]) -> None:
     if noted.exists() and any(
         times > 1 for times in Counter(noted.read_text(encoding="utf-8").split("\n")[:-1]).values()
     ):
-        mark(ALIKE)
+        mark(WORKERS_ALIKE)

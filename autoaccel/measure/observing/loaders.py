@@ -17,7 +17,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from autoaccel.measure.observing.fingerprints import digest_of
 from autoaccel.measure.observing.hooks import around, replacing
-from autoaccel.measure.observing.observation import Batch, Observation, Part
+from autoaccel.measure.observing.observation import Batch, Observation, Observer
 from autoaccel.measure.observing.record import Pass
 
 
@@ -33,7 +33,7 @@ class Iteration:
     draws: tuple[str, ...] = ()
 
 
-class Loaders(Part):
+class Loaders(Observer):
     """Hooks the iterators that all DataLoaders use; `hashed` says whether batches are looked at."""
 
     def __init__(self, hashed: bool = True) -> None:

@@ -36,7 +36,7 @@ Concerns: TypeAlias = "Callable[[str], bool]"
 """Whether a file, by the name that its code has, is the project's."""
 
 
-class Part:
+class Observer:
     """One concern: hooks what it needs before the script starts, and has its say in the record at the end."""
 
     def install(self, observation: Observation, /) -> None:
@@ -83,7 +83,7 @@ class Observation:
         self.exchange = exchange
         self.events = Events()
         self.marks: Counter[str] = Counter()
-        self.parts: list[Part] = []
+        self.parts: list[Observer] = []
         self.endings: list[Callable[[str, Failure | None], None]] = []
         """Called before the record is written."""
         self.began = began

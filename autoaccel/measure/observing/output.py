@@ -7,13 +7,13 @@ import os
 import re
 from typing import Any
 
-from autoaccel.measure.observing.observation import Observation, Part, flush
+from autoaccel.measure.observing.observation import Observation, Observer, flush
 from autoaccel.measure.observing.record import Decision
 
 _MOST = 8 * 2**20  # bytes that are kept, from the start
 
 
-class Printing(Part):
+class Printing(Observer):
     """Standard output of the process and of what it starts, in order, whoever writes it and however."""
 
     def install(self, observation: Observation) -> None:
@@ -44,7 +44,7 @@ _VARIABLE = "AUTOACCEL_LOG"
 _LINE = re.compile(r"(?P<topic>.*?): (?P<value>.*?) \((?P<reason>.*)\)", re.DOTALL)
 
 
-class Decisions(Part):
+class Decisions(Observer):
     """Listens to the runtime's log, which goes on to the user only where the user asked for it.
 
     Of several decisions on one topic the last one stands: what the runtime tries it may take back."""

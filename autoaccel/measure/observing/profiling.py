@@ -31,7 +31,7 @@ from autoaccel.measure.observing.attribution import (
     Shares,
     Step,
 )
-from autoaccel.measure.observing.observation import Part
+from autoaccel.measure.observing.observation import Observer
 from autoaccel.measure.observing.record import STOPPED, Profile
 from autoaccel.measure.observing.regions import Regions, Sampler, hook_loaders, hook_models, hook_optimizers
 from autoaccel.measure.observing.traces import MARK, STEP, Trace, read
@@ -72,7 +72,7 @@ class Block:
     """Passes that did not train, in seconds since the start."""
 
 
-class Profiler(Part):
+class Profiler(Observer):
     """A part of an observation."""
 
     def __init__(self, root: str) -> None:

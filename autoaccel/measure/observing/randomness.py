@@ -16,12 +16,12 @@ import torch
 from torch.optim import Optimizer
 
 from autoaccel.measure.observing.fingerprints import digest_of
-from autoaccel.measure.observing.observation import Observation, Part
+from autoaccel.measure.observing.observation import Observation, Observer
 
 Seed = Callable[..., Any]
 
 
-class Randomness(Part):
+class Randomness(Observer):
     """Every stream starts from the request's seed; if that is not 0, the seeds that the script sets move along."""
 
     def install(self, observation: Observation) -> None:
@@ -132,7 +132,7 @@ def _shifting_generator(shift: int) -> type[torch.Generator]:
 # -- a small push: how far a run strays that differs in the last digits tells how much a difference means
 
 
-class Perturbation(Part):
+class Perturbation(Observer):
     """Multiplies what an optimizer trains by nearly one, once, after its first step."""
 
     def install(self, observation: Observation) -> None:

@@ -20,7 +20,7 @@ from typing import NoReturn
 from autoaccel.measure import program
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.hooks import around
-from autoaccel.measure.observing.observation import Concerns, Observation, Part
+from autoaccel.measure.observing.observation import Concerns, Observation, Observer
 from autoaccel.measure.observing.record import FAILED, FINISHED, Failure
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.rewriter import Rewriter
@@ -106,7 +106,7 @@ def install(
         add(observation, part)
 
 
-def add(observation: Observation, part: Part) -> None:
+def add(observation: Observation, part: Observer) -> None:
     """Install a part; it has its say in the record."""
     part.install(observation)
     observation.parts.append(part)
@@ -114,8 +114,8 @@ def add(observation: Observation, part: Part) -> None:
 
 def _of_mode(
     observation: Observation, script: Path, loaded: Collection[str], concerns: Concerns, pipes: tuple[int, ...]
-) -> Iterator[Part]:
-    from autoaccel.measure.observing.coverage import Files
+) -> Iterator[Observer]:
+    from autoaccel.measure.observing.coverage import LineCoverage
     from autoaccel.measure.observing.loaders import Loaders
     from autoaccel.measure.observing.marking import Marking
     from autoaccel.measure.observing.output import Decisions
@@ -127,7 +127,7 @@ def _of_mode(
         from autoaccel.measure.observing.profiling import Profiler
 
         yield Profiler(observation.request.root)
-    yield Files(script, loaded, concerns)
+    yield LineCoverage(script, loaded, concerns)
     yield Decisions()
     yield Marking() if observation.request.marked else Evaluating() if observation.request.batches else Training()
     if mode != "profile":
@@ -150,16 +150,16 @@ def _of_mode(
         yield Lines(concerns)
 
 
-def _record(concerns: Concerns) -> Iterator[Part]:
+def _record(concerns: Concerns) -> Iterator[Observer]:
     from autoaccel.measure.observing.coverage import Scripting
     from autoaccel.measure.observing.naming import Names
-    from autoaccel.measure.observing.state import State
+    from autoaccel.measure.observing.state import TrainedObjects
     from autoaccel.measure.observing.training import Losses, Marks
 
     yield Losses()
     yield Marks()
     yield Scripting()
-    yield State(Names(concerns))
+    yield TrainedObjects(Names(concerns))
 
 
 # -- the script itself

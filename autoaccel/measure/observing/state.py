@@ -19,13 +19,13 @@ from torch.optim.lr_scheduler import LRScheduler
 from autoaccel.measure.observing.fingerprints import digest_of, plain, sketch
 from autoaccel.measure.observing.hooks import replacing
 from autoaccel.measure.observing.naming import Names
-from autoaccel.measure.observing.observation import Observation, Part
+from autoaccel.measure.observing.observation import Observation, Observer
 from autoaccel.measure.observing.record import Entry
 
 OPTIMIZER = "optimizer"
 
 
-class State(Part):
+class TrainedObjects(Observer):
     """Finds what is trained when it is trained for the first time, gives it names, and reads it at the end."""
 
     def __init__(self, names: Names) -> None:

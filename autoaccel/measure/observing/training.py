@@ -18,14 +18,14 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from autoaccel.measure.observing.exchange import Beat
 from autoaccel.measure.observing.fingerprints import digest_of
 from autoaccel.measure.observing.hooks import around, untraced
-from autoaccel.measure.observing.observation import Batch, Observation, Part
+from autoaccel.measure.observing.observation import Batch, Observation, Observer
 from autoaccel.measure.observing.record import STOPPED, Loss
 
 # What a scaled loss was before it was scaled.
 _UNSCALED = "_autoaccel_unscaled"
 
 
-class Training(Part):
+class Training(Observer):
     """Counts backwards and steps, tells of them, and ends the run in time."""
 
     def __init__(self) -> None:
@@ -213,7 +213,7 @@ class Evaluating(Training):
 # -- what goes backward
 
 
-class Losses(Part):
+class Losses(Observer):
     """The roots of all backwards. Single numbers are read at the end, so that no accelerator is waited for."""
 
     def __init__(self) -> None:
@@ -248,7 +248,7 @@ STEP_IN_AUTOCAST = "an optimizer stepped inside an autocast region"
 _DEVICES = ("cpu", "cuda", "xpu", "mps")
 
 
-class Marks(Part):
+class Marks(Observer):
     """Looks at every backward and step; other parts note theirs by `observation.mark`."""
 
     def install(self, observation: Observation) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from autoaccel.measure.observing.observation import Part
+from autoaccel.measure.observing.observation import Observer
 from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Failure
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Turn:
         return cls(**values)
 
 
-class Turns(Part):
+class Turns(Observer):
     """A part of an observation: times the script and lets it run when the parent says so."""
 
     def __init__(self, commands: int, events: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeAlias
 from autoaccel.measure.observing.hooks import replacing
 
 Tell: TypeAlias = "Callable[[Any], None]"
-Change: TypeAlias = "Callable[[ModuleType], None]"
+ModuleChange: TypeAlias = "Callable[[ModuleType], None]"
 
 # By module: function and which argument is the file.
 _FUNCTIONS = {
@@ -65,7 +65,7 @@ def watch_imports(tell: Tell, connected: Callable[[Any, Any], None]) -> None:
             connected(connection, database)
             return connection
 
-    changes: dict[str, Change] = {**dict.fromkeys(_FUNCTIONS, functions), "h5py": h5py, "sqlite3.dbapi2": sqlite3}
+    changes: dict[str, ModuleChange] = {**dict.fromkeys(_FUNCTIONS, functions), "h5py": h5py, "sqlite3.dbapi2": sqlite3}
     for name in changes.keys() & sys.modules.keys():
         changes[name](sys.modules[name])
 

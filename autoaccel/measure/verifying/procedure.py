@@ -60,7 +60,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class _State:
+class _Progress:
     """What is known so far of each change."""
 
     good: tuple[Change, ...]
@@ -98,7 +98,7 @@ class _Procedure:
         if changes.later:
             notes.append(f"{len(changes.later)} more would be found in the rewritten files; they are not verified")
         views = self._views(first, asked, changes) if changes.all else []
-        state = _State(changes.all, notes=notes)
+        state = _Progress(changes.all, notes=notes)
         for view in views:
             if self._differences(view, state.good, REHEARSALS):
                 self._control(view)
@@ -167,7 +167,7 @@ class _Procedure:
             runs.append(self.trials.original("original once more", **asked))
             self._check(runs[-1])
             reference = comparing.reference(runs)
-        self.trials.judged(_how_it_repeats(reference))
+        self.trials.note_result(_how_it_repeats(reference))
         views = [View("", asked, reference, again.reached)]
         if reference.repeats:
             views.extend(self._further_views(views[0], asked, changes))
@@ -185,7 +185,7 @@ class _Procedure:
             if not missing:
                 return
             record = self.trials.original(f"original{name}", lines=True, **wanted)
-            self.trials.judged("" if record.ending == FAILED else "for comparison")
+            self.trials.note_result("" if record.ending == FAILED else "for comparison")
             reached = [each for each in missing if each.is_reached(record.reached)]
             if record.ending == FAILED or not reached or _sound_steps(record) is not None:
                 continue
@@ -200,13 +200,13 @@ class _Procedure:
         """Before any change is blamed: whether the original is the same when it is rehearsed, and when it is not."""
         rehearsed = self.trials.original(f"original, rehearsed{view.name}", rehearse=REHEARSALS, **view.asked)
         disturbed = comparing.differences(view.reference, rehearsed)
-        self.trials.judged(comparing.told(disturbed))
+        self.trials.note_result(comparing.told(disturbed))
         if not disturbed:
             return
         control = self.trials.original(f"original as a control{view.name}", **view.asked)
         self._check(control)
         found = comparing.differences(view.reference, control)
-        self.trials.judged(comparing.told(found))
+        self.trials.note_result(comparing.told(found))
         if not found:
             what = comparing.told(disturbed)
             raise CannotVerifyError(f"the rehearsal itself disturbs it: {what}", rehearsed.failure)
@@ -214,7 +214,7 @@ class _Procedure:
 
     # -- bit-equal
 
-    def _exact(self, view: View, state: _State) -> None:
+    def _exact(self, view: View, state: _Progress) -> None:
         """Find the changes that are not bit-equal; those that may draw other random numbers are put aside."""
         base = [each for each in state.good if each not in state.random and each not in state.rounding_only]
 
@@ -248,7 +248,7 @@ class _Procedure:
             return False
         return not self._differences(view, self._with_dependencies(culprit), _WITHOUT_WORKERS, comparing.structure)
 
-    def _with_workers(self, view: View, state: _State) -> None:
+    def _with_workers(self, view: View, state: _Progress) -> None:
         """Where the loaders have workers, datasets may draw other random numbers; nothing else may differ."""
         left = self._bit_equal(state)
         found = self._differences(view, left, REHEARSALS)
@@ -276,7 +276,7 @@ class _Procedure:
             drawing = [each for each in left if each.tier is Tier.EQUIVALENT]
             state.random.update(dict.fromkeys(drawing, comparing.told(found)))
 
-    def _on_accelerator(self, view: View, state: _State) -> None:
+    def _on_accelerator(self, view: View, state: _Progress) -> None:
         """There copies overlap with the work of others, which no rehearsal shows."""
         if view.reference.record.device == "cpu":
             return
@@ -284,14 +284,14 @@ class _Procedure:
         def probe(chosen: Sequence[Change]) -> Verdicts | None:
             record = self.trials.rewritten(f"exact changes{view.name}", chosen, {}, **view.asked)
             found = comparing.differences(view.reference, record)
-            self.trials.judged(comparing.told(found))
+            self.trials.note_result(comparing.told(found))
             return found or None
 
         exact = [each for each in self._bit_equal(state) if each.tier is Tier.EXACT]
         for culprit in bisect(exact, probe, self.trials.changes.needs).culprits:
             self._fail(culprit, state)
 
-    def _bit_equal(self, state: _State) -> tuple[Change, ...]:
+    def _bit_equal(self, state: _Progress) -> tuple[Change, ...]:
         return self.trials.changes.closed(
             [each for each in state.good if each not in state.random and each not in state.rounding_only]
         )
@@ -304,7 +304,7 @@ class _Procedure:
         compare: Callable[[Reference, RunRecord], list[Difference]] = comparing.differences,
     ) -> list[Difference]:
         found = compare(view.reference, self._rehearsed(view, chosen, rehearse))
-        self.trials.judged(comparing.told(found))
+        self.trials.note_result(comparing.told(found))
         return found
 
     def _rehearsed(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> RunRecord:
@@ -314,7 +314,7 @@ class _Procedure:
             name += " without workers"
         return self.trials.rewritten(f"{name}{view.name}", chosen, {}, rehearse=rehearse, **view.asked)
 
-    def _in_vain(self, view: View, state: _State) -> Iterator[str]:
+    def _in_vain(self, view: View, state: _Progress) -> Iterator[str]:
         """What should have been rehearsed and was not, although all is bit-equal."""
         record = self._rehearsed(view, state.good, REHEARSALS)
         for each in record.decisions:
@@ -327,13 +327,13 @@ class _Procedure:
         wanted.update(need for each in tuple(wanted) for need in changes.needs(each))
         return tuple(each for each in changes if each in wanted)
 
-    def _fail(self, culprit: Culprit[Change, Verdicts], state: _State) -> None:
+    def _fail(self, culprit: Culprit[Change, Verdicts], state: _Progress) -> None:
         state.failed[culprit.item] = culprit.verdict, culprit.company
         state.good = self.trials.changes.without(state.failed)
 
     # -- an original that does not repeat itself
 
-    def _unsteady(self, view: View, state: _State) -> None:
+    def _unsteady(self, view: View, state: _Progress) -> None:
         """Its runs under the same seed spread, too: within that must lie what should be bit-equal."""
         if "loss" not in view.reference.unsteady and "state" not in view.reference.unsteady:
             return
@@ -354,7 +354,7 @@ class _Procedure:
                 if found:
                     return found
                 last = len(rewritten) == self.limits.seeds
-                verdict = spread.judge(original, rewritten, last=last, resolution=spread.SINGLE)
+                verdict = spread.judge(original, rewritten, last=last, resolution=spread.FLOAT32_RESOLUTION)
                 if verdict.within is not None:
                     return None if verdict.within else [Difference("loss", verdict.reason)]
 
@@ -363,7 +363,7 @@ class _Procedure:
 
     # -- within the spread
 
-    def _numerics(self, views: Sequence[View], state: _State) -> tuple[Numerics | None, RunRecord]:
+    def _numerics(self, views: Sequence[View], state: _Progress) -> tuple[Numerics | None, RunRecord]:
         """Run as this machine does what changes numbers or draws other random numbers, under several seeds."""
         summary, here = None, views[0].reference.record
         left = self._inexact(state)
@@ -386,7 +386,7 @@ class _Procedure:
         return summary, here
 
     def _blame(
-        self, candidates: Sequence[Change], wrong: Callable[[Sequence[Change]], Verdicts | None], state: _State
+        self, candidates: Sequence[Change], wrong: Callable[[Sequence[Change]], Verdicts | None], state: _Progress
     ) -> None:
         """Find out which of the candidates, beside all other changes, are wrong."""
         candidates = [each for each in candidates if each in state.good]
@@ -416,17 +416,17 @@ class _Procedure:
         environment = {"AUTOACCEL_AMP_DTYPE": "float16", "AUTOACCEL_COMPILE_MODE": "off"}
         record = self.trials.rewritten(f"rewritten, in float16{view.name}", chosen, environment, **asked)
         overflows = record.failure is not None and "overflow" in record.failure.message
-        self.trials.judged(
+        self.trials.note_result(
             "a number is too large" if overflows else "every number fits" if not record.failure else "not possible here"
         )
         return [Difference("failure", f"in float16 {comparing.failed(record)}")] if overflows else None
 
-    def _inexact(self, state: _State) -> list[Change]:
+    def _inexact(self, state: _Progress) -> list[Change]:
         return [each for each in state.good if each.tier in _LOW or each in state.random or each in state.rounding_only]
 
     # -- what is said of a change
 
-    def _outcome(self, change: Change, state: _State, views: Sequence[View], numerics: Numerics | None) -> Outcome:
+    def _outcome(self, change: Change, state: _Progress, views: Sequence[View], numerics: Numerics | None) -> Outcome:
         verdict, reason, found = self._verdict(change, state, views, numerics)
         said = change.record
         return Outcome(
@@ -435,7 +435,7 @@ class _Procedure:
         )  # fmt: skip
 
     def _verdict(
-        self, change: Change, state: _State, views: Sequence[View], numerics: Numerics | None
+        self, change: Change, state: _Progress, views: Sequence[View], numerics: Numerics | None
     ) -> tuple[Verdict, str, Sequence[Difference]]:
         if change in state.failed:
             found, company = state.failed[change]

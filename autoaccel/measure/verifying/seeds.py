@@ -25,7 +25,7 @@ class Spreading:
         self.most = most
         self.originals = [view.reference.record]
         self.perturbation = 0.0
-        self.judged: dict[frozenset[Change], spread.Judgement] = {}
+        self.verdicts: dict[frozenset[Change], spread.Judgement] = {}
         self.environment = _at_once(low=low, on_cpu=view.reference.record.device == "cpu")
         if workers:
             self.environment["AUTOACCEL_NUM_WORKERS"] = "2"
@@ -40,10 +40,10 @@ class Spreading:
             runs.append(self.rewritten(chosen, seed))
             found = self._structure(runs)
             if found:
-                self.trials.judged(comparing.told(found))
+                self.trials.note_result(comparing.told(found))
                 return found
             if seed == 0 and self.view.reference.repeats and not comparing.differences(self.view.reference, runs[0]):
-                self.trials.judged("the same, bit for bit")
+                self.trials.note_result("the same, bit for bit")
                 return None
             verdict = spread.judge(self.originals[: seed + 1], runs, last=seed + 1 >= self.most)
             if len(self.originals) > 1 and not verdict.spreads and not self.perturbation:
@@ -53,8 +53,8 @@ class Spreading:
                 runs.clear()
                 continue
             if verdict.within is not None:
-                self.judged[frozenset(chosen)] = verdict
-                self.trials.judged(verdict.reason or "within the spread of the original")
+                self.verdicts[frozenset(chosen)] = verdict
+                self.trials.note_result(verdict.reason or "within the spread of the original")
                 return None if verdict.within else [Difference("loss", verdict.reason)]
 
     def rewritten(self, chosen: Sequence[Change], seed: int) -> RunRecord:
@@ -68,7 +68,7 @@ class Spreading:
         return self.rewritten(chosen, 0)
 
     def summary(self, chosen: Sequence[Change]) -> Numerics | None:
-        verdict = self.judged.get(frozenset(chosen))
+        verdict = self.verdicts.get(frozenset(chosen))
         end = None if verdict is None else verdict.end
         if verdict is None or end is None:
             return None
@@ -85,7 +85,7 @@ class Spreading:
             record = self.trials.original(f"original, seed {number}{self.view.name}", seed=number, **self.view.asked)
         if record.ending == FAILED:
             raise CannotVerifyError(f"under seed {number} {comparing.failed(record)}", record.failure)
-        self.trials.judged("for the spread")
+        self.trials.note_result("for the spread")
         return record
 
     def _structure(self, runs: Sequence[RunRecord]) -> list[Difference]:

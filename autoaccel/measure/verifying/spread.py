@@ -29,7 +29,7 @@ FEWEST = 3
 
 HALF = 2**-8
 """Relative resolution of bfloat16, the coarsest of the formats that training computes in."""
-SINGLE = 2**-18
+FLOAT32_RESOLUTION = 2**-18
 """Of float32, with room for what rounding grows to in some dozens of steps."""
 
 _PARTS = 4  # of the training, whose mean losses are compared

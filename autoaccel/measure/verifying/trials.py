@@ -60,7 +60,7 @@ class Trials:
             self._known[key] = self._run(name, request, environment)
         return self._known[key]
 
-    def judged(self, result: str) -> None:
+    def note_result(self, result: str) -> None:
         """What came of the run before."""
         if self.noted and not self.noted[-1].result:
             self.noted[-1] = replace(self.noted[-1], result=result)
@@ -75,7 +75,7 @@ class Trials:
             failure = record.failure
             if failure is None or failure.kind not in _UNOBSERVED:
                 return record
-            self.judged("it could not be observed")
+            self.note_result("it could not be observed")
         assert failure is not None
         raise CannotVerifyError(f"a run could not be observed: {failure.message}", failure)
 

@@ -29,10 +29,10 @@ from typing import Any, Final
 import torch
 
 from .. import devices
-from ..call_context import in_backward, is_distributed
 from ..environment import Decision, note, setting
+from ..execution_mode import in_backward, is_distributed
 from ..trial import decision_cache
-from ..trial.ab_trial import ABTrial, State, TrialPolicy
+from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
 from ..trial.clocks import clock_of
 
 _PATIENCE: Final = 60.0  # seconds without an iteration, or four of the longest: nobody has to wait for a trial any more
@@ -227,7 +227,7 @@ class AutocastController:
 
     def _conclude(self, phase: _Phase) -> None:
         trial = phase.trial
-        worth = trial.state is State.ADOPTED
+        worth = trial.state is TrialState.ADOPTED
         self._decide(phase, worth, _speedup(worth, trial.ratio, trial.measured) or trial.why)
         if trial.ratio is not None:
             decision = {"low": worth, "ratio": round(trial.ratio, 3), "steps": trial.measured}

@@ -23,9 +23,9 @@ from typing import Any, Final
 import torch
 
 from ..amp import autocast_controller
-from ..call_context import in_backward
 from ..environment import Decision, note
-from ..trial.ab_trial import ABTrial, State, TrialPolicy
+from ..execution_mode import in_backward
+from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
 from ..trial.clocks import Clock, clock_of
 from . import compile_cost
 from .call_signature import signature
@@ -258,7 +258,7 @@ class CompileController:
         if not trial.decided:
             return compiled
         measured = f"{trial.ratio:.2f}x" if trial.ratio else trial.why
-        if trial.state is State.ADOPTED:
+        if trial.state is TrialState.ADOPTED:
             took = compile_cost.duration(self._compilation.cost)
             self._adopt(f"compiled in {took}, {measured} as fast over {trial.measured} steps", trial.ratio)
             return compiled

@@ -27,8 +27,8 @@ import torch
 from torch import nn
 
 from .. import devices
-from ..call_context import is_distributed, is_traced
 from ..environment import Decision, disabled, note, setting
+from ..execution_mode import is_distributed, is_traced
 from . import cuda_graphs, inductor_cache
 from .compile_controller import CompileController, settled
 from .compile_support import verdict

@@ -8,19 +8,19 @@ from typing import Any, Final
 import torch
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
-from ..call_context import is_intercepted
+from ..execution_mode import is_intercepted
 from ..rng_state import RngState
 from .batch_equality import difference
 from .device_placement import DevicePlacement
 from .mutation_guard import MutationGuard
 from .row_indices import Unfit, rows
-from .sample_structure import Part, Path, Sample, map_parts, settle
+from .sample_structure import PartPath, Sample, SamplePart, map_parts, take_dtypes
 
 # What looking up can meet in a dataset that is no longer what it was, or in indices outside it.
 _FAILURES: Final = (Unfit, RuntimeError, IndexError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
 
 
-class LookupPlan:
+class BatchLookup:
     """How one loader's batches are looked up, for as long as what was read from the dataset is still so."""
 
     def __init__(self, sample: Sample, guard: MutationGuard, placement: DevicePlacement) -> None:
@@ -38,7 +38,7 @@ class LookupPlan:
     def batch(self, indices: Any) -> Any:
         at = rows(indices)
 
-        def look(part: Part, path: Path) -> torch.Tensor:
+        def look(part: SamplePart, path: PartPath) -> torch.Tensor:
             found = self.placement.look(part, at, path)
             if found.requires_grad:  # asked for since it was read
                 raise Unfit
@@ -46,7 +46,7 @@ class LookupPlan:
 
         return map_parts(self.sample, look)
 
-    def _note_draws(self, part: Part, path: Path) -> None:  # noqa: ARG002 - wherever it is
+    def _note_draws(self, part: SamplePart, path: PartPath) -> None:  # noqa: ARG002 - wherever it is
         self.draws = self.draws or any(getattr(step, "kinds", ()) for step in part.steps)
 
 
@@ -57,21 +57,21 @@ class WholeBatchFetcher(_MapDatasetFetcher):
     give_up: told once why torch's way is taken for good.
     """
 
-    def __init__(self, plain: Any, plan: Callable[[], LookupPlan | None], give_up: Callable[[str], None]) -> None:
+    def __init__(self, plain: Any, lookup: Callable[[], BatchLookup | None], give_up: Callable[[str], None]) -> None:
         super().__init__(plain.dataset, plain.auto_collation, plain.collate_fn, plain.drop_last)
         self._plain = plain
-        self._plan = plan
+        self._lookup = lookup
         self._give_up = give_up
 
     def fetch(self, possibly_batched_index: Any) -> Any:
-        plan = None if is_intercepted() else self._plan()
-        if plan is None:
+        lookup = None if is_intercepted() else self._lookup()
+        if lookup is None:
             return self._plain.fetch(possibly_batched_index)
-        if not plan.proven:
-            return self._prove(plan, possibly_batched_index)
-        before = torch.get_rng_state() if plan.draws else None
+        if not lookup.proven:
+            return self._prove(lookup, possibly_batched_index)
+        before = torch.get_rng_state() if lookup.draws else None
         try:
-            return plan.batch(possibly_batched_index)
+            return lookup.batch(possibly_batched_index)
         except _FAILURES as failure:
             if before is not None:
                 torch.set_rng_state(before)
@@ -79,15 +79,15 @@ class WholeBatchFetcher(_MapDatasetFetcher):
             self._give_up(f"a batch could not be looked up: {_phrase(failure)}")
             return batch
 
-    def _prove(self, plan: LookupPlan, indices: Any) -> Any:
+    def _prove(self, lookup: BatchLookup, indices: Any) -> Any:
         """The first batch, both ways; the streams of random numbers go on as torch's way leaves them."""
         before = RngState()
         want = self._plain.fetch(indices)
         after = RngState()
         before.restore()
         try:
-            settle(plan.sample, want)
-            got = plan.batch(indices)
+            take_dtypes(lookup.sample, want)
+            got = lookup.batch(indices)
             differs = difference(want, got)
             if not differs and RngState() != after:
                 differs = "other random numbers"
@@ -98,7 +98,7 @@ class WholeBatchFetcher(_MapDatasetFetcher):
         if differs:
             self._give_up(f"the first batch, looked up whole, had {differs}")
             return want
-        plan.proven = True
+        lookup.proven = True
         return got
 
 

@@ -9,7 +9,7 @@ from torch.utils import data
 from .columns import column
 from .mutation_guard import MutationGuard, Unsupported, is_librarys
 from .row_indices import Rows
-from .sample_structure import Part, Route, Sample, map_parts
+from .sample_structure import Route, Sample, SamplePart, map_parts
 
 
 def read_samples(dataset: Any, guard: MutationGuard) -> Sample:
@@ -50,11 +50,11 @@ def _whole_batches(dataset: Any) -> bool:
     return getattr(dataset, "__getitems__", None) is not None
 
 
-def _part(source: Any, name: str) -> Part:
+def _part(source: Any, name: str) -> SamplePart:
     found = column(source)
     if found is None:
         raise Unsupported(f"a part of {name} is not plain numbers in memory")
-    return Part(found)
+    return SamplePart(found)
 
 
 def _of_subset(dataset: Any, guard: MutationGuard) -> Sample:
@@ -66,11 +66,11 @@ def _of_subset(dataset: Any, guard: MutationGuard) -> Sample:
     return cast(Sample, map_parts(inner, lambda part, _: _routed(part, lambda rows: rows.through(indices))))
 
 
-def _routed(part: Part, route: Route) -> Part:
+def _routed(part: SamplePart, route: Route) -> SamplePart:
     """The same part at other indices."""
     then = part.route
 
     def both(rows: Rows) -> Rows:
         return route(rows) if then is None else then(route(rows))
 
-    return Part(part.column, both, part.steps, part.scalar)
+    return SamplePart(part.column, both, part.steps, part.scalar)

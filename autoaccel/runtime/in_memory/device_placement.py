@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import torch
 
-from ..loading.rebuild_batch import Move
+from ..loading.rebuild_batch import PartsToMove
 from .columns import Tensors
 from .row_indices import Rows, Unfit
-from .sample_structure import Part
+from .sample_structure import SamplePart
 
 SHARE: Final = 0.1  # of the device's free memory that all copies may take together
 LEAST_USED: Final = 64  # batches between two changes of a tensor, for a copy of it to be worth making again
@@ -76,14 +76,14 @@ class DevicePlacement:
     """
 
     def __init__(
-        self, device: torch.device | None, move: Move, pin: bool = False, free: FreeMemory = free_memory
+        self, device: torch.device | None, move: PartsToMove, pin: bool = False, free: FreeMemory = free_memory
     ) -> None:
         self.device = device
         self._pin = pin and device is not None and device.type != "cpu"
         self._move = None if isinstance(move, str) else [each if isinstance(each, tuple) else (each,) for each in move]
         self._free = free
 
-    def look(self, part: Part, rows: Rows, path: tuple[Any, ...]) -> torch.Tensor:
+    def look(self, part: SamplePart, rows: Rows, path: tuple[Any, ...]) -> torch.Tensor:
         device = None if self.device is None else numbered(self.device)
         if device is None or not self.moves(path):
             values = part.host(rows)
@@ -100,7 +100,7 @@ class DevicePlacement:
         """Whether the loop moves the part at a path itself."""
         return self._move is None or any(path[: len(each)] == each for each in self._move)
 
-    def _kept(self, part: Part, device: torch.device) -> torch.Tensor | None:
+    def _kept(self, part: SamplePart, device: torch.device) -> torch.Tensor | None:
         """The part's source on the device, as it is now; None where it is not to be kept there."""
         column = part.column
         source = column.kept()
@@ -158,6 +158,6 @@ def _remember(source: torch.Tensor, device: torch.device, copy: Copy) -> None:
     _copies[key] = (weakref.ref(source, lambda _: _copies.pop(key, None)), copy)
 
 
-def anywhere(part: Part) -> bool:
+def anywhere(part: SamplePart) -> bool:
     """Whether a part's values come out the same on every device: nothing is computed but what a table holds."""
     return all(getattr(step, "anywhere", False) for step in part.steps)

@@ -12,7 +12,7 @@ import torch
 
 from .mutation_guard import Unsupported
 from .row_indices import Unfit
-from .sample_structure import Step
+from .sample_structure import TensorStep
 from .symbolic_rows import Row
 
 
@@ -69,7 +69,7 @@ def _dtype(given: Any) -> torch.dtype:
     return found
 
 
-def _to(dtype: torch.dtype) -> Step:
+def _to(dtype: torch.dtype) -> TensorStep:
     return lambda values: values.to(dtype)
 
 

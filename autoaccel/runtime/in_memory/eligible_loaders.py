@@ -15,9 +15,9 @@ from .. import devices
 from ..environment import Decision, disabled, note
 from ..loading.loader_settings import WorkerCount
 from ..loading.loader_statistics import named
-from ..loading.rebuild_batch import Move
+from ..loading.rebuild_batch import PartsToMove
 from ..loading.torch_iterators import is_torchs, single_process
-from .batch_fetcher import LookupPlan, WholeBatchFetcher
+from .batch_fetcher import BatchLookup, WholeBatchFetcher
 from .datasets import read_samples
 from .device_placement import DevicePlacement
 from .mutation_guard import MutationGuard, Unsupported
@@ -33,7 +33,7 @@ class InMemoryLoader:
     def __init__(self, loader: data.DataLoader[Any], placement: DevicePlacement) -> None:
         self._loader = weakref.ref(loader)
         self._placement = placement
-        self._plan: LookupPlan | None = None
+        self._lookup: BatchLookup | None = None
         self._read = 0
         self._passes = 0
         self.topic = f"resident {named(loader)}"
@@ -41,14 +41,14 @@ class InMemoryLoader:
 
     def fits(self) -> bool:
         """Whether batches can be looked up whole, as far as one can tell without looking."""
-        return not disabled("resident") and not disabled("prefetch") and self.plan() is not None
+        return not disabled("resident") and not disabled("prefetch") and self.lookup() is not None
 
-    def plan(self) -> LookupPlan | None:
+    def lookup(self) -> BatchLookup | None:
         """The plan, as long as the dataset is what was read, or another."""
         if self.given_up:
             return None
-        if self._plan is not None and self._plan.current():
-            return self._plan
+        if self._lookup is not None and self._lookup.current():
+            return self._lookup
         loader = self._loader()
         if loader is None or self._read > _MOST_READ * (self._passes + 1):
             self.give_up("the dataset changes all the time")
@@ -58,16 +58,16 @@ class InMemoryLoader:
             if reason := _unfit(loader):
                 raise Unsupported(reason)
             guard = MutationGuard()
-            self._plan = LookupPlan(read_samples(loader.dataset, guard), guard, self._placement)
+            self._lookup = BatchLookup(read_samples(loader.dataset, guard), guard, self._placement)
         except Unsupported as reason:
             self.give_up(str(reason))
             return None
-        return self._plan
+        return self._lookup
 
     def give_up(self, reason: str) -> None:
         """Leave this loader to torch from now on."""
         self.given_up = reason
-        self._plan = None
+        self._lookup = None
         note(self.topic, Decision(False, reason))
 
     def begin(self) -> Any:
@@ -81,7 +81,7 @@ class InMemoryLoader:
         self._passes += 1
         batches = single_process(loader)
         if type(batches) is torchs._SingleProcessDataLoaderIter:  # noqa: SLF001
-            fetcher = WholeBatchFetcher(batches._dataset_fetcher, self.plan, self.give_up)  # noqa: SLF001
+            fetcher = WholeBatchFetcher(batches._dataset_fetcher, self.lookup, self.give_up)  # noqa: SLF001
             batches._dataset_fetcher = fetcher  # noqa: SLF001
             if self._placement.device is not None:
                 batches._pin_memory = False  # noqa: SLF001 - `device_placement` pins what stays here
@@ -116,7 +116,7 @@ def _is_known_torch() -> bool:
 _in_memory_loaders: Final[dict[int, tuple[weakref.ref[Any], dict[Any, InMemoryLoader]]]] = {}
 
 
-def in_memory_loader(loader: Any, device: torch.device, move: Move) -> InMemoryLoader | None:
+def in_memory_loader(loader: Any, device: torch.device, move: PartsToMove) -> InMemoryLoader | None:
     """The lookup of a loader's batches for a device; the same one for as long as the loader lives."""
     if not isinstance(loader, data.DataLoader):
         return None
@@ -131,13 +131,13 @@ def in_memory_loader(loader: Any, device: torch.device, move: Move) -> InMemoryL
     return known[asked]
 
 
-def fits(loader: Any, device: torch.device, move: Move = "all") -> bool:
+def fits(loader: Any, device: torch.device, move: PartsToMove = "all") -> bool:
     """Whether a loader's batches can be looked up whole."""
     found = in_memory_loader(loader, device, move)
     return found is not None and found.fits()
 
 
-def begin(loader: Any, device: torch.device, move: Move = "all") -> Iterator[Any] | None:
+def begin(loader: Any, device: torch.device, move: PartsToMove = "all") -> Iterator[Any] | None:
     """A pass over a loader whose batches are looked up whole; None where it is torch's own business."""
     found = in_memory_loader(loader, device, move)
     return None if found is None else found.begin()

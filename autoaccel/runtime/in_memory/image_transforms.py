@@ -111,7 +111,7 @@ class Normalized:
         return values.sub_(mean).div_(std)
 
 
-Value: TypeAlias = "Scaled | Normalized"
+ScaleOrNormalize: TypeAlias = "Scaled | Normalized"
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Pipeline:
 
     layout: str
     geometry: tuple[Geometry, ...]
-    values: tuple[Value, ...]
+    values: tuple[ScaleOrNormalize, ...]
     anywhere: ClassVar[bool] = True  # its values are the same on every device
     tables: dict[tuple[torch.device, int, torch.dtype], tuple[torch.Tensor, torch.Tensor]] = field(
         default_factory=dict, compare=False

@@ -15,12 +15,12 @@ from .columns import Column
 from .row_indices import Rows
 
 # One function from a batch's values to other values, the same for each sample.
-Step: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+TensorStep: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 Route: TypeAlias = Callable[[Rows], Rows]
 
 
 @dataclass
-class Part:
+class SamplePart:
     """One tensor of a batch.
 
     route: from the batch's indices to those in the column.
@@ -31,7 +31,7 @@ class Part:
 
     column: Column
     route: Route | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TensorStep, ...] = ()
     scalar: bool = False
     dtype: torch.dtype | None = field(default=None, init=False)
 
@@ -50,28 +50,28 @@ class Part:
             values = values.clone(memory_format=torch.contiguous_format)
         return values
 
-    def settle(self, expected: Any) -> None:
+    def take_dtypes(self, expected: Any) -> None:
         """Take from the first batch what torch alone decides."""
         if self.scalar and isinstance(expected, torch.Tensor):
             self.dtype = expected.dtype
 
 
 # A part, or a list or dict of samples. (Of a tuple default collate makes a list.)
-Sample: TypeAlias = "Part | list[Any] | dict[Any, Any]"
+Sample: TypeAlias = "SamplePart | list[Any] | dict[Any, Any]"
 
-Path: TypeAlias = "tuple[Any, ...]"
+PartPath: TypeAlias = "tuple[Any, ...]"
 
 
-def map_parts(sample: Sample, change: Callable[[Part, Path], Any], path: Path = ()) -> Any:
+def map_parts(sample: Sample, change: Callable[[SamplePart, PartPath], Any], path: PartPath = ()) -> Any:
     """The same structure with something else in the place of each part; `change` is told the path that leads to it."""
-    if isinstance(sample, Part):
+    if isinstance(sample, SamplePart):
         return change(sample, path)
     if isinstance(sample, list):
         return [map_parts(item, change, (*path, at)) for at, item in enumerate(sample)]
     return {key: map_parts(item, change, (*path, key)) for key, item in sample.items()}
 
 
-def settle(sample: Sample, batch: Any) -> None:
+def take_dtypes(sample: Sample, batch: Any) -> None:
     """Let each part see its values in the first batch; one of another structure fails in the comparison."""
     with contextlib.suppress(LookupError, TypeError):
-        map_parts(sample, lambda part, path: part.settle(functools.reduce(operator.getitem, path, batch)))
+        map_parts(sample, lambda part, path: part.take_dtypes(functools.reduce(operator.getitem, path, batch)))

@@ -17,7 +17,7 @@ import torch
 
 from .columns import Column, Indices, Numbers, Tensors, column
 from .mutation_guard import MutationGuard, Unsupported
-from .sample_structure import Part, Route, Step
+from .sample_structure import Route, SamplePart, TensorStep
 
 
 class Index(Enum):
@@ -39,19 +39,19 @@ class Row:
     column: Column
     dims: int
     route: Route | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TensorStep, ...] = ()
     scalar: bool = False
 
-    def then(self, step: Step, **changes: Any) -> Row:
+    def then(self, step: TensorStep, **changes: Any) -> Row:
         return replace(self, steps=(*self.steps, step), **changes)
 
 
-def part(value: Any) -> Part:
+def part(value: Any) -> SamplePart:
     """One part of what is returned, as default collate takes it."""
     if value is Index.ASKED:
-        return Part(Indices())
+        return SamplePart(Indices())
     scalar = value.scalar or (value.kind == "array" and value.dims == 0)
-    return Part(value.column, value.route, value.steps, scalar)
+    return SamplePart(value.column, value.route, value.steps, scalar)
 
 
 def indexed(of: Any, index: Any, guard: MutationGuard) -> Any:

@@ -14,9 +14,9 @@ from typing import Any, Final
 import torch
 
 from .columns import Numbers, Tensors, column
-from .image_transforms import Crop, Flip, Geometry, Normalized, Pad, Pipeline, Scaled, Value
+from .image_transforms import Crop, Flip, Geometry, Normalized, Pad, Pipeline, Scaled, ScaleOrNormalize
 from .mutation_guard import MutationGuard, Unsupported, is_librarys
-from .sample_structure import Part, Sample
+from .sample_structure import Sample, SamplePart
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def read_samples(dataset: Any, guard: MutationGuard) -> Sample | None:
     if isinstance(labels, Tensors) and (labels.seen().dim() != 1 or labels.seen().is_floating_point()):
         raise Unsupported(f"{name}.{layout.targets} are not whole numbers")
     steps = (lambda values: values.to(torch.int64),) if whole else ()
-    return [Part(images, steps=(pipeline,)), Part(labels, steps=steps)]
+    return [SamplePart(images, steps=(pipeline,)), SamplePart(labels, steps=steps)]
 
 
 class TransformReader:
@@ -83,7 +83,7 @@ class TransformReader:
         self.height, self.width, self.channels = height, width, channels
         self.as_tensor = False
         self.geometry: list[Geometry] = []
-        self.values: list[Value] = []
+        self.values: list[ScaleOrNormalize] = []
 
     def pipeline(self, transform: Any, axes: str) -> Pipeline:
         """What the transform does to a batch of bytes whose images have these axes."""

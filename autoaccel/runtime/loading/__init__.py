@@ -8,7 +8,7 @@ Modules:
     managed_epoch       by whom the batches of an epoch are fetched, decided meanwhile
     persistent_workers  how an epoch begins whose workers are kept
     loader_statistics   what is known of a loader: fetches, steps, decisions
-    worker_cost         how many workers pay: arithmetic
+    worker_count        how many workers pay off: arithmetic
     background_fetch    a thread that fetches one batch ahead
     torch_iterators     torch's own iterators, made in another way
     glibc_malloc        memory that a step frees is kept for the next one, where the CPU trains

@@ -21,7 +21,7 @@ import torch
 from torch.utils.data import _utils
 
 from .. import devices
-from ..call_context import is_intercepted
+from ..execution_mode import is_intercepted
 from ..rng_state import RngState
 from .torch_iterators import Order
 

@@ -18,7 +18,7 @@ from torch.utils.data import get_worker_info
 
 from .. import devices
 from ..environment import Decision, disabled, note, whole_number
-from .worker_cost import Machine
+from .worker_count import Machine
 
 MOST_WORKERS: Final = 4
 # Workers hand batches over through shared memory; containers often have 64 MB of it, and a full one kills workers

@@ -13,9 +13,9 @@ from torch.utils import data
 
 from .. import devices
 from ..environment import Decision, note
-from ..trial.ab_trial import ABTrial, State, TrialPolicy
+from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
 from ..trial.clocks import Clock, HostClock, clock_of
-from . import background_fetch, worker_cost
+from . import background_fetch, worker_count
 from .rebuild_batch import rebuild
 
 FIRST: Final = 3  # batches that the training process fetches before anything is decided
@@ -64,7 +64,7 @@ class LoaderStatistics:
     @property
     def worth(self) -> bool:
         """Whether fetching takes so long that it is worth hiding."""
-        return self.known and self.fetch >= max(worker_cost.CHEAP, worker_cost.FAR_BELOW * self.step)
+        return self.known and self.fetch >= max(worker_count.CHEAP, worker_count.FAR_BELOW * self.step)
 
     def begin(self) -> bool:
         """Another batch is to be fetched by the training process: whether it is measured.
@@ -96,7 +96,7 @@ class LoaderStatistics:
         self.waited += seconds
         if self.batch is None:
             self.batch = size(batch)
-        undecided = not self.refused or (self.trial.state is not State.REJECTED and not self.rng_use.seen)
+        undecided = not self.refused or (self.trial.state is not TrialState.REJECTED and not self.rng_use.seen)
         self._idle = self.count > _MEASURED and not (undecided and self.worth)
 
     def stepped(self, host: float, device: float) -> None:

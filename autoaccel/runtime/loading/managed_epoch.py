@@ -25,8 +25,8 @@ from torch.utils import data
 
 from .. import devices
 from ..environment import disabled, whole_number
-from ..trial.ab_trial import State
-from . import background_fetch, loader_settings, worker_cost
+from ..trial.ab_trial import TrialState
+from . import background_fetch, loader_settings, worker_count
 from .loader_statistics import LoaderStatistics, StepIntervals, middle
 from .torch_iterators import (
     Order,
@@ -108,7 +108,7 @@ class ManagedEpoch:
         self._fetcher: Final = background_fetch.BackgroundFetcher.of(self._single, self._statistics.rng_use)
         self._steps: Final = StepIntervals()
         self._workers: Any = None
-        self._machine: worker_cost.Machine | None = None
+        self._machine: worker_count.Machine | None = None
         self._begun = False
         self._active = True
         self._statistics.trial.discard_iteration()  # the iteration in progress began in another pass
@@ -175,13 +175,13 @@ class ManagedEpoch:
 
     def _look_ahead(self) -> None:
         statistics = self._statistics
-        if statistics.trial.state is State.REJECTED or not (self._fetcher.possible and self._may_look_ahead()):
+        if statistics.trial.state is TrialState.REJECTED or not (self._fetcher.possible and self._may_look_ahead()):
             return
         if statistics.trial.next_iteration() and background_fetch.is_plain_context():
             self._fetcher.begin(self._order)
             statistics.tell("trying", "iterations with a thread that fetches ahead are timed")
-        if statistics.trial.state is not State.UNDECIDED:
-            adopted = statistics.trial.state is State.ADOPTED
+        if statistics.trial.state is not TrialState.UNDECIDED:
+            adopted = statistics.trial.state is TrialState.ADOPTED
             how = f"{statistics.trial.ratio:.2f}x as fast" if statistics.trial.ratio else statistics.trial.why
             over = f"over {statistics.trial.measured} iterations" if adopted else f"({statistics.trial.why})"
             statistics.tell("thread" if adopted else 0, f"with a thread that fetches ahead iterations are {how} {over}")
@@ -220,8 +220,8 @@ class ManagedEpoch:
         self._machine = self._machine or loader_settings.machine()
         keep = loader.persistent_workers and loader._iterator is None  # noqa: SLF001
         factor = loader.prefetch_factor or 2
-        found = worker_cost.plan_workers(
-            worker_cost.LoaderMeasurements(
+        found = worker_count.decide_workers(
+            worker_count.LoaderMeasurements(
                 statistics.fetch,
                 statistics.step,
                 statistics.host,
@@ -246,7 +246,7 @@ class ManagedEpoch:
         except (TypeError, NotImplementedError):
             return None
 
-    def _start(self, found: worker_cost.WorkerPlan, keep: bool) -> None:
+    def _start(self, found: worker_count.WorkerDecision, keep: bool) -> None:
         self._fetcher.close()
         count = loader_settings.WorkerCount(found.workers)
         context = None if self._loader.num_workers else multiprocessing.get_context("fork")
@@ -309,7 +309,7 @@ class ManagedEpoch:
         if len(statistics.waits) < first + _JUDGED:
             return
         wait, statistics.waits = middle(statistics.waits[first:]), None
-        if not worker_cost.helps(statistics.fetch, wait):
+        if not worker_count.helps(statistics.fetch, wait):
             drain(self._workers)
             if self._loader._iterator is self._workers:  # noqa: SLF001
                 vars(self._loader)["_iterator"] = None  # no later pass finds them

@@ -38,13 +38,13 @@ from .loader_statistics import named
 from .managed_epoch import foreseeable, managed
 from .persistent_workers import begin_epoch as begin_epoch  # verify puts its own in the place of this one
 from .persistent_workers import keeps_chosen
-from .rebuild_batch import Move, rebuild
+from .rebuild_batch import PartsToMove, rebuild
 from .torch_iterators import WorkerEpoch, at_hand, generators_of, is_torchs
 
 SMALLEST_BATCH: Final = 2**20  # bytes; below, the events cost more time than the copy takes
 
 
-def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> Any:
+def prefetch(loader: Any, device: devices.Device = None, move: PartsToMove = "all") -> Any:
     """Iterate `loader` with the next batch already being copied to `device`.
 
     Batches of data that lie in memory are looked up whole, as `accel.in_memory` does, on the device where they fit.
@@ -118,7 +118,7 @@ class Prefetched:
     _loader: Any
 
     def __init__(
-        self, loader: Any, device: torch.device | None, move: Move, ahead: int, home: torch.device | None = None
+        self, loader: Any, device: torch.device | None, move: PartsToMove, ahead: int, home: torch.device | None = None
     ) -> None:
         """device: where copies go by a side stream, None without; home: where the loop moves its batches."""
         home = home or device or torch.device("cpu")
@@ -193,7 +193,7 @@ def _without_frames(failure: Exception) -> Exception:
 class Epoch:
     """One pass over a loader's batches, `ahead` of them under way to the device."""
 
-    def __init__(self, batches: Iterator[Any], copy_stream: CopyStream, move: Move, ahead: int) -> None:
+    def __init__(self, batches: Iterator[Any], copy_stream: CopyStream, move: PartsToMove, ahead: int) -> None:
         self._staged: deque[_Staged] = deque()
         self._failure: Exception | None = None
         self._ended = False  # the loop was told that there are no more

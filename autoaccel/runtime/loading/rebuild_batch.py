@@ -16,13 +16,13 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 
 Replace: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
-Move: TypeAlias = "str | Iterable[Any]"
+PartsToMove: TypeAlias = "str | Iterable[Any]"
 
 # What became of each object, by its identity; the object is kept so that its identity is not given to another.
 _Seen: TypeAlias = dict[int, tuple[Any, Any]]
 
 
-def rebuild(batch: Any, replace: Replace, move: Move = "all") -> Any:
+def rebuild(batch: Any, replace: Replace, move: PartsToMove = "all") -> Any:
     """`batch` with `replace` applied to its tensors, or to those alone that `move` names.
 
     move: "all", or positions and keys; a tuple among them leads further down, as in `(0, ("meta", "mask"))`.

@@ -31,7 +31,7 @@ _SHORT: Final = 1e-3  # seconds: shorter iterations are taken together
 _LATE: Final = 2000  # iterations whose durations are still to come: more, and they never will
 
 
-class State(enum.Enum):
+class TrialState(enum.Enum):
     """What is known of the candidate."""
 
     UNDECIDED = "undecided"
@@ -84,7 +84,7 @@ class ABTrial:
     """
 
     def __init__(self, clock: Clock, policy: TrialPolicy | None = None) -> None:
-        self.state = State.UNDECIDED
+        self.state = TrialState.UNDECIDED
         self.iterations = 0  # begun so far
         self.why = ""  # it was decided as it was, without the numbers
         self._clock = clock
@@ -117,7 +117,7 @@ class ABTrial:
             self._on_candidate = self._next()
             self._calls_left = 0 if self.decided else self._calls - 1
         if self.decided:
-            self._on_candidate = self.state is State.ADOPTED
+            self._on_candidate = self.state is TrialState.ADOPTED
         return self._on_candidate
 
     def _next(self) -> bool:
@@ -154,7 +154,7 @@ class ABTrial:
     @property
     def decided(self) -> bool:
         """Whether nothing is tried any more."""
-        return self.state is not State.UNDECIDED
+        return self.state is not TrialState.UNDECIDED
 
     @property
     def ratio(self) -> float | None:
@@ -174,7 +174,7 @@ class ABTrial:
             seconds = self._clock.seconds(iteration.start, iteration.end)
             if seconds is None:
                 if len(self._late) > _LATE:
-                    self._decide(State.REJECTED, "the device tells no times")
+                    self._decide(TrialState.REJECTED, "the device tells no times")
                 return
             self._late.popleft()
             self._account(iteration, max(seconds, 1e-9))
@@ -222,17 +222,17 @@ class ABTrial:
         # a burst is held against the same baseline iterations: of two gains only one is a new measurement
         clear = max(math.sqrt(2) * margin, 2 * _bimodal_uncertainty(self._gains))
         if count >= least and middle >= wanted and middle > clear:
-            self._decide(State.ADOPTED, "faster")
+            self._decide(TrialState.ADOPTED, "faster")
         elif count >= 2 and middle + margin < wanted:
-            self._decide(State.REJECTED, "slower" if middle < 0 else "hardly faster")
+            self._decide(TrialState.REJECTED, "slower" if middle < 0 else "hardly faster")
         elif count >= most:
-            self._decide(State.REJECTED, "not clearly faster")
+            self._decide(TrialState.REJECTED, "not clearly faster")
 
     def _stop_if_too_long(self) -> None:
         if self._since is not None and not self.decided:
             iterations, spent = self._since
             if self.iterations - iterations > self._policy.most and self._spent - spent > 60 * self._policy.seconds:
-                self._decide(State.REJECTED, "not clearly faster")
+                self._decide(TrialState.REJECTED, "not clearly faster")
 
     def _margin(self) -> float:
         """How far the middle of the gains may be off: wide for few of them, and as iterations differ by themselves."""
@@ -242,7 +242,7 @@ class ABTrial:
     def _spread(self) -> float:
         return max(_robust_deviation(self._gains), _robust_deviation(self._noise), _FLAT)
 
-    def _decide(self, state: State, why: str) -> None:
+    def _decide(self, state: TrialState, why: str) -> None:
         self.state, self.why = state, why
         self._late.clear()
         self._running = None

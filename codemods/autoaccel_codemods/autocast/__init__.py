@@ -50,14 +50,14 @@ from autoaccel.edits import (
     Tier,
     WrapStatements,
 )
-from autoaccel.pytorch import devices, inference_only
-from autoaccel.pytorch.execution_count import runs_once
-from autoaccel.pytorch.reachable_code import reached
-from autoaccel.pytorch.training_steps import Backward, Home, OptimizerStep, TrainingStep, training_steps
+from autoaccel.pytorch import devices, evaluation_only
+from autoaccel.pytorch.reachable_code import reachable_code
+from autoaccel.pytorch.run_once_code import runs_once
+from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
-from autoaccel_codemods.autocast import blockers, gradient_scaling, low_precision_flow, regions
+from autoaccel_codemods.autocast import blockers, gradient_scaling, low_precision_flow, regions, skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem
-from autoaccel_codemods.autocast.gradient_scaling import Creation, Scaling
+from autoaccel_codemods.autocast.gradient_scaling import ScalerCreation, Scaling
 from autoaccel_codemods.autocast.regions import Hoist, Region, Regions
 from autoaccel_codemods.autocast.step_problems import problem as step_problem
 
@@ -78,35 +78,38 @@ RULE = Rule(
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
+    # who decides what, and every reason: `skip_reasons`
     names = _Names(script)
     for step in training_steps(script):
         if step.converted:
             continue
-        problem = step_problem(step) or next(_single(script, step), None)
+        problem = step_problem(step) or next(_step_runs_once(script, step), None)
         if problem is None:
-            found = regions.plan(script, step)
+            found = regions.place_regions(script, step)
             # Where float16 is out of the question no gradient needs a scaler.
-            scaled = Scaling() if found.needs_range else gradient_scaling.plan(script, step)
+            scaled = Scaling() if found.needs_range else gradient_scaling.scale_gradients(script, step)
             problem = next(iter((*found.problems, *scaled.problems)), None)
         if problem is None:
             hoists = [hoist for region in found.regions for hoist in region.hoists]
-            place = step.backwards[0].call
-            escaped = low_precision_flow.find(script, found.statements(script), hoists, found.code, found.single, place)
+            report_at = step.backwards[0].call
+            escaped = low_precision_flow.find(
+                script, found.statements(script), hoists, found.code, found.float32_casts, report_at
+            )
             problem = next(iter(escaped.problems), None)
         if problem is not None:
             yield RULE.skip(*problem)
             continue
-        found.single += escaped.single
+        found.float32_casts += escaped.float32_casts
         edits = _edits(script, step, found, scaled, names)
         yield RULE.finding(step.backwards[0].call, _message(step), *script.import_runtime, *edits)
     if not training_steps(script):
-        yield from _judged(script)
+        yield from _evaluation_only(script)
 
 
-def _judged(script: Script) -> Iterator[Finding | Skipped]:
+def _evaluation_only(script: Script) -> Iterator[Finding | Skipped]:
     """Forward passes of a program that only evaluates; what comes after them gets float32, as before."""
-    for each in inference_only.judged(script):
-        code = reached(script, [each.statement])
+    for each in evaluation_only.evaluation_forwards(script):
+        code = reachable_code(script, [each.statement])
         escaped = low_precision_flow.find(script, [each.statement], [], code, [each.call], each.call)
         found = (
             *blockers.in_code(code, script, each.call),
@@ -117,18 +120,18 @@ def _judged(script: Script) -> Iterator[Finding | Skipped]:
         if found:
             yield RULE.skip(*found[0])
             continue
-        device = devices.visible(script, each.statement)
+        device = devices.visible_device(script, each.statement)
         half = "fp16=False" if blockers.needs_range(code) else None
         header = f"with {script.accel}.autocast({_literal(', '.join(part for part in (device, half) if part))})"
-        single = [Replace(part, Code("{0}.float()", (part,))) for part in (each.call, *escaped.single)]
+        casts = [Replace(part, Code("{0}.float()", (part,))) for part in (each.call, *escaped.float32_casts)]
         wrapped = WrapStatements(each.statement, each.statement, Code(header), None)
-        yield RULE.finding(each.call, "the evaluation runs in float32", *script.import_runtime, wrapped, *single)
+        yield RULE.finding(each.call, "the evaluation runs in float32", *script.import_runtime, wrapped, *casts)
 
 
-def _single(script: Script, step: TrainingStep) -> Iterator[Problem]:
+def _step_runs_once(script: Script, step: TrainingStep) -> Iterator[Problem]:
     """A demonstration: there is only one step, which another precision does not make noticeably faster."""
     if step.backwards and all(runs_once(script, each.call) for each in step.backwards):
-        yield step.backwards[0].call, "the step runs only once"
+        yield step.backwards[0].call, skip_reasons.RUNS_ONCE
 
 
 def _message(step: TrainingStep) -> str:
@@ -143,11 +146,11 @@ class _Names:
         self._script = script
         self._given: set[tuple[ast.AST, str]] = set()
 
-    def scaler(self, creation: Creation) -> str:
+    def scaler(self, creation: ScalerCreation) -> str:
         scope: ast.AST = self._script.function(creation.statement) or self._script.tree
         if creation.owner is not None:
             scope = self._script.enclosing_class(creation.statement) or scope
-        shared = any(home is not scope for home in creation.homes)
+        shared = any(each is not scope for each in creation.scopes)
         number = 1
         base = self._script.free_name("scaler", "grad_scaler", "amp_scaler", "loss_scaler")
         name = base
@@ -165,7 +168,7 @@ def _edits(script: Script, step: TrainingStep, found: Regions, scaled: Scaling, 
         yield InsertBefore(statement, Code(f"{name} = {{0}}", (call,)))
         yield Replace(call, Code(name))
     hoisted = {hoist.expression for region in found.regions for hoist in region.hoists}
-    for expression in found.single:
+    for expression in found.float32_casts:
         if expression not in hoisted:
             yield Replace(expression, Code("{0}.float()", (expression,)))
     if scaled.creations:
@@ -176,23 +179,25 @@ def _edits(script: Script, step: TrainingStep, found: Regions, scaled: Scaling, 
 
 
 def _scaling(script: Script, step: TrainingStep, found: Regions, scaled: Scaling, names: _Names) -> Iterator[Edit]:
-    scalers: dict[Home, str] = {}
+    scalers: dict[ScopeNode, str] = {}
     for creation in scaled.creations:
         name = names.scaler(creation)
         owner = "" if creation.owner is None else f"{creation.owner}."
         made = Code(_literal(f"{owner}{name} = {script.accel}.grad_scaler({', '.join(creation.optimizers)})"))
         yield InsertAfter(creation.statement, made) if creation.after else InsertBefore(creation.statement, made)
-        for home in creation.homes:
-            scalers[home] = name if creation.owner is None else f"self.{name}"
+        for scope in creation.scopes:
+            scalers[scope] = name if creation.owner is None else f"self.{name}"
     for backward in step.backwards:
-        yield _backward(backward, scalers[backward.home], found)
+        yield _backward(backward, scalers[backward.scope], found)
     for each in step.steps:
-        yield Replace(each.call, Code(f"{scalers[each.home]}.step({{0}})", (each.receiver,)))
+        yield Replace(each.call, Code(f"{scalers[each.scope]}.step({{0}})", (each.receiver,)))
     for unscale in scaled.unscales:
-        yield InsertBefore(unscale.before, Code(_literal(_unscaling(script, unscale.step, scalers[unscale.step.home]))))
+        yield InsertBefore(
+            unscale.before, Code(_literal(_unscaling(script, unscale.step, scalers[unscale.step.scope])))
+        )
     for statement in scaled.updates:
-        home = script.function(statement) or script.tree
-        yield InsertAfter(statement, Code(f"{scalers[home]}.update()"))
+        scope = script.function(statement) or script.tree
+        yield InsertAfter(statement, Code(f"{scalers[scope]}.update()"))
 
 
 def _literal(text: str) -> str:
@@ -220,7 +225,7 @@ def _backward(backward: Backward, scaler: str, found: Regions) -> Edit:
 
 
 def _region(script: Script, region: Region, found: Regions, half: str) -> Iterator[Edit]:
-    device = devices.visible(script, region.place)
+    device = devices.visible_device(script, region.anchor)
     arguments = ", ".join(each for each in (device, half) if each)
     header = f"with {script.accel}.autocast({_literal(arguments)})"
     tail = _tail(region.hoists)
@@ -231,8 +236,8 @@ def _region(script: Script, region: Region, found: Regions, half: str) -> Iterat
         yield InsertBefore(region.before, Code(f"{header}:\n    {body}", tail.holes), below_comments=True)
     for hoist in region.hoists:
         if all(hoist.expression is not backward.loss for backward in found.losses):
-            single = hoist.expression in found.single
-            yield Replace(hoist.expression, Code(f"{hoist.name}.float()" if single else hoist.name))
+            is_cast = hoist.expression in found.float32_casts
+            yield Replace(hoist.expression, Code(f"{hoist.name}.float()" if is_cast else hoist.name))
 
 
 def _tail(hoists: list[Hoist]) -> Code | None:

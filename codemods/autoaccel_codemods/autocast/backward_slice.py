@@ -86,8 +86,8 @@ def _attributes_set(script: Script, call: ast.Call) -> set[str]:
     found: set[str] = set()
     pending, seen = [(script, call)], set[ast.AST]()
     while pending:
-        home, made = pending.pop()
-        for other, function in home.callees(made):
+        file, made = pending.pop()
+        for other, function in file.callees(made):
             if function in seen or not isinstance(other.parent(function), ast.ClassDef):
                 continue
             seen.add(function)
@@ -231,7 +231,7 @@ class Slice:
             found |= self._climb(script.statement(call), passed)
         return found
 
-    def _entered(self, statement: ast.stmt) -> Iterator[tuple[ast.stmt, ast.expr]]:
+    def _sensitive_results(self, statement: ast.stmt) -> Iterator[tuple[ast.stmt, ast.expr]]:
         """What functions return that compute a forward together with a loss that cannot stand in a region."""
         if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr):
             return
@@ -272,7 +272,7 @@ class Slice:
             if isinstance(statement, _COMPOUND) and self._unwrappable(statement):  # type: ignore[operator]
                 found |= self._within(statement, needed, repeated)
                 continue
-            inner = list(self._entered(statement)) if repeated else []
+            inner = list(self._sensitive_results(statement)) if repeated else []
             if inner:
                 for returned, value in inner:
                     found |= Effect.FORWARD in effects(self.script, value)

@@ -12,13 +12,14 @@ from autoaccel.analysis import name_lookups
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first, walk_scope
 from autoaccel.library_models import autocast_operations
-from autoaccel.library_models.tensor_operations import SINGLE
+from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS
 from autoaccel.pytorch import implicit_calls
-from autoaccel.pytorch.reachable_code import Reached
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, reads_gradient
+from autoaccel_codemods.autocast import skip_reasons
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.completeness import ScriptNode
 
 Problem = tuple[ast.AST, str]
 
@@ -40,14 +41,14 @@ _OWN_WAYS = re.compile(
 )
 _LOW = re.compile(r"^torch\.((cuda\.)?(Half|BFloat16)Tensor|float16|half|bfloat16)$")
 _SPELLED = frozenset("fp16 float16 half bf16 bfloat16 torch.float16 torch.half torch.bfloat16 torch.HalfTensor".split())
-_SINGLE = frozenset({"torch.float32", "torch.float", "torch.FloatTensor", "torch.cuda.FloatTensor"})
+_FLOAT32 = frozenset({"torch.float32", "torch.float", "torch.FloatTensor", "torch.cuda.FloatTensor"})
 _CAPTURED = frozenset({"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"})
 _COMPILED = frozenset({"torch.compile", "torch.jit.script", "torch.jit.trace", "torch.compiler.disable"})
 _HOOKS = frozenset(
     {"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"}
 )
 # What raises in a region when its operands differ in precision: autocast has no rule for it, on the CPU or on CUDA.
-_ONE_PRECISION = frozenset().union(*autocast_operations.ALIKE.values())
+_ONE_PRECISION = frozenset().union(*autocast_operations.SAME_DTYPE.values())
 _WRITES = frozenset(
     "scatter scatter_add scatter_reduce index_add index_copy index_put index_reduce masked_scatter".split()
 )
@@ -58,14 +59,16 @@ _NORMS = frozenset(
 _NORMALISING = re.compile(r"(native_)?(batch|group|instance|layer)_norm")  # of weights in float32, but for `_NORMS`
 _POSITIONS = frozenset("meshgrid cartesian_prod embedding_bag".split())  # seldom have a computed operand
 _GIVEN = frozenset(f"torch.{name}" for name in "arange linspace logspace tensor as_tensor zeros ones full".split())
-_ALIKE = frozenset(name for name in _ONE_PRECISION - INDEXED - {"put"} if not _NORMALISING.fullmatch(name)) | {
+_MIXED_DTYPES_RAISE = frozenset(
+    name for name in _ONE_PRECISION - INDEXED - {"put"} if not _NORMALISING.fullmatch(name)
+) | {
     "chain_matmul",
     "lerp_",
 }
 _HALF_LIMIT = 65504.0
 
 
-def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
+def in_file(script: Script, report_at: ast.AST) -> Iterator[Problem]:
     """Reasons that hold for a whole file: its own mixed precision, other default types, sharding, gradient hooks."""
     mentions: list[ast.Name | ast.Attribute] = [*script.find(ast.Name), *script.find(ast.Attribute)]
     for node in mentions:
@@ -77,13 +80,13 @@ def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
             yield node, reason
             break
     if any("fsdp" in name.lower() for name in script.used_names):
-        yield place, "the model is sharded or remote"
+        yield report_at, skip_reasons.SHARDED
     for imported in _imported(script):
         if _POLICY.match(imported):
-            yield place, "policy gradients of small networks do not profit from low precision"
+            yield report_at, skip_reasons.POLICY_GRADIENTS
             break
         if _OWN_WAYS.match(imported):
-            yield place, f"{imported.split('.')[0]} uses gradients or kernels of its own"
+            yield report_at, skip_reasons.OWN_GRADIENTS.format(library=imported.split(".")[0])
             break
     for call in script.find(ast.Call):
         reason = _call_reason(script, call)
@@ -92,17 +95,17 @@ def in_file(script: Script, place: ast.AST) -> Iterator[Problem]:
             break
     for constant in script.find(ast.Constant):
         if constant.value in _SPELLED and isinstance(script.parent(constant), ast.Call | ast.keyword | ast.List):
-            yield constant, "it chooses a low precision itself"
+            yield constant, skip_reasons.OWN_LOW_PRECISION
             break
 
 
-def in_relatives(script: Script, place: ast.AST) -> Iterator[Problem]:
+def in_relatives(script: Script, report_at: ast.AST) -> Iterator[Problem]:
     """Conversions of models, hooks of gradients and functions with gradients of their own, in a file and in those that
     share its objects."""
-    yield from unseen_hooks(script, place)
+    yield from unseen_hooks(script, report_at)
     for other in script.project.related(script):
         for node, why in _gradient_code(other):
-            yield (node, why) if other is script else (place, f"{why} ({_file(other)}, line {node.lineno})")
+            yield (node, why) if other is script else (report_at, f"{why} ({_file(other)}, line {node.lineno})")
         for call in other.find(ast.Call) if other is not script else ():
             if isinstance(call.func, ast.Attribute) and other.qualname(call.func) is None:
                 converts = call.func.attr in ("half", "bfloat16", "double", "to") and may_be_module(
@@ -110,14 +113,14 @@ def in_relatives(script: Script, place: ast.AST) -> Iterator[Problem]:
                 )
                 reason = _conversion(other, call, call.func) if converts else None
                 if reason is not None:
-                    yield place, f"{reason} ({_file(other)}, line {call.lineno})"
+                    yield report_at, f"{reason} ({_file(other)}, line {call.lineno})"
 
 
-def unseen_hooks(script: Script, place: ast.AST) -> Iterator[Problem]:
+def unseen_hooks(script: Script, report_at: ast.AST) -> Iterator[Problem]:
     """Forward hooks that are no functions in sight, such as callable objects."""
     for other, hook in implicit_calls.hooks(script):
         if not isinstance(hook, ast.FunctionDef | ast.Lambda):
-            yield hook if other is script else place, "a hook that is not followed is handed low precision"
+            yield hook if other is script else report_at, skip_reasons.UNSEEN_HOOK
 
 
 def _file(script: Script) -> str:
@@ -127,39 +130,39 @@ def _file(script: Script) -> str:
 def _gradient_code(script: Script) -> Iterator[tuple[ast.expr, str]]:
     """What a file does with gradients on their way, whichever model it may be handed."""
     for mention in name_lookups.mentions(script, _HOOKS):
-        yield mention, "hooks would see scaled gradients"
-    for mention in script.tree_index.mentions("apply"):
+        yield mention, skip_reasons.GRADIENT_HOOKS
+    for mention in script.syntax_index.mentions("apply"):
         called = script.parent(mention)
         if isinstance(called, ast.Call) and called.func is mention:
             continue  # which is looked at where it is reached
         if isinstance(mention, ast.Attribute) and _is_custom_function(script, mention):
-            yield mention, "a custom autograd function is not prepared for autocast"
+            yield mention, skip_reasons.CUSTOM_FUNCTION
 
 
 @lru_cache(maxsize=10_000)
 def _name_reason(qualified: str) -> str | None:
     if _PRECISION.match(qualified):
-        return "it uses mixed precision already"
+        return skip_reasons.OWN_MIXED_PRECISION
     if _SHARDED.match(qualified):
-        return "the model is sharded or remote"
+        return skip_reasons.SHARDED
     if _LOW.match(qualified):
-        return "it chooses a low precision itself"
+        return skip_reasons.OWN_LOW_PRECISION
     if _SPARSE.match(qualified):
-        return "sparse matrices have no low-precision products everywhere"
+        return skip_reasons.SPARSE
     if qualified in _CAPTURED:
-        return "the step is captured in a graph"
-    return "anomaly detection would report scaled gradients" if qualified == "torch.autograd.detect_anomaly" else None
+        return skip_reasons.CAPTURED
+    return skip_reasons.ANOMALY_DETECTION if qualified == "torch.autograd.detect_anomaly" else None
 
 
 def _imported(script: Script) -> Iterator[str]:
-    return (each.target for each in script.flow.imports if each.target and not each.level)
+    return (each.target for each in script.reaching_definitions.imports if each.target and not each.level)
 
 
 def _call_reason(script: Script, call: ast.Call) -> str | None:
     qualified = script.qualname(call.func)
     if qualified == "torch.set_default_tensor_type" or qualified == "torch.set_default_dtype":
-        if not call.args or not _is_single(script, call.args[0]):
-            return "the script chooses another default precision"
+        if not call.args or not _is_float32(script, call.args[0]):
+            return skip_reasons.OTHER_DEFAULT
     function = call.func
     if not isinstance(function, ast.Attribute) or qualified is not None:
         return None
@@ -169,9 +172,9 @@ def _call_reason(script: Script, call: ast.Call) -> str | None:
 def _conversion(script: Script, call: ast.Call, function: ast.Attribute) -> str | None:
     """Why a call may make a model, or what goes into it, something else than float32: `model.half()`, `x.to(dtype)`."""
     if function.attr in ("half", "bfloat16") and not call.args:
-        return f"the model is converted with .{function.attr}()"
+        return skip_reasons.CONVERTED_BY_METHOD.format(method=function.attr)
     if function.attr == "double" and not call.args and may_be_module(script, function.value):
-        return "the model is converted with .double()"
+        return skip_reasons.CONVERTED_BY_METHOD.format(method="double")
     if function.attr not in ("to", "type", "to_empty") or not may_be_module(script, function.value):
         return None
     named = [keyword.value for keyword in call.keywords if keyword.arg in ("dtype", "other")]
@@ -179,17 +182,17 @@ def _conversion(script: Script, call: ast.Call, function: ast.Attribute) -> str 
         kinds = {value.kind for value in script.values(argument)}
         said = argument in named or re.search(r"dtype|precision|getattr\(torch", script.source(argument))
         unsure = Kind.UNKNOWN in kinds and said
-        if (Kind.DTYPE in kinds or unsure) and not _is_single(script, argument):
-            return "the model is converted to another precision"
+        if (Kind.DTYPE in kinds or unsure) and not _is_float32(script, argument):
+            return skip_reasons.CONVERTED
     return None
 
 
-def _is_single(script: Script, dtype: ast.expr) -> bool:
+def _is_float32(script: Script, dtype: ast.expr) -> bool:
     """Whether a type surely is float32."""
     if isinstance(dtype, ast.Constant):
         return dtype.value in ("torch.FloatTensor", "torch.cuda.FloatTensor")
     names = [value.name for value in script.values(dtype)]
-    return bool(names) and all(name in _SINGLE for name in names)
+    return bool(names) and all(name in _FLOAT32 for name in names)
 
 
 def may_be_module(script: Script, expression: ast.expr) -> bool:
@@ -220,35 +223,35 @@ def _is_used_as_module(script: Script, expression: ast.expr) -> bool:
             return False
 
 
-def in_step(script: Script, home: ast.AST) -> Iterator[Problem]:
+def in_step(script: Script, scope: ast.AST) -> Iterator[Problem]:
     """Reasons in the functions of the step and in what they call."""
-    if Effect.DOUBLE in effects(script, home):
-        yield _first_double(script, home), "it differentiates by hand or twice (autograd.grad, create_graph)"
-    for decorator in getattr(home, "decorator_list", ()):
+    if Effect.DOUBLE in effects(script, scope):
+        yield _first_double(script, scope), skip_reasons.SECOND_DERIVATIVE
+    for decorator in getattr(scope, "decorator_list", ()):
         function = decorator.func if isinstance(decorator, ast.Call) else decorator
         if script.qualname(function) in _COMPILED:
-            yield decorator, "the step itself is compiled"
-    for call in calls_in(script, home):
+            yield decorator, skip_reasons.COMPILED_STEP
+    for call in calls_in(script, scope):
         for keyword in call.keywords:
             if keyword.arg == "error_if_nonfinite" and not _false(keyword.value):
-                yield call, "clipping insists on finite gradients"
-    for other, node in _reading(script, home):
+                yield call, skip_reasons.FINITE_GRADIENTS
+    for other, node in _reading(script, scope):
         for call in calls_in(other, node):
             if (other.qualname(call.func) or "").startswith("torch.distributed.") and _passes_gradients(other, call):
-                yield node if other is script else home, "gradients are exchanged between processes by hand"
+                yield node if other is script else scope, skip_reasons.EXCHANGED_GRADIENTS
     for statement in script.find(ast.With):
-        if (script.function(statement) or script.tree) is home:
+        if (script.function(statement) or script.tree) is scope:
             for item in statement.items:
                 expression = item.context_expr
                 function = expression.func if isinstance(expression, ast.Call) else expression
                 if script.runtime_name(function) or _precision_context(script, expression):
-                    yield statement, "it uses mixed precision already"
+                    yield statement, skip_reasons.OWN_MIXED_PRECISION
 
 
-def _reading(script: Script, home: ast.AST) -> Reached:
+def _reading(script: Script, scope: ast.AST) -> list[ScriptNode]:
     """The function itself and those that it calls which read gradients."""
-    found: Reached = [(script, home)]
-    for call in calls_in(script, home):
+    found: list[ScriptNode] = [(script, scope)]
+    for call in calls_in(script, scope):
         if Effect.GRADIENTS in call_effects(script, call):
             found += script.callees(call)
     return found
@@ -268,11 +271,11 @@ def _precision_context(script: Script, expression: ast.expr) -> bool:
     return "autocast" in text or re.search(r"\bamp\b|\bamp_ctx\b", text) is not None
 
 
-def _first_double(script: Script, home: ast.AST) -> ast.AST:
-    for call in calls_in(script, home):
+def _first_double(script: Script, scope: ast.AST) -> ast.AST:
+    for call in calls_in(script, scope):
         if Effect.DOUBLE in call_effects(script, call):
             return call
-    return home
+    return scope
 
 
 def _false(node: ast.expr) -> bool:
@@ -282,8 +285,8 @@ def _false(node: ast.expr) -> bool:
 # -- code under autocast
 
 
-def in_code(code: Reached, home: Script, place: ast.AST) -> Iterator[Problem]:
-    """Reasons in code that comes under autocast; `place` in the file `home` stands for code of other files."""
+def in_code(code: list[ScriptNode], file: Script, report_at: ast.AST) -> Iterator[Problem]:
+    """Reasons in code that comes under autocast; `report_at` in the script `file` stands for code of other files."""
     for script, node in code:
         if isinstance(node, ast.FunctionDef) and (
             node.name in ("__init__", "__new__") or node.name.startswith(("init_", "_init", "reset_"))
@@ -291,12 +294,12 @@ def in_code(code: Reached, home: Script, place: ast.AST) -> Iterator[Problem]:
             continue
         for part in breadth_first(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
             reason = _unsafe(script, part)
-            if reason is None or (script is home and not isinstance(node, ast.FunctionDef) and _is_cast(script, part)):
+            if reason is None or (script is file and not isinstance(node, ast.FunctionDef) and _is_cast(script, part)):
                 continue
-            if script is home:
+            if script is file:
                 yield part, reason
             else:
-                yield place, f"{reason} ({_file(script)}, line {getattr(part, 'lineno', 1)})"
+                yield report_at, f"{reason} ({_file(script)}, line {getattr(part, 'lineno', 1)})"
 
 
 def _unsafe(script: Script, node: ast.AST) -> str | None:
@@ -304,35 +307,35 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
         case ast.Call():
             qualified = script.qualname(node.func)
             if _refuses(script, node):
-                return f"{qualified or _name(node)} does not work in low precision"
+                return skip_reasons.NO_KERNEL.format(name=qualified or _name(node))
             if qualified is not None:
                 if _PRECISION.match(qualified):
-                    return "the model uses mixed precision already"
+                    return skip_reasons.MODEL_MIXED_PRECISION
                 if _SPARSE.match(qualified):
-                    return "sparse matrices have no low-precision products everywhere"
-            if _alike(script, node):
-                return f"{_name(node)} needs one precision for its operands"
+                    return skip_reasons.SPARSE
+            if _raises_on_mixed_dtypes(script, node):
+                return skip_reasons.ONE_PRECISION.format(name=_name(node))
             if _custom_function(script, node):
-                return "a custom autograd function is not prepared for autocast"
+                return skip_reasons.CUSTOM_FUNCTION
             if _computed_norm(script, node):
-                return f"{_name(node)} with computed weights needs one precision for them and its statistics"
+                return skip_reasons.COMPUTED_WEIGHTS.format(name=_name(node))
             if (
                 isinstance(node.func, ast.Attribute)
                 and node.func.attr in ("half", "double", "bfloat16")
                 and not node.args
             ):
-                return f"the model converts with .{node.func.attr}()"
+                return skip_reasons.MODEL_CONVERTS.format(method=node.func.attr)
             if _is_running_statistic(node.func):
-                return "the model keeps running averages by hand, which low precision would not keep"
+                return skip_reasons.RUNNING_AVERAGES
             if _log_of_complement(script, node):
-                return "log(1 - p) of rounded probabilities is infinite"
+                return skip_reasons.LOG_OF_COMPLEMENT
             if (
                 isinstance(node.func, ast.Attribute)
                 and node.func.attr == "backward"
                 and qualified is None
                 and not script.callees(node)
             ):
-                return "the model runs a backward pass itself"
+                return skip_reasons.MODEL_BACKWARD
     return None
 
 
@@ -371,7 +374,7 @@ def _refuses(script: Script, call: ast.Call) -> bool:
 
 def _is_cast(script: Script, part: ast.AST) -> bool:
     """Whether a call in the region itself is given float32 where it would refuse what it is given."""
-    return isinstance(part, ast.Call) and _name(part) in SINGLE and _refuses(script, part)
+    return isinstance(part, ast.Call) and _name(part) in NO_LOW_PRECISION_KERNELS and _refuses(script, part)
 
 
 def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = 3) -> bool:
@@ -407,9 +410,9 @@ _CTC = "torch.nn.functional.ctc_loss"
 _FULL = frozenset({"torch.float", "torch.float32", "torch.double", "torch.float64"})
 
 
-def _alike(script: Script, call: ast.Call) -> bool:
+def _raises_on_mixed_dtypes(script: Script, call: ast.Call) -> bool:
     """`torch.dot(a, b)` and `a.dot(b)`; arrays have no such trouble."""
-    if _name(call) not in _ALIKE:
+    if _name(call) not in _MIXED_DTYPES_RAISE:
         return False
     if _name(call) in _POSITIONS and all(_is_made(script, operand) for operand in call.args):
         return False
@@ -498,7 +501,7 @@ def _computed_norm(script: Script, call: ast.Call) -> bool:
     return not any(base.startswith("torch.nn.") and base != "torch.nn.Module" for base in lineage)
 
 
-def needs_range(code: Reached) -> bool:
+def needs_range(code: list[ScriptNode]) -> bool:
     """Whether code uses numbers that float16 cannot hold: `masked_fill(mask, -1e9)`, gram matrices of feature maps."""
     for script, node in code:
         for call in script.within(node, ast.Call):

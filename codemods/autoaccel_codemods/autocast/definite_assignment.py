@@ -106,7 +106,7 @@ def always_runs(script: Script, statement: ast.stmt, scope: ast.AST) -> bool:
     return True
 
 
-def is_bound(script: Script, home: ast.AST, place: ast.stmt, expression: ast.expr | None) -> bool:
+def is_bound(script: Script, scope: ast.AST, point: ast.stmt, expression: ast.expr | None) -> bool:
     """Whether an expression of names, attributes and parts surely has a value before a statement of a function that
     uses it later on."""
     if expression is None:
@@ -114,61 +114,61 @@ def is_bound(script: Script, home: ast.AST, place: ast.stmt, expression: ast.exp
     root = expression
     while isinstance(root, ast.Attribute | ast.Subscript):
         root = root.value
-    if not isinstance(root, ast.Name) or not _stands(script, home, place, expression):
+    if not isinstance(root, ast.Name) or not _stands(script, scope, point, expression):
         return False
     definitions = script.definitions(root)
-    own = [each for each in definitions if each.scope.node is home]
+    own = [each for each in definitions if each.scope.node is scope]
     made = [each.node for each in own if isinstance(each.node, ast.stmt)]
     if len(made) < len([each for each in own if each.how != "param"]):
         return False
-    if made and not _precede(script, made, place):
+    if made and not _precede(script, made, point):
         return False
-    if _is_used(script, home, expression):
+    if _is_used(script, scope, expression):
         return True
     if isinstance(expression, ast.Name):
         return bool(definitions) and _has_value(script, own or definitions)
     if isinstance(expression, ast.Attribute) and isinstance(expression.value, ast.Name):
-        return _has_attribute(script, home, expression)
+        return _has_attribute(script, scope, expression)
     return False
 
 
-def _stands(script: Script, home: ast.AST, place: ast.stmt, expression: ast.expr) -> bool:
+def _stands(script: Script, scope: ast.AST, point: ast.stmt, expression: ast.expr) -> bool:
     """Whether a function does not make anew, from a place on, what an expression reads."""
     text = script.source(expression)
-    for part in walk_scope(home):
+    for part in walk_scope(scope):
         if isinstance(part, ast.Assign) and any(script.source(target) == text for target in part.targets):
-            if (part.lineno, part.col_offset) >= (place.lineno, place.col_offset):
+            if (part.lineno, part.col_offset) >= (point.lineno, point.col_offset):
                 return False
     return True
 
 
-def _precede(script: Script, made: Sequence[ast.stmt], place: ast.stmt) -> bool:
+def _precede(script: Script, made: Sequence[ast.stmt], point: ast.stmt) -> bool:
     """Whether assignments that are left behind on the way to a place surely are made there."""
-    if any(script.inside(each, place) or each.lineno >= place.lineno for each in made):
+    if any(script.inside(each, point) or each.lineno >= point.lineno for each in made):
         return False
     last = last_binding(script, [made])
     if last is None:
         return False
     block = script.block(last)
-    return any(isinstance(above, ast.stmt) and above in block for above in (place, *script.ancestors(place)))
+    return any(isinstance(above, ast.stmt) and above in block for above in (point, *script.ancestors(point)))
 
 
-def _is_used(script: Script, home: ast.AST, expression: ast.expr) -> bool:
+def _is_used(script: Script, scope: ast.AST, expression: ast.expr) -> bool:
     """Whether a function reads it on every path, so that it fails without."""
     text = script.source(expression)
     return any(
         isinstance(part, ast.Name | ast.Attribute | ast.Subscript)
         and isinstance(part.ctx, ast.Load)
         and script.source(part) == text
-        and not _is_conditional(script, part, home)
-        for part in walk_scope(home)
+        and not _is_conditional(script, part, scope)
+        for part in walk_scope(scope)
     )
 
 
-def _is_conditional(script: Script, node: ast.AST, home: ast.AST) -> bool:
+def _is_conditional(script: Script, node: ast.AST, scope: ast.AST) -> bool:
     child = node
     for above in script.ancestors(node):
-        if above is home:
+        if above is scope:
             return False
         if isinstance(above, _CONDITIONS | _SCOPES):
             tested = isinstance(above, ast.If | ast.IfExp) and child is above.test
@@ -188,9 +188,11 @@ def _has_value(script: Script, definitions: Sequence[Definition]) -> bool:
     return last is not None and always_runs(script, last, scope.node)
 
 
-def _has_attribute(script: Script, home: ast.AST, expression: ast.Attribute) -> bool:
+def _has_attribute(script: Script, scope: ast.AST, expression: ast.Attribute) -> bool:
     """Whether the constructor of the class surely assigns an attribute of `self`."""
-    owner = script.enclosing_class(home) if not isinstance(script.parent(home), ast.ClassDef) else script.parent(home)
+    owner = (
+        script.enclosing_class(scope) if not isinstance(script.parent(scope), ast.ClassDef) else script.parent(scope)
+    )
     if not isinstance(owner, ast.ClassDef) or not isinstance(expression.value, ast.Name):
         return False
     if expression.value.id != "self":

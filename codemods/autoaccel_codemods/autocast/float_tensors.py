@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.reaching_definitions import STAR, Definition, Path
+from autoaccel.dataflow.reaching_definitions import STAR, Definition, ElementPath
 from autoaccel.library_models.tensor_operations import (
     ALWAYS_PAIRS,
     FLOATING,
@@ -45,7 +45,7 @@ _NO_TENSORS = frozenset(
 _DECIMAL_TYPES = frozenset("float32 float64 float16 bfloat16 float double half FloatTensor DoubleTensor".split())
 _WHOLE_TYPES = frozenset("int8 int16 int32 int64 uint8 int long short bool LongTensor IntTensor BoolTensor".split())
 _FILLED = frozenset("zeros ones empty full eye arange new_zeros new_ones new_full new_empty full_like".split())
-_ALIKE = frozenset("zeros_like ones_like empty_like rand_like randn_like".split())
+_LIKE_FACTORIES = frozenset("zeros_like ones_like empty_like rand_like randn_like".split())
 _SEQUENCES = frozenset("stack cat concat concatenate hstack vstack dstack meshgrid".split())
 _PASSING = frozenset(
     f"torch.nn.{name}" for name in "Identity Dropout Flatten Unflatten PixelShuffle ReLU Threshold ZeroPad2d".split()
@@ -59,7 +59,7 @@ _CONTINUOUS = frozenset(
 _OUTPUTS = frozenset("logits loss last_hidden_state pooler_output image_embeds text_embeds".split())
 
 
-def content(script: Script, expression: ast.expr, path: Path = ()) -> Content:
+def content(script: Script, expression: ast.expr, path: ElementPath = ()) -> Content:
     """What an expression (or a part of it) surely holds; UNKNOWN when it may be something else as well."""
     found = _Reader({}).read(script, expression, path)
     if found in (Content.OPEN, Content.UNKNOWN):
@@ -99,7 +99,7 @@ class _Reader:
     def __init__(self, opened: dict[object, None]) -> None:
         self._opened = opened
 
-    def read(self, script: Script, node: ast.expr, path: Path) -> Content:
+    def read(self, script: Script, node: ast.expr, path: ElementPath) -> Content:
         key = (node, path)
         if key in self._opened:
             return Content.OPEN
@@ -111,7 +111,7 @@ class _Reader:
         finally:
             del self._opened[key]
 
-    def _read(self, script: Script, node: ast.expr, path: Path) -> Content:
+    def _read(self, script: Script, node: ast.expr, path: ElementPath) -> Content:
         match node:
             case ast.Constant(value=None):
                 return Content.NOTHING
@@ -168,7 +168,7 @@ class _Reader:
             case _:
                 return Content.UNKNOWN
 
-    def _sequence(self, script: Script, node: ast.expr, elements: list[ast.expr], path: Path) -> Content:
+    def _sequence(self, script: Script, node: ast.expr, elements: list[ast.expr], path: ElementPath) -> Content:
         if not path:
             return Content.STRUCTURE
         step = path[0]
@@ -178,7 +178,9 @@ class _Reader:
             return self.read(script, elements[step], path[1:])
         return _join(self.read(script, each, path[1:]) for each in elements)
 
-    def _mapping(self, script: Script, keys: list[ast.expr | None], values: list[ast.expr], path: Path) -> Content:
+    def _mapping(
+        self, script: Script, keys: list[ast.expr | None], values: list[ast.expr], path: ElementPath
+    ) -> Content:
         if not path:
             return Content.STRUCTURE
         if any(key is None for key in keys):
@@ -188,13 +190,13 @@ class _Reader:
 
     # -- names
 
-    def _name(self, script: Script, node: ast.Name, path: Path) -> Content:
+    def _name(self, script: Script, node: ast.Name, path: ElementPath) -> Content:
         definitions = script.definitions(node)
         if not definitions:
             return Content.UNKNOWN
         return _join(self._definition(script, each, path) for each in definitions)
 
-    def _definition(self, script: Script, definition: Definition, path: Path) -> Content:
+    def _definition(self, script: Script, definition: Definition, path: ElementPath) -> Content:
         key = (definition, path)
         if key in self._opened:
             return Content.OPEN
@@ -207,7 +209,7 @@ class _Reader:
             return Content.FLOATING
         return found
 
-    def _bound(self, script: Script, definition: Definition, path: Path) -> Content:
+    def _bound(self, script: Script, definition: Definition, path: ElementPath) -> Content:
         value = definition.value
         match definition.how:
             case "param":
@@ -231,7 +233,7 @@ class _Reader:
             case _:
                 return Content.UNKNOWN
 
-    def _stored(self, script: Script, definition: Definition, step: int | str, path: Path) -> Iterator[Content]:
+    def _stored(self, script: Script, definition: Definition, step: int | str, path: ElementPath) -> Iterator[Content]:
         """What is put into a container that a name holds."""
         for each in _all_bindings(definition):
             for use in script.uses(each):
@@ -257,7 +259,7 @@ class _Reader:
                             self.read(script, assign.value, path) if isinstance(assign, ast.Assign) else Content.UNKNOWN
                         )
 
-    def _element(self, script: Script, iterated: ast.expr, path: Path) -> Content:
+    def _element(self, script: Script, iterated: ast.expr, path: ElementPath) -> Content:
         match iterated:
             case ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]) if path:
                 return Content.NUMBER if path[0] == 0 else self._element(script, inner, path[1:])
@@ -276,7 +278,7 @@ class _Reader:
             case _:
                 return self.read(script, iterated, (STAR, *path))
 
-    def _parameter(self, script: Script, definition: Definition, path: Path) -> Content:
+    def _parameter(self, script: Script, definition: Definition, path: ElementPath) -> Content:
         if definition.path:
             return Content.UNKNOWN
         function = definition.scope.node
@@ -292,7 +294,7 @@ class _Reader:
 
     # -- attributes
 
-    def _attribute(self, script: Script, node: ast.Attribute, path: Path) -> Content:
+    def _attribute(self, script: Script, node: ast.Attribute, path: ElementPath) -> Content:
         if script.qualname(node) is not None and not script.is_project_name(node):
             return Content.WHOLE if script.kind(node) in _NO_TENSORS else Content.UNKNOWN
         kind = script.kind(node)
@@ -330,7 +332,7 @@ class _Reader:
         return Content.UNKNOWN
 
     def _binding(
-        self, script: Script, found: tuple[ast.expr | Definition, tuple[int | str, ...]], path: Path
+        self, script: Script, found: tuple[ast.expr | Definition, tuple[int | str, ...]], path: ElementPath
     ) -> Content:
         value, inner = found
         if isinstance(value, ast.expr):
@@ -339,7 +341,7 @@ class _Reader:
 
     # -- calls
 
-    def _call(self, script: Script, call: ast.Call, path: Path) -> Content:
+    def _call(self, script: Script, call: ast.Call, path: ElementPath) -> Content:
         qualified = script.qualname(call.func) if not script.is_project_name(call.func) else None
         if qualified is not None:
             return self._library(script, call, qualified, path)
@@ -361,7 +363,7 @@ class _Reader:
             return self._method(script, call, function, path)
         return self._module(script, call.func, call.args, path)
 
-    def _module(self, script: Script, function: ast.expr, arguments: list[ast.expr], path: Path) -> Content:
+    def _module(self, script: Script, function: ast.expr, arguments: list[ast.expr], path: ElementPath) -> Content:
         """A module of a library: torch's give decimals; of others only what a loss is computed from surely is."""
         values = module_containers.modules(script, function)
         names = [value.name or "" for value in values if value.kind is Kind.MODULE and value.cls is None]
@@ -377,7 +379,7 @@ class _Reader:
             return Content.UNKNOWN if pooled and path else Content.FLOATING
         return Content.UNKNOWN
 
-    def _returned(self, script: Script, function: ast.FunctionDef, path: Path) -> Content:
+    def _returned(self, script: Script, function: ast.FunctionDef, path: ElementPath) -> Content:
         if any(script.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
             return Content.UNKNOWN
         returned = script.in_scope(function, ast.Return)
@@ -385,22 +387,22 @@ class _Reader:
             return Content.WHOLE
         return _join(Content.WHOLE if each.value is None else self.read(script, each.value, path) for each in returned)
 
-    def _library(self, script: Script, call: ast.Call, qualified: str, path: Path) -> Content:
+    def _library(self, script: Script, call: ast.Call, qualified: str, path: ElementPath) -> Content:
         last = qualified.rsplit(".", 1)[-1]
         if not qualified.startswith(("torch.", "copy.")):
             return Content.WHOLE if script.kind(call) in _NO_TENSORS else Content.UNKNOWN
         if qualified.startswith("torch.nn.") and last[:1].isupper():
             return Content.FLOATING if last == "Parameter" else Content.WHOLE
         if qualified == "torch.utils.checkpoint.checkpoint" and call.args:
-            entered = module_containers.forwards(script, call.args[0])
-            if entered:
-                return _join(self._returned(other, each, path) for other, each in entered)
+            forwards = module_containers.forwards(script, call.args[0])
+            if forwards:
+                return _join(self._returned(other, each, path) for other, each in forwards)
             return self._module(script, call.args[0], call.args[1:], path)
         if qualified.startswith("torch.utils."):
             return Content.UNKNOWN
         return self._operation(script, call, last, call.args, path)
 
-    def _method(self, script: Script, call: ast.Call, function: ast.Attribute, path: Path) -> Content:
+    def _method(self, script: Script, call: ast.Call, function: ast.Attribute, path: ElementPath) -> Content:
         name = function.attr
         owners = script.values(function.value)
         if any(owner.kind is Kind.MODULE for owner in owners):
@@ -433,7 +435,7 @@ class _Reader:
                 return Content.WHOLE
         return Content.UNKNOWN
 
-    def _builtin(self, script: Script, call: ast.Call, name: str, path: Path) -> Content:
+    def _builtin(self, script: Script, call: ast.Call, name: str, path: ElementPath) -> Content:
         if name in ("list", "tuple", "sorted", "reversed", "iter") and call.args:
             return self.read(script, call.args[0], path) if path else Content.STRUCTURE
         if name in ("sum", "max", "min", "next") and call.args:
@@ -443,7 +445,9 @@ class _Reader:
             return self.read(script, call.args[0], path)
         return Content.UNKNOWN
 
-    def _operation(self, script: Script, call: ast.Call, name: str, operands: list[ast.expr], path: Path) -> Content:
+    def _operation(
+        self, script: Script, call: ast.Call, name: str, operands: list[ast.expr], path: ElementPath
+    ) -> Content:
         """A function or method of tensors; `operands` begin with the tensor (or the tensors) it works on."""
         if name in NO_TENSOR:
             return Content.WHOLE
@@ -488,7 +492,7 @@ class _Reader:
             return _mixed(self.read(script, each, ()) for each in operands[:2])
         if name == "einsum":
             return _mixed(self.read(script, each, ()) for each in operands[1:])
-        if name in KEEPING | _ALIKE:
+        if name in KEEPING | _LIKE_FACTORIES:
             inner = operands[0]
             if isinstance(inner, ast.Tuple | ast.List):
                 return Content.UNKNOWN
@@ -522,11 +526,11 @@ def _is_key(key: ast.expr | None, step: int | str) -> bool:
 def is_set_elsewhere(script: Script, name: str) -> bool:
     """Whether an attribute may hold something else than what methods assign to it: others set it, or it is added to."""
     for other in script.project.mentioning(script, name):
-        for each in other.tree_index.stored(name):
+        for each in other.syntax_index.stored(name):
             own = isinstance(each.value, ast.Name) and each.value.id == "self"
             if not own or isinstance(other.parent(each), ast.AugAssign):
                 return True
-        if other.tree_index.calls_named("setattr"):
+        if other.syntax_index.calls_named("setattr"):
             return True
     return False
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.reaching_definitions import Definition
 from autoaccel.dataflow.syntax_index import walk_scope
 from autoaccel.pytorch.gradients import calls_by_phase, is_backward
-from autoaccel.pytorch.step_effects import Effect, effects, gradient_reads, is_step
+from autoaccel.pytorch.step_effects import Effect, effects, gradient_reads, is_optimizer_step
 from autoaccel.pytorch.training_steps import common_name
-from autoaccel_codemods.autocast import optimized_parameters
+from autoaccel_codemods.autocast import optimized_parameters, skip_reasons
 from autoaccel_codemods.autocast.backward_slice import blocks
 from autoaccel_codemods.autocast.blockers import Problem
 from autoaccel_codemods.autocast.definite_assignment import always_runs, is_bound, is_empty, last_binding
-from autoaccel_codemods.autocast.optimized_parameters import Source
-from autoaccel_codemods.autocast.optimizer_cycle import Happens, Round, State
+from autoaccel_codemods.autocast.optimized_parameters import ParameterSource
+from autoaccel_codemods.autocast.optimizer_cycle import Awaited, CycleWalk, Happens
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.pytorch.training_steps import Home, OptimizerStep, TrainingStep
+    from autoaccel.pytorch.training_steps import OptimizerStep, ScopeNode, TrainingStep
 
 _OF_OPTIMIZERS = frozenset(  # methods of every optimizer, or of a list or table of them
     """step zero_grad state_dict load_state_dict add_param_group register_step_pre_hook register_step_post_hook
@@ -38,7 +38,7 @@ class Unscale:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Creation:
+class ScalerCreation:
     """Make a scaler for some optimizers beside a statement: `after` the optimizers, or before the loop that uses them.
 
     `owner` is the receiver when it becomes an attribute (`self`), else None.
@@ -48,7 +48,7 @@ class Creation:
     after: bool
     optimizers: tuple[str, ...]
     owner: str | None
-    homes: tuple[Home, ...]
+    scopes: tuple[ScopeNode, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -57,16 +57,16 @@ class Scaling:
 
     updates: list[ast.stmt] = field(default_factory=list)
     unscales: list[Unscale] = field(default_factory=list)
-    creations: list[Creation] = field(default_factory=list)
+    creations: list[ScalerCreation] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
 
-def plan(script: Script, step: TrainingStep) -> Scaling:
+def scale_gradients(script: Script, step: TrainingStep) -> Scaling:
     scaling = Scaling()
-    for home in step.homes:
-        steps = [each for each in step.steps if each.home is home]
+    for scope in step.scopes:
+        steps = [each for each in step.steps if each.scope is scope]
         scaling.updates += _updates(script, steps, alone=all(_same(script, step.steps[0], each) for each in step.steps))
-        _unscale(script, home, steps, step.homes, scaling)
+        _unscale(script, scope, steps, step.scopes, scaling)
     _create(script, step, scaling)
     scaling.problems += _unseen_backwards(script, step)
     for each in step.steps:
@@ -150,9 +150,11 @@ def _leaves(statement: ast.stmt) -> bool:
 # -- unscaling
 
 
-def _unscale(script: Script, home: Home, steps: list[OptimizerStep], homes: Sequence[Home], scaling: Scaling) -> None:
+def _unscale(
+    script: Script, scope: ScopeNode, steps: list[OptimizerStep], scopes: Sequence[ScopeNode], scaling: Scaling
+) -> None:
     """Unscale before the first read of gradients between backward and step; reads anywhere else are problems."""
-    reads = _Reads(script, homes)
+    reads = _Reads(script, scopes)
     handled: dict[ast.AST, list[OptimizerStep]] = {}
     for step in steps:
         block = script.block(step.unit)
@@ -165,22 +167,22 @@ def _unscale(script: Script, home: Home, steps: list[OptimizerStep], homes: Sequ
             if reads.of(statement) and not any(statement is other.unit for other in steps):
                 uses.append(statement)
             if (unseen := _unseen_method(script, step, statement)) is not None:
-                scaling.problems.append((unseen, "an unseen method of the optimizer may read scaled gradients"))
+                scaling.problems.append((unseen, skip_reasons.UNSEEN_METHOD))
         for use in uses:
             for read in reads.of(use):
                 handled.setdefault(read, []).append(step)
         if uses:
             first = _innermost(reads, uses[-1]) if len(uses) == 1 else uses[-1]
             scaling.unscales.append(Unscale(first, step))
-    for read in reads.of(home):
+    for read in reads.of(scope):
         if read not in handled and not _harmless(script, read, steps):
-            scaling.problems.append((read, "gradients are read where they are still scaled"))
+            scaling.problems.append((read, skip_reasons.READ_WHILE_SCALED))
             return
         optimizers = [(script, each.receiver) for each in handled.get(read, steps)]
         if not all(
             optimized_parameters.is_held(each, optimizers) for each in optimized_parameters.read_at(script, read)
         ):
-            scaling.problems.append((read, "gradients are read that the optimizer may not hold: they stay scaled"))
+            scaling.problems.append((read, skip_reasons.READ_STAY_SCALED))
             return
 
 
@@ -198,21 +200,21 @@ def _unseen_method(script: Script, step: OptimizerStep, statement: ast.stmt) -> 
 class _Reads:
     """Reads of gradients; calls of functions that are looked at for themselves do not count."""
 
-    def __init__(self, script: Script, homes: Sequence[Home]) -> None:
+    def __init__(self, script: Script, scopes: Sequence[ScopeNode]) -> None:
         self._script = script
-        self._homes = homes
+        self._scopes = scopes
 
     def of(self, node: ast.AST) -> list[ast.AST]:
         if Effect.GRADIENTS not in effects(self._script, node):
             return []
-        return [read for read in gradient_reads(self._script, node) if not self._enters_home(read)]
+        return [read for read in gradient_reads(self._script, node) if not self._enters_step(read)]
 
-    def _enters_home(self, read: ast.AST) -> bool:
+    def _enters_step(self, read: ast.AST) -> bool:
         """Steps of optimizers of the project read gradients too, through the scaler."""
-        if isinstance(read, ast.Call) and is_step(self._script, read):
+        if isinstance(read, ast.Call) and is_optimizer_step(self._script, read):
             return True
         callees = self._script.callees(read) if isinstance(read, ast.Call) else ()
-        return bool(callees) and all(function in self._homes for _, function in callees)
+        return bool(callees) and all(function in self._scopes for _, function in callees)
 
     def backward_in(self, node: ast.AST) -> bool:
         return Effect.BACKWARD in effects(self._script, node)
@@ -223,7 +225,7 @@ def _after_backward(reads: _Reads, statement: ast.stmt, scaling: Scaling) -> lis
     if not reads.of(statement):
         return []
     if isinstance(statement, ast.For | ast.While):
-        scaling.problems.append((statement, "gradients are clipped or read after every backward of an accumulation"))
+        scaling.problems.append((statement, skip_reasons.READ_IN_ACCUMULATION))
         return []
     uses: list[ast.stmt] = []
     for block in blocks(statement):
@@ -272,12 +274,12 @@ def _same(script: Script, first: OptimizerStep, second: OptimizerStep) -> bool:
     return _is_optimizer(script, second.receiver, script, first)
 
 
-def _is_optimizer(script: Script, expression: ast.expr, home: Script, step: OptimizerStep) -> bool:
+def _is_optimizer(script: Script, expression: ast.expr, file: Script, step: OptimizerStep) -> bool:
     named = common_name(script, expression)
     return (
         named is not None
         and step.optimizer is not None
-        and optimized_parameters.same(script, named, home, step.optimizer)
+        and optimized_parameters.same(script, named, file, step.optimizer)
     )
 
 
@@ -288,41 +290,41 @@ def _round(script: Script, found: TrainingStep, step: OptimizerStep, updates: li
     """
     ends = [each.unit for each in found.steps if _same(script, step, each)]
     ways = optimized_parameters.held(script, step.receiver)
-    whole = [Source(script, None)] if not ways else [source for way in ways for source in way]
+    whole = [ParameterSource(script, None)] if not ways else [source for way in ways for source in way]
 
-    def clears(other: Script, node: ast.AST, state: State) -> State:
+    def clears(other: Script, node: ast.AST, state: Awaited) -> Awaited:
         for cleared in optimized_parameters.cleared(other, node):
             if cleared.owner is not None:
                 if _is_optimizer(cleared.script, cleared.owner, script, step):
-                    return State()
+                    return Awaited()
                 if not cleared.part:
                     owner = cleared.owner
                     state -= {i for i in state if optimized_parameters.covers(cleared.script, owner, whole[i])}
         return state
 
-    def backward(other: Script, node: ast.AST, state: State) -> State:
-        return State() if isinstance(node, ast.Call) and is_backward(other, node) else state
+    def backward(other: Script, node: ast.AST, state: Awaited) -> Awaited:
+        return Awaited() if isinstance(node, ast.Call) and is_backward(other, node) else state
 
-    def updated(_: Script, node: ast.AST, state: State) -> State:
-        return State() if any(node is each for each in updates) else state
+    def updated(_: Script, node: ast.AST, state: Awaited) -> Awaited:
+        return Awaited() if any(node is each for each in updates) else state
 
     starts = {step.unit: None}
-    everything = State(range(len(whole)))
+    everything = Awaited(range(len(whole)))
     for call in found.zero_grads:
         if not clears(script, call, everything):
             starts[script.statement(call)] = None
     for start in starts:
-        if _misses(script, start, State({0}), backward, ends):
-            yield step.call, "no backward pass is seen for this optimizer step"
-    if _misses(script, step.unit, State({0}), updated, ends):
-        yield step.call, "an optimizer steps several times before the scale may be updated"
+        if _misses(script, start, Awaited({0}), backward, ends):
+            yield step.call, skip_reasons.NO_BACKWARD
+    if _misses(script, step.unit, Awaited({0}), updated, ends):
+        yield step.call, skip_reasons.SEVERAL_STEPS
     if _misses(script, step.unit, everything, clears, ends):
-        yield step.call, "it is not sure that all gradients of the optimizer are cleared between its steps"
+        yield step.call, skip_reasons.UNSURE_CLEARING
 
 
-def _misses(script: Script, start: ast.stmt, state: State, happens: Happens, ends: Sequence[ast.AST]) -> bool:
+def _misses(script: Script, start: ast.stmt, state: Awaited, happens: Happens, ends: Sequence[ast.AST]) -> bool:
     """Whether one of the ends may be reached from behind a statement before all of something has happened."""
-    walk = Round(happens, ends)
+    walk = CycleWalk(happens, ends)
     if start not in ends or happens(script, start, state):
         walk.after(script, start, state)
     return walk.ended
@@ -330,19 +332,19 @@ def _misses(script: Script, start: ast.stmt, state: State, happens: Happens, end
 
 def _unseen_backwards(script: Script, found: TrainingStep) -> Iterator[Problem]:
     """Functions that go backward for somebody else's step, where not everyone who calls them is known."""
-    place = found.steps[0].call
+    report_at = found.steps[0].call
     for other in dict.fromkeys((script, *script.project.related(script))):
-        homes = dict.fromkeys(other.function(call) for call in calls_by_phase(other) if is_backward(other, call))
-        for home in homes:
-            pending = [(other, home)] if home is not None else []
-            seen = {home}
+        scopes = dict.fromkeys(other.function(call) for call in calls_by_phase(other) if is_backward(other, call))
+        for scope in scopes:
+            pending = [(other, scope)] if scope is not None else []
+            seen = {scope}
             for at, function in pending:
                 if Effect.STEP in effects(at, function):
                     continue
                 callers = at.callers(function)
                 if callers.missing is not None or (not len(callers) and at is script):
                     name = getattr(function, "name", "a lambda")
-                    yield place, f"`{name}` goes backward and may be called in ways that are not seen"
+                    yield report_at, skip_reasons.UNSEEN_CALLS.format(name=name)
                     return
                 for caller, call in callers:
                     around = caller.function(call)
@@ -366,28 +368,28 @@ def _create(script: Script, step: TrainingStep, scaling: Scaling) -> None:
     if creation is not None:
         scaling.creations.append(creation)
         return
-    for home in step.homes:
-        backwards = [each for each in step.backwards if each.home is home]
-        mine = [each for each in step.steps if each.home is home]
+    for function in step.scopes:
+        backwards = [each for each in step.backwards if each.scope is function]
+        mine = [each for each in step.steps if each.scope is function]
         if scopes == {"attribute"} and _same_object(script, step):
             names = optimizers
         else:
             names = tuple(dict.fromkeys(_text(script, each) for each in mine))
             if not mine or not backwards:
-                place = (backwards or mine)[0].call
-                scaling.problems.append((place, "backward and optimizer step are in different functions"))
+                report_at = (backwards or mine)[0].call
+                scaling.problems.append((report_at, skip_reasons.STEP_IN_OTHER_FUNCTION))
                 return
-        first = _before(script, home, [*(each.statement for each in backwards), *(each.unit for each in mine)])
+        first = _before(script, function, [*(each.statement for each in backwards), *(each.unit for each in mine)])
         named = [each for each in step.steps if _text(script, each) in names]
-        unsure = next((each for each in named if not is_bound(script, home, first, each.optimizer)), None)
+        unsure = next((each for each in named if not is_bound(script, function, first, each.optimizer)), None)
         if unsure is not None:
-            scaling.problems.append((unsure.call, "not every path to the step makes its optimizers"))
+            scaling.problems.append((unsure.call, skip_reasons.UNSURE_OPTIMIZERS))
             return
-        scaling.creations.append(Creation(first, False, names, None, (home,)))
+        scaling.creations.append(ScalerCreation(first, False, names, None, (function,)))
 
 
 def _same_object(script: Script, step: TrainingStep) -> bool:
-    return len({script.parent(home) for home in step.homes}) == 1
+    return len({script.parent(scope) for scope in step.scopes}) == 1
 
 
 def _text(script: Script, step: OptimizerStep) -> str:
@@ -405,16 +407,16 @@ def _origin(script: Script, step: OptimizerStep) -> tuple[str, ast.AST | None]:
             scopes = {definition.scope.node for definition in definitions}
             if len(scopes) == 1 and all(_assigned(definition) for definition in definitions):
                 return "scope", scopes.pop()
-            return "elsewhere", step.home
+            return "elsewhere", step.scope
         case _:
-            return "elsewhere", step.home
+            return "elsewhere", step.scope
 
 
 def _assigned(definition: Definition) -> bool:
     return definition.how == "assign" and isinstance(definition.node, ast.Assign | ast.AnnAssign)
 
 
-def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> Creation | None:
+def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> ScalerCreation | None:
     """After the last of the optimizers, when they are made side by side and on every path to the step."""
     made: dict[str, dict[ast.stmt, None]] = {}
     for each in step.steps:
@@ -428,12 +430,12 @@ def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[st
     if found is None:
         return None
     scope = script.function(found) or script.tree
-    for home in step.homes:
-        if home is not scope and not script.inside(home, scope):
+    for function in step.scopes:
+        if function is not scope and not script.inside(function, scope):
             return None
-        if home is scope and not all(_reached(script, found, statement) for statement in _sites(step, home)):
+        if function is scope and not all(_reached(script, found, statement) for statement in _sites(step, function)):
             return None
-    return Creation(found, True, optimizers, None, step.homes)
+    return ScalerCreation(found, True, optimizers, None, step.scopes)
 
 
 def _filled_later(script: Script, definition: Definition) -> bool:
@@ -447,9 +449,9 @@ def _filled_later(script: Script, definition: Definition) -> bool:
     return False
 
 
-def _sites(step: TrainingStep, home: ast.AST) -> list[ast.stmt]:
-    backwards = [each.statement for each in step.backwards if each.home is home]
-    return [*backwards, *(each.statement for each in step.steps if each.home is home)]
+def _sites(step: TrainingStep, scope: ast.AST) -> list[ast.stmt]:
+    backwards = [each.statement for each in step.backwards if each.scope is scope]
+    return [*backwards, *(each.statement for each in step.steps if each.scope is scope)]
 
 
 def _reached(script: Script, statement: ast.stmt, later: ast.stmt) -> bool:
@@ -463,11 +465,11 @@ def _reached(script: Script, statement: ast.stmt, later: ast.stmt) -> bool:
     return False
 
 
-def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> Creation | None:
+def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> ScalerCreation | None:
     """After the last assignment of the optimizers as attributes, when one method of the class that surely has run
     assigns each of them once.
     """
-    owners = {script.parent(home) for home in step.homes}
+    owners = {script.parent(scope) for scope in step.scopes}
     owner = owners.pop()
     if owners or not isinstance(owner, ast.ClassDef):
         return None
@@ -497,9 +499,9 @@ def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str
     inside = _sites(step, method)
     if any(not _reached(script, last, statement) for statement in inside):
         return None
-    if method.name != "__init__" and not _called_by_init(script, owner, method) and set(step.homes) != {method}:
+    if method.name != "__init__" and not _called_by_init(script, owner, method) and set(step.scopes) != {method}:
         return None
-    return Creation(last, True, optimizers, method.args.args[0].arg, step.homes)
+    return ScalerCreation(last, True, optimizers, method.args.args[0].arg, step.scopes)
 
 
 def _called_by_init(script: Script, owner: ast.ClassDef, method: ast.FunctionDef) -> bool:
@@ -523,7 +525,7 @@ def _attributes(targets: Sequence[ast.expr]) -> Iterator[str]:
                 yield from _attributes(elements)
 
 
-def _before(script: Script, home: Home, statements: list[ast.stmt]) -> ast.stmt:
+def _before(script: Script, scope: ScopeNode, statements: list[ast.stmt]) -> ast.stmt:
     """The outermost loop of a function around its first site, or the first site itself."""
     first = min(statements, key=_position)
     loops = script.loops(first)
@@ -531,12 +533,12 @@ def _before(script: Script, home: Home, statements: list[ast.stmt]) -> ast.stmt:
     block = script.block(outermost)
     for statement in statements:  # all sites must be in reach of the new name
         if not any(script.inside(statement, each) for each in block[block.index(outermost) :]):
-            return _common(script, home, statements)
+            return _common(script, scope, statements)
     return outermost
 
 
-def _common(script: Script, home: Home, statements: list[ast.stmt]) -> ast.stmt:
-    body = home.body if isinstance(home.body, list) else []
+def _common(script: Script, scope: ScopeNode, statements: list[ast.stmt]) -> ast.stmt:
+    body = scope.body if isinstance(scope.body, list) else []
     for statement in body:
         if any(script.inside(each, statement) for each in statements):
             return statement

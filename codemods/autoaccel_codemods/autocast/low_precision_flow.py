@@ -20,28 +20,30 @@ from autoaccel.dataflow.reaching_definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.library_values import BUILTINS
 from autoaccel.library_models.tensor_operations import (
-    ALIKE,
-    ENDING_BUILTINS,
     ENDS,
     INFORMATION,
     KEEPING,
     LOSSES,
     LOW,
     METHODS,
+    NO_LOW_PRECISION_KERNELS,
+    NO_TENSOR_BUILTINS,
     PRODUCTS,
-    SINGLE,
+    SAME_DTYPE_NON_PRODUCTS,
     STORING,
     WITH_INDICES,
     WRITING,
 )
 from autoaccel.pytorch import implicit_calls, module_containers
-from autoaccel.pytorch.reachable_code import Reached, tabled_functions
+from autoaccel.pytorch.reachable_code import tabled_functions
 from autoaccel.pytorch.step_effects import Effect, call_effects, is_sensitive
+from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem, written_by_index
 from autoaccel_codemods.autocast.float_tensors import Content, content, is_pair, is_set_elsewhere
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.completeness import ScriptNode
     from autoaccel_codemods.autocast.regions import Hoist
 
 _TORCH = ("torch.", "torchvision.", "einops.")
@@ -60,7 +62,7 @@ _NOT_LOW = frozenset(
     LayerNorm Softmax LogSoftmax""".split()
 )
 
-Part = tuple[str, int | str] | None
+ValuePart = tuple[str, int | str] | None
 
 
 class Low(NamedTuple):
@@ -71,16 +73,16 @@ class Low(NamedTuple):
 
     script: Script
     node: ast.expr
-    part: Part
+    part: ValuePart
     auto: bool
     free: bool
 
 
 @dataclass(slots=True, eq=False)
-class Escapes:
+class LowPrecisionFlow:
     """Expressions to be used as `.float()`, and problems where that is not possible."""
 
-    single: list[ast.expr] = field(default_factory=list)
+    float32_casts: list[ast.expr] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -88,21 +90,21 @@ def find(
     script: Script,
     statements: Iterable[ast.stmt],
     hoists: Iterable[Hoist],
-    code: Reached,
-    single: Iterable[ast.expr],
-    place: ast.AST,
-) -> Escapes:
+    code: list[ScriptNode],
+    float32_casts: Iterable[ast.expr],
+    report_at: ast.AST,
+) -> LowPrecisionFlow:
     """What becomes of the values of some regions: statements of one file, expressions that are hoisted into a region,
-    and the code that they reach. What is in `single` is cast anyway; `place` stands for other files."""
-    lifted = dict.fromkeys(single)
+    and the code that they reach. What is in `float32_casts` is cast anyway; `report_at` stands for other files."""
+    lifted = dict.fromkeys(float32_casts)
     given = len(lifted)
     inside: list[ast.AST] = [*statements, *(each.expression for each in hoists)]
     while True:
-        search = _Search(script, inside, code, lifted, place)
+        search = _Search(script, inside, code, lifted, report_at)
         search.run()
         if not search.lifts:
             found = sorted(search.problems, key=lambda each: (each[0].lineno, each[0].col_offset))  # type: ignore[attr-defined]
-            return Escapes(list(lifted)[given:], found)
+            return LowPrecisionFlow(list(lifted)[given:], found)
         lifted.update(search.lifts)
 
 
@@ -113,15 +115,15 @@ class _Search:
         self,
         script: Script,
         inside: list[ast.AST],
-        code: Reached,
+        code: list[ScriptNode],
         lifted: dict[ast.expr, None],
-        place: ast.AST,
+        report_at: ast.AST,
     ) -> None:
-        self.home = script
-        self.place = place
+        self.script = script
+        self.report_at = report_at
         self.lifted = lifted
         self.region: set[ast.AST] = {part for each in inside for part in script.within(each, ast.AST)}
-        self.homes: set[ast.AST] = {script.function(each) or script.tree for each in inside}
+        self.scopes: set[ast.AST] = {script.function(each) or script.tree for each in inside}
         self.functions = [(other, node) for other, node in code if isinstance(node, ast.FunctionDef)]
         self.lambdas = [(other, node) for other, node in code if isinstance(node, ast.Lambda)]  # hooks
         entered = (*self.functions, *self.lambdas)
@@ -129,22 +131,22 @@ class _Search:
         self.inside = inside
         self.known: dict[Low, None] = {}
         self.nodes: set[ast.expr] = set()
-        self.causes: dict[tuple[ast.expr, Part], dict[Low, None]] = {}
+        self.causes: dict[tuple[ast.expr, ValuePart], dict[Low, None]] = {}
         self.pending: list[Low] = []
         self.called: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
         self.fed: dict[ast.Call, None] = {}
         self.deferred: list[tuple[Low, ast.expr, str]] = []  # for when it is known whether the second is low
         self.sites: dict[ast.FunctionDef, dict[tuple[Script, ast.Call], None]] = {}
-        self.returning: dict[tuple[ast.AST, Part], Low] = {}
+        self.returning: dict[tuple[ast.AST, ValuePart], Low] = {}
         self.lifts: dict[ast.expr, None] = {}
         self.problems: list[Problem] = []
 
     def run(self) -> None:
         for each in self.inside:
-            self._sources(self.home, each)
-        entered = [(self.home, each) for each in self.inside]
+            self._sources(self.script, each)
+        entered = [(self.script, each) for each in self.inside]
         entered += self.functions
-        handed: set[ast.AST | None] = {hook for _, hook in implicit_calls.hooks(self.home)}
+        handed: set[ast.AST | None] = {hook for _, hook in implicit_calls.hooks(self.script)}
         for script, code in entered:  # the calls that no caller tells of: under another name, of elements of containers
             for call in script.within(code, ast.Call):
                 arguments = (*call.args, *(keyword.value for keyword in call.keywords))
@@ -161,7 +163,7 @@ class _Search:
                 continue  # made before the region is entered
             self._sources(script, function)
             fed = function.name in ("forward", "__call__") or function in handed
-            if fed and not self._is_entered(script, function):
+            if fed and not self._is_reached(script, function):
                 self._fed_by_others(script, function)
         while self.pending:
             self._follow(self.pending.pop())
@@ -194,7 +196,7 @@ class _Search:
                 unknown = bool(values) and all(value.kind is Kind.UNKNOWN for value in script.values(call.func.value))
                 return unknown or Effect.FORWARD in call_effects(script, call)
             if isinstance(call.func, ast.Name) and call.func.id in BUILTINS and not script.definitions(call.func):
-                return call.func.id not in ENDING_BUILTINS and _hands_on(script, call)
+                return call.func.id not in NO_TENSOR_BUILTINS and _hands_on(script, call)
             return all(value.kind is Kind.UNKNOWN for value in values)
         return False
 
@@ -208,14 +210,14 @@ class _Search:
     def _library(self, script: Script, call: ast.Call) -> str | None:
         return None if script.is_project_name(call.func) else script.qualname(call.func)
 
-    def _is_entered(self, script: Script, function: ast.FunctionDef) -> bool:
+    def _is_reached(self, script: Script, function: ast.FunctionDef) -> bool:
         """Whether the code under autocast is seen to call a function."""
         sites = (*(call for _, call in script.callers(function)), *(call for _, call in self.sites.get(function, ())))
         return any(call in self.region or call in self.reached for call in sites)
 
     def _fed_by_others(self, script: Script, function: ast.FunctionDef | ast.Lambda, cause: Low | None = None) -> None:
         """The layers of a container are handed what the others make, and hooks what modules make."""
-        scope = script.flow.scopes.get(function)
+        scope = script.reaching_definitions.scopes.get(function)
         for definition in (each for named in scope.definitions.values() for each in named) if scope is not None else ():
             if definition.how == "param" and definition.name != "self":
                 for use in script.uses(definition):
@@ -224,7 +226,9 @@ class _Search:
 
     # -- marking
 
-    def _mark(self, script: Script, node: ast.expr, part: Part, cause: Low | None, *, auto: bool, free: bool) -> None:
+    def _mark(
+        self, script: Script, node: ast.expr, part: ValuePart, cause: Low | None, *, auto: bool, free: bool
+    ) -> None:
         if node in self.lifted:
             return
         low = Low(script, node, part, auto, free)
@@ -239,7 +243,7 @@ class _Search:
         self.nodes.add(node)
         self.pending.append(low)
 
-    def _pass(self, low: Low, node: ast.expr, part: Part = None) -> None:
+    def _pass(self, low: Low, node: ast.expr, part: ValuePart = None) -> None:
         """On to an expression around it."""
         self._mark(low.script, node, part, low, auto=low.auto, free=low.free)
 
@@ -247,7 +251,7 @@ class _Search:
         """Whether autocast is on where a name is read that got its value elsewhere in the same call."""
         function = script.function(node) or script.tree
         same = script is low.script and function is (script.function(low.node) or script.tree)
-        if same and node not in self.region and not self._is_home(script, function):
+        if same and node not in self.region and not self._holds_region(script, function):
             return low.auto
         return self._in_region(script, node)
 
@@ -255,7 +259,7 @@ class _Search:
         """Whether code is evaluated under autocast, by some of those who call it."""
         if node in self.region:
             return True
-        return node in self.reached and not self._is_home(script, script.function(node) or script.tree)
+        return node in self.reached and not self._holds_region(script, script.function(node) or script.tree)
 
     # -- following
 
@@ -290,12 +294,12 @@ class _Search:
                     named = isinstance(key, ast.Constant) and isinstance(key.value, int | str)
                     self._pass(low, parent, ("at", key.value) if named else None)  # type: ignore[union-attr]
             case ast.BinOp(op=ast.MatMult()) if not low.auto:
-                self._sink(low, "a matrix product outside of the region needs one precision for both sides")
+                self._sink(low, skip_reasons.PRODUCT_OUTSIDE)
                 self._pass(low, parent)
             case ast.BinOp(left=left, right=right):
                 other = right if left is node else left
                 if script.kind(other) is Kind.ARRAY:
-                    self._sink(low, "NumPy, which has no bfloat16, computes with it")
+                    self._sink(low, skip_reasons.NUMPY_COMPUTES)
                 if not isinstance(parent.op, ast.Mod) or script.kind(left) is not Kind.STRING:
                     self._pass(low, parent)
             case ast.UnaryOp(op=operator):
@@ -321,9 +325,9 @@ class _Search:
                     self._bind(low, target)
             case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
                 if isinstance(parent, ast.AugAssign) and script.kind(target) is Kind.ARRAY:
-                    self._sink(low, "NumPy, which has no bfloat16, computes with it")
+                    self._sink(low, skip_reasons.NUMPY_COMPUTES)
                 if isinstance(parent, ast.AugAssign) and isinstance(parent.op, ast.MatMult) and not low.auto:
-                    self._sink(low, "a matrix product outside of the region needs one precision for both sides")
+                    self._sink(low, skip_reasons.PRODUCT_OUTSIDE)
                 self._bind(low, target)
             case ast.Return():
                 self._returned(low)
@@ -333,9 +337,9 @@ class _Search:
                 self._fed_by_others(script, script.parent(parent), low)  # type: ignore[arg-type]
             case ast.Compare(left=left, comparators=others):
                 if any(script.kind(each) is Kind.ARRAY for each in (left, *others)):
-                    self._sink(low, "NumPy, which has no bfloat16, computes with it")
+                    self._sink(low, skip_reasons.NUMPY_COMPUTES)
             case ast.Yield() | ast.YieldFrom() | ast.MatchValue() | ast.Match():
-                self._sink(low, "it is handed to code that is not followed")
+                self._sink(low, skip_reasons.NOT_FOLLOWED)
             case ast.withitem(optional_vars=ast.expr() as target):
                 self._bind(low, target)
             case _:  # tests, comparisons, messages, indices, statements of their own
@@ -347,7 +351,7 @@ class _Search:
             return
         call = script.parent(parent)
         if parent.attr in ("numpy", "__array__"):
-            self._sink(low, "it hands values to NumPy, which has no bfloat16")
+            self._sink(low, skip_reasons.HANDED_TO_NUMPY)
             return
         if not (isinstance(call, ast.Call) and call.func is parent):
             if parent.attr == "dtype":  # what is made or cast after it is low as well
@@ -361,21 +365,21 @@ class _Search:
             return
         if name in WRITING:
             self._written(low, low.node, call.args[-1] if call.args else None)
-        if name in SINGLE:
-            self._sink(low, f"{name} does not work in low precision")
+        if name in NO_LOW_PRECISION_KERNELS:
+            self._sink(low, skip_reasons.NO_KERNEL.format(name=name))
             return
-        if name in ALIKE and not low.auto:
-            self._sink(low, f"{name} needs one precision for its operands")
+        if name in SAME_DTYPE_NON_PRODUCTS and not low.auto:
+            self._sink(low, skip_reasons.ONE_PRECISION.format(name=name))
         if name in ENDS:
             return
         if name in ("to", "type") and (types := _types(script, call)):
             if not any("half" in each or "float16" in each for each in types):
                 return
         if name in PRODUCTS and not low.auto:
-            self._sink(low, "a matrix product outside of the region needs one precision for both sides")
+            self._sink(low, skip_reasons.PRODUCT_OUTSIDE)
         if name in STORING or (name.endswith("_") and isinstance(script.parent(call), ast.Expr)):
             return
-        part: Part = low.part
+        part: ValuePart = low.part
         if name in WITH_INDICES:
             part = ("at", 0) if is_pair(script, call) else None
         elif name == "items":
@@ -429,7 +433,7 @@ class _Search:
             return
         if value is not None and content(script, target) is Content.STRUCTURE:
             return
-        self._problem(low, "a tensor is written by index, which needs one precision for both sides")
+        self._problem(low, skip_reasons.WRITTEN_BY_INDEX)
 
     def _iterate(self, low: Low, target: ast.expr) -> None:
         if low.part is not None and low.part[0] == "each":
@@ -460,13 +464,13 @@ class _Search:
     def _uses(self, low: Low, definition: Definition) -> None:
         script = low.script
         if implicit_calls.hands_on_names(script, definition.scope.node):
-            self._sink(low, "`locals()` hands it on to code that is not followed")
+            self._sink(low, skip_reasons.HANDED_BY_LOCALS)
         for use in script.uses(definition):
             if _leaves(low, use):
                 self._kept(low, script, use, low.part)
             else:
                 self._mark(script, use, low.part, low, auto=self._at(script, use, low), free=low.free)
-        for added in script.flow.additions(definition):
+        for added in script.reaching_definitions.additions(definition):
             for each in script.definitions(added):
                 if each is not definition:
                     self._uses_once(low, each)
@@ -483,14 +487,14 @@ class _Search:
         """Files that import a name of a module read what it holds."""
         project = low.script.project
         for other in project.related(low.script):
-            for each in other.flow.imports if other is not low.script else ():
+            for each in other.reaching_definitions.imports if other is not low.script else ():
                 if project.imported(other, each.target or "", each.level) == (low.script, name):
                     for use in other.uses(each):
                         self._kept(low, other, use, low.part)
 
     def _attribute_set(self, low: Low, owner: ast.expr, name: str) -> None:
         if implicit_calls.sets(low.script, owner, name):
-            self._problem(low, "a method of its class is run when it is stored there")
+            self._problem(low, skip_reasons.SETTER)
         self._attribute_holds(low, [value.cls for value in low.script.values(owner)], name)
 
     def _attribute_holds(self, low: Low, classes: list[ClassRef | None], name: str) -> None:
@@ -502,7 +506,7 @@ class _Search:
                 if other.qualname(part) is not None and not other.is_project_name(part):
                     continue
                 self._read(low, other, part, part.value, classes, low.part, known=name in KEEPING)
-            for call in other.tree_index.calls_named("getattr", "vars"):
+            for call in other.syntax_index.calls_named("getattr", "vars"):
                 if call.args and not (len(call.args) > 1 and _names_another(call.args[1], name)):
                     self._read(low, other, call, call.args[0], classes, None, known=True)
 
@@ -513,7 +517,7 @@ class _Search:
         read: ast.expr,
         owner: ast.expr,
         classes: list[ClassRef | None],
-        part: Part,
+        part: ValuePart,
         *,
         known: bool,
     ) -> None:
@@ -527,7 +531,7 @@ class _Search:
             return  # of another class; `x.data` of what is no known class is a tensor's
         self._kept(low, other, read, part)
 
-    def _kept(self, low: Low, script: Script, read: ast.expr, part: Part) -> None:
+    def _kept(self, low: Low, script: Script, read: ast.expr, part: ValuePart) -> None:
         """What outlives a call is read: in the region, and by whoever calls the function outside of it."""
         self._mark(script, read, part, low, auto=self._in_region(script, read), free=True)
         if read in self.reached and read not in self.region and self._called_outside(script, read):
@@ -543,19 +547,19 @@ class _Search:
         script = low.script
         kind = script.kind(container)
         if kind is Kind.ARRAY:
-            self._sink(low, "it hands values to NumPy, which has no bfloat16")
+            self._sink(low, skip_reasons.HANDED_TO_NUMPY)
             return
         if kind not in _CONTAINERS and written_by_index(script, index) and not _is_container(script, container):
             if low.auto:
-                self._problem(low, "a tensor is written by index, which needs one precision for both sides")
+                self._problem(low, skip_reasons.WRITTEN_BY_INDEX)
             else:
-                reason = "a tensor is written by index, which needs one precision for both sides"
+                reason = skip_reasons.WRITTEN_BY_INDEX
                 self.deferred.append((low, container, reason))
         elif kind not in (Kind.TENSOR, Kind.BATCH, Kind.PARAMETER):
             step = _step(index)
-            part: Part = ("at", step) if isinstance(step, str) else None
+            part: ValuePart = ("at", step) if isinstance(step, str) else None
             if not self._store(low._replace(part=part), container, set()):
-                self._sink(low, "it is kept in a container that is not followed")
+                self._sink(low, skip_reasons.IN_CONTAINER)
 
     def _store(self, low: Low, container: ast.expr, seen: set[Definition]) -> bool:
         """What is kept in a container is met wherever it is read, under whichever name; False if that is not seen."""
@@ -626,16 +630,16 @@ class _Search:
         values = script.values(function)
         if is_sensitive(script, call) or any(value.kind is Kind.LOSS_FUNCTION for value in values):
             if not auto:
-                self._sink(low, "a loss is computed outside of the region, from values in another precision")
+                self._sink(low, skip_reasons.LOSS_OUTSIDE)
                 return
             if all(value.cls is None and value.kind is Kind.LOSS_FUNCTION for value in values):
                 return
         if not auto and Effect.SENSITIVE in call_effects(script, call):
-            self._sink(low, "binary cross-entropy takes a structure of tensors")
+            self._sink(low, skip_reasons.BCE_OF_STRUCTURE)
             return
         module = Effect.FORWARD in call_effects(script, call) and script.kind(function) is not Kind.FUNCTION
         if module and not auto:
-            self._sink(low, "a model runs outside of the region on values in another precision")
+            self._sink(low, skip_reasons.MODEL_OUTSIDE)
             return
         callees = self._callees(script, call)
         for other, callee in callees:
@@ -650,27 +654,27 @@ class _Search:
         elif auto or any(value.kind is Kind.CLASS for value in values):
             self._pass(low, call)
         else:
-            self._sink(low, "it is handed to code that is not seen")
+            self._sink(low, skip_reasons.NOT_SEEN)
 
     def _given_library(self, low: Low, call: ast.Call, qualified: str) -> None:
         last = qualified.rsplit(".", 1)[-1]
         if last in ("numpy", "__array__"):
-            self._sink(low, "it hands values to NumPy, which has no bfloat16")
+            self._sink(low, skip_reasons.HANDED_TO_NUMPY)
         elif qualified == "torch.save" or (qualified.startswith("torch.utils.") and "checkpoint" not in qualified):
-            self._sink(low, "it is saved in another precision")
+            self._sink(low, skip_reasons.SAVED)
         elif qualified.startswith(_TORCH):
             algebra = qualified.startswith(("torch.linalg.", "torch.fft.")) and last not in ("norm", "vector_norm")
-            if last in SINGLE or algebra:
-                self._sink(low, f"{last} does not work in low precision")
+            if last in NO_LOW_PRECISION_KERNELS or algebra:
+                self._sink(low, skip_reasons.NO_KERNEL.format(name=last))
             elif last in PRODUCTS and not low.auto:
-                self._sink(low, "a matrix product outside of the region needs one precision for both sides")
-            elif last in ALIKE and not low.auto:
-                self._sink(low, f"{last} needs one precision for its operands")
+                self._sink(low, skip_reasons.PRODUCT_OUTSIDE)
+            elif last in SAME_DTYPE_NON_PRODUCTS and not low.auto:
+                self._sink(low, skip_reasons.ONE_PRECISION.format(name=last))
             elif last in LOSSES:
                 if not low.auto:
-                    self._sink(low, "a loss is computed outside of the region, from values in another precision")
+                    self._sink(low, skip_reasons.LOSS_OUTSIDE)
             elif last in WRITING:
-                self._sink(low, f"{last} needs one precision for buffer and source")
+                self._sink(low, skip_reasons.ONE_PRECISION_BUFFER.format(name=last))
             elif last in WITH_INDICES and is_pair(low.script, call):
                 self._pass(low, call, ("at", 0))
             elif last not in ENDS and last != "manual_seed":
@@ -678,14 +682,14 @@ class _Search:
         elif qualified.startswith(_PASSING):
             self._pass(low, call, low.part)
         elif not qualified.startswith(_METRICS):
-            self._sink(low, "it hands values to NumPy, which has no bfloat16")
+            self._sink(low, skip_reasons.HANDED_TO_NUMPY)
 
     def _given_builtin(self, low: Low, call: ast.Call, name: str) -> None:
-        if name in ENDING_BUILTINS:
+        if name in NO_TENSOR_BUILTINS:
             return
         arguments = (*call.args, *(keyword.value for keyword in call.keywords))
         if any(each is not low.node and self._is_unseen(low, each) for each in arguments):
-            self._sink(low, "it is handed to code that is not followed")
+            self._sink(low, skip_reasons.NOT_FOLLOWED)
             return
         match name:
             case "zip":
@@ -699,7 +703,7 @@ class _Search:
                 if isinstance(key, ast.Constant) and isinstance(key.value, str):
                     self._attribute_set(low, call.args[0], key.value)
                 else:
-                    self._sink(low, "it is handed to code that is not followed")
+                    self._sink(low, skip_reasons.NOT_FOLLOWED)
             case _:
                 self._pass(low, call)
 
@@ -721,20 +725,20 @@ class _Search:
         if name in STORING and (name not in ("add", "put", "push", "update") or _is_container(script, receiver)):
             key = call.args[0] if name == "setdefault" and call.args else None
             step = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
-            part: Part = low.part if name in ("extend", "update") else ("at", step) if step is not None else None
+            part: ValuePart = low.part if name in ("extend", "update") else ("at", step) if step is not None else None
             if not self._store(low._replace(part=part), receiver, set()):
-                self._sink(low, "it is kept in a container that is not followed")
+                self._sink(low, skip_reasons.IN_CONTAINER)
             elif name == "setdefault":
                 self._pass(low, call)
             return
         tensor = script.kind(receiver) in (Kind.TENSOR, Kind.BATCH, Kind.PARAMETER)
         if name in WRITING:
             if auto:
-                self._problem(low, f"{name} needs one precision for buffer and source")
+                self._problem(low, skip_reasons.ONE_PRECISION_BUFFER.format(name=name))
             else:
-                self.deferred.append((low, receiver, f"{name} needs one precision for buffer and source"))
+                self.deferred.append((low, receiver, skip_reasons.ONE_PRECISION_BUFFER.format(name=name)))
         elif name in PRODUCTS and not auto:
-            self._sink(low, "a matrix product outside of the region needs one precision for both sides")
+            self._sink(low, skip_reasons.PRODUCT_OUTSIDE)
         elif name in METHODS or tensor:
             if (name not in ENDS and not name.endswith("_as")) or name == "type_as":
                 if not (name.endswith("_") and isinstance(script.parent(call), ast.Expr)):
@@ -742,7 +746,7 @@ class _Search:
         elif auto and not isinstance(script.parent(call), ast.Expr):
             self._pass(low, call)
         else:
-            self.deferred.append((low, receiver, "it is handed to code that is not seen"))
+            self.deferred.append((low, receiver, skip_reasons.NOT_SEEN))
 
     def _enter(self, low: Low, call: ast.Call, other: Script, function: ast.FunctionDef) -> None:
         """The parameter that takes an argument; every one where it is not plain which."""
@@ -755,12 +759,12 @@ class _Search:
             taken = [name for name in names if script.argument(call, function, name, other) is None]
             taken += [each.arg for each in (arguments.vararg, arguments.kwarg) if each is not None]
             part = None
-        scope = other.flow.scopes.get(function)
+        scope = other.reaching_definitions.scopes.get(function)
         for name in taken:
             for definition in scope.definitions.get(name, ()) if scope is not None else ():
                 if definition.how == "param":
                     for use in other.uses(definition):
-                        auto = low.auto if not self._is_home(other, function) else use in self.region
+                        auto = low.auto if not self._holds_region(other, function) else use in self.region
                         self._mark(other, use, part, low, auto=auto, free=other.function(use) is not function)
         if call not in self.fed:
             self.fed[call] = None
@@ -769,15 +773,15 @@ class _Search:
                 if returning is function:
                     self._to_site(result, script, call)
 
-    def _is_home(self, script: Script, function: ast.AST) -> bool:
-        return script is self.home and function in self.homes
+    def _holds_region(self, script: Script, function: ast.AST) -> bool:
+        return script is self.script and function in self.scopes
 
     def _returned(self, low: Low) -> None:
         script = low.script
         function = script.function(low.node)
         if not isinstance(function, ast.FunctionDef):
             return
-        if self._is_home(script, function) and not low.auto:
+        if self._holds_region(script, function) and not low.auto:
             found: dict[ast.expr, None] = {}
             if self._cut(low, found, set(), outside=True):  # callers get float32, as before
                 self.lifts.update(found)
@@ -787,11 +791,11 @@ class _Search:
             self._attribute_holds(low, [None if cls is None else script.class_ref(cls)], function.name)
             return
         if implicit_calls.is_protocol(function):
-            self._sink(low, "it is returned to code that is not seen")
+            self._sink(low, skip_reasons.RETURNED)
             return
         callers = script.callers(function)
         if callers.missing is not None and low.free and not low.auto:
-            self._sink(low, "it is returned to code that is not seen")
+            self._sink(low, skip_reasons.RETURNED)
             return
         self.returning[function, low.part] = low
         sites = dict.fromkeys((*callers, *self.sites.get(function, ())))
@@ -818,7 +822,9 @@ class _Search:
         else:
             self._problem(low, reason)
 
-    def _cut(self, low: Low, found: dict[ast.expr, None], seen: set[tuple[ast.expr, Part]], *, outside: bool) -> bool:
+    def _cut(
+        self, low: Low, found: dict[ast.expr, None], seen: set[tuple[ast.expr, ValuePart]], *, outside: bool
+    ) -> bool:
         """The places to cast at, as late as possible; for code outside not within the models."""
         if (low.node, low.part) in seen:
             return True
@@ -831,7 +837,7 @@ class _Search:
         return bool(causes) and all(self._cut(each, found, seen, outside=outside) for each in causes)
 
     def _liftable(self, low: Low) -> bool:
-        if low.script is not self.home or isinstance(low.node, ast.Starred):
+        if low.script is not self.script or isinstance(low.node, ast.Starred):
             return False
         if low.script.kind(low.node) in _CONTAINERS:
             return False
@@ -840,11 +846,11 @@ class _Search:
         return content(low.script, low.node) is Content.FLOATING
 
     def _problem(self, low: Low, reason: str) -> None:
-        if low.script is self.home:
+        if low.script is self.script:
             self.problems.append((low.node, reason))
         else:
             file = "another file" if low.script.path is None else low.script.path.name
-            self.problems.append((self.place, f"{reason} ({file}, line {low.node.lineno})"))
+            self.problems.append((self.report_at, f"{reason} ({file}, line {low.node.lineno})"))
 
 
 def _names_another(key: ast.expr, name: str) -> bool:

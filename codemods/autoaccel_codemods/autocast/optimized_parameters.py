@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.pytorch.step_effects import Effect, call_effects, gradient_reads, is_step
+from autoaccel.pytorch.step_effects import Effect, call_effects, gradient_reads, is_optimizer_step
 from autoaccel.pytorch.training_steps import container
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _SAME_MODULE = frozenset("to cuda cpu float train".split())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class ParameterSource:
     """The parameters of a module (or one parameter), or those of an optimizer (`optimizer.param_groups`).
 
     `owner` is None where it is not known whose they are; `part` says that a condition chooses among them.
@@ -32,12 +32,12 @@ class Source:
     part: bool = False
 
 
-def sources(script: Script, expression: ast.expr, seen: frozenset[object] = frozenset()) -> list[Source]:
+def sources(script: Script, expression: ast.expr, seen: frozenset[object] = frozenset()) -> list[ParameterSource]:
     """Whose parameters an expression gives."""
     if expression in seen:
         return []
     seen = seen | {expression}
-    unknown = [Source(script, None)]
+    unknown = [ParameterSource(script, None)]
     match expression:
         case ast.Call(func=ast.Attribute(value=owner, attr="parameters" | "named_parameters")):
             return _modules(script, owner)
@@ -46,7 +46,7 @@ def sources(script: Script, expression: ast.expr, seen: frozenset[object] = froz
         case ast.Call(func=ast.Attribute(value=owner, attr=name)) if "param" in name and _is(
             script, owner, Kind.MODULE
         ):
-            return [Source(script, owner)]
+            return [ParameterSource(script, owner)]
         case ast.Call(func=ast.Name(id="filter"), args=[condition, given]):
             return _chosen(sources(script, given, seen), "requires_grad" not in script.source(condition))
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=arguments) if name in _THROUGH:
@@ -75,7 +75,7 @@ def sources(script: Script, expression: ast.expr, seen: frozenset[object] = froz
         case ast.DictComp(value=value):
             return sources(script, value, seen)
         case ast.Attribute(value=owner, attr="param_groups"):
-            return [Source(script, owner)]
+            return [ParameterSource(script, owner)]
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
             cls = script.enclosing_class(expression)
             ref = script.class_ref(cls) if cls is not None else None
@@ -83,9 +83,9 @@ def sources(script: Script, expression: ast.expr, seen: frozenset[object] = froz
             kept = [value for value, path in bound if isinstance(value, ast.expr) and not path]
             if bound and len(kept) == len(bound) and not _is(script, expression, Kind.MODULE, Kind.PARAMETER):
                 return _each(script, kept, seen)
-            return [Source(script, expression)]
+            return [ParameterSource(script, expression)]
         case ast.Attribute():
-            return [Source(script, expression)]
+            return [ParameterSource(script, expression)]
         case ast.Name():
             found = [each for bound in script.definitions(expression) for each in _of(script, bound, expression, seen)]
             return found or unknown
@@ -96,22 +96,22 @@ def _is(script: Script, expression: ast.expr, *kinds: Kind) -> bool:
     return any(value.kind in kinds for value in script.values(expression))
 
 
-def _each(script: Script, expressions: Iterable[ast.expr], seen: frozenset[object]) -> list[Source]:
+def _each(script: Script, expressions: Iterable[ast.expr], seen: frozenset[object]) -> list[ParameterSource]:
     return [found for each in expressions for found in sources(script, each, seen)]
 
 
-def _chosen(found: list[Source], chosen: bool) -> list[Source]:
-    return [Source(each.script, each.owner, True) for each in found] if chosen else found
+def _chosen(found: list[ParameterSource], chosen: bool) -> list[ParameterSource]:
+    return [ParameterSource(each.script, each.owner, True) for each in found] if chosen else found
 
 
-def _modules(script: Script, owner: ast.expr) -> list[Source]:
+def _modules(script: Script, owner: ast.expr) -> list[ParameterSource]:
     """A module, or the container of those that a loop takes one after another: `for net in nets: net.parameters()`."""
     for bound in script.definitions(owner) if isinstance(owner, ast.Name) else ():
         if bound.how == "for" and isinstance(bound.node, ast.For | ast.comprehension):
             found = container(bound.node.target, bound.node.iter, bound.name)
             elements = found.elts if isinstance(found, ast.List | ast.Tuple) else [found]
-            return [Source(script, each) for each in elements]
-    return [Source(script, owner)]
+            return [ParameterSource(script, each) for each in elements]
+    return [ParameterSource(script, owner)]
 
 
 def _value(bound: Definition) -> ast.expr | None:
@@ -132,19 +132,19 @@ def _receivers(script: Script, function: ast.AST, name: str) -> Iterator[tuple[S
                     yield other, call.func.value
 
 
-def _of(script: Script, bound: Definition, name: ast.Name, seen: frozenset[object]) -> list[Source]:
+def _of(script: Script, bound: Definition, name: ast.Name, seen: frozenset[object]) -> list[ParameterSource]:
     if bound.how == "for" and isinstance(bound.node, ast.For | ast.comprehension):
         return sources(script, bound.node.iter, seen)
     if bound.how == "param" and isinstance(bound.scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
         if script.callers(bound.scope.node).missing is not None:
-            return [Source(script, None)]
+            return [ParameterSource(script, None)]
         given = script.project.arguments(script, bound.scope.node, name.id)
         return [each for other, value in given for each in sources(other, value, seen)]
     value = _value(bound)
     if value is None:
-        return [Source(script, None)]
+        return [ParameterSource(script, None)]
     if _is(script, value, Kind.PARAMETER):
-        return [Source(script, name)]
+        return [ParameterSource(script, name)]
     found = sources(script, value, seen)
     for use in script.uses(bound):
         match script.parent(use):
@@ -156,16 +156,16 @@ def _of(script: Script, bound: Definition, name: ast.Name, seen: frozenset[objec
     return found
 
 
-def held(script: Script, optimizer: ast.expr) -> list[list[Source]]:
+def held(script: Script, optimizer: ast.expr) -> list[list[ParameterSource]]:
     """What an optimizer holds, for each call that may have made it; nothing where not all of them are seen."""
     found = []
     for maker, call in _makers(script, optimizer):
         if call is None:
             return []
         named = [each.value for each in call.keywords if each.arg == "params"]
-        way = _each(maker, call.args[:1] or named, frozenset()) or [Source(maker, None)]
+        way = _each(maker, call.args[:1] or named, frozenset()) or [ParameterSource(maker, None)]
         if any("add_param_group" in each.used_names for each in {script: None, maker: None}):
-            way.append(Source(maker, None))
+            way.append(ParameterSource(maker, None))
         found.append(way)
     return found
 
@@ -241,7 +241,7 @@ def _keys(script: Script, expression: ast.expr, seen: frozenset[ast.AST] = froze
             return {}
 
 
-def covers(script: Script, owner: ast.expr, source: Source) -> bool:
+def covers(script: Script, owner: ast.expr, source: ParameterSource) -> bool:
     """Whether a module (or optimizer) has all of the parameters of a source: it is their owner, or around it."""
     part = source.owner
     while part is not None:
@@ -260,11 +260,11 @@ def covers(script: Script, owner: ast.expr, source: Source) -> bool:
     return False
 
 
-def _covered(source: Source, other: Source) -> bool:
+def _covered(source: ParameterSource, other: ParameterSource) -> bool:
     return not other.part and other.owner is not None and covers(other.script, other.owner, source)
 
 
-def is_held(read: Source, optimizers: list[tuple[Script, ast.expr]]) -> bool:
+def is_held(read: ParameterSource, optimizers: list[tuple[Script, ast.expr]]) -> bool:
     """Whether some optimizers surely hold what is read: each way in which they may have been made holds all of it."""
     if read.owner is None:
         return False
@@ -277,14 +277,14 @@ def is_held(read: Source, optimizers: list[tuple[Script, ast.expr]]) -> bool:
     return False
 
 
-def _holds(way: list[Source], read: Source) -> bool:
+def _holds(way: list[ParameterSource], read: ParameterSource) -> bool:
     matching = [each for each in way if each.owner is not None and covers(each.script, each.owner, read)]
     # Conditions that choose among a model's parameters divide them among groups.
     whole = len(matching) > 1 or any(not each.part for each in matching)
     return whole and not any(_is_replaced(each) for each in matching)
 
 
-def _is_replaced(source: Source) -> bool:
+def _is_replaced(source: ParameterSource) -> bool:
     """Whether a part of a model is replaced from outside after its optimizer was made, so that it holds the old one."""
     script, owner = source.script, source.owner
     assert owner is not None
@@ -300,11 +300,11 @@ def _is_replaced(source: Source) -> bool:
     )
 
 
-def read_at(script: Script, read: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> Iterator[Source]:
+def read_at(script: Script, read: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> Iterator[ParameterSource]:
     """Whose gradients a read looks at, in the functions that it calls too."""
     if isinstance(read, ast.Attribute):
         yield from sources(script, read.value)
-    elif isinstance(read, ast.Call) and not is_step(script, read):
+    elif isinstance(read, ast.Call) and not is_optimizer_step(script, read):
         callees = script.callees(read)
         for other, function in callees:
             if function not in seen and Effect.GRADIENTS in call_effects(script, read):
@@ -316,16 +316,16 @@ def read_at(script: Script, read: ast.AST, seen: frozenset[ast.AST] = frozenset(
         given = [*read.args, *(each.value for each in read.keywords)]
         optimizer = next((each for each in given if script.kind(each) is Kind.OPTIMIZER), None)
         if optimizer is not None:
-            yield Source(script, optimizer)
+            yield ParameterSource(script, optimizer)
         elif given:
             yield from sources(script, given[0])
 
 
-def cleared(script: Script, node: ast.AST) -> Iterator[Source]:
+def cleared(script: Script, node: ast.AST) -> Iterator[ParameterSource]:
     """Whose gradients a call or assignment by itself clears: `x.zero_grad()`, `p.grad = None`, `p.grad.zero_()`."""
     match node:
         case ast.Call(func=ast.Attribute(value=owner, attr="zero_grad")):
-            yield Source(script, owner)
+            yield ParameterSource(script, owner)
             yield from _modules(script, owner)
             ways = held(script, owner)
             for each in ways[0] if ways else ():

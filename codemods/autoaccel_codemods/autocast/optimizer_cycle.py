@@ -11,12 +11,12 @@ from autoaccel.dataflow.syntax_index import children
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
-State = frozenset[int]  # what has not happened yet
-Happens = Callable[["Script", ast.AST, State], State]
+Awaited = frozenset[int]  # what has not happened yet
+Happens = Callable[["Script", ast.AST, Awaited], Awaited]
 _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 
 
-class Round:
+class CycleWalk:
     """A walk from a statement on, until all that is awaited has happened or one of some statements is reached.
 
     What happens in one branch is taken to happen (the branches of a training step agree), unless that branch leaves.
@@ -25,11 +25,11 @@ class Round:
     def __init__(self, happens: Happens, ends: Sequence[ast.AST]) -> None:
         self._happens = happens
         self._ends = {id(each) for each in ends}
-        self._up: set[tuple[ast.AST, State]] = set()
-        self._entered: dict[tuple[ast.AST, State], State] = {}
+        self._up: set[tuple[ast.AST, Awaited]] = set()
+        self._after_function: dict[tuple[ast.AST, Awaited], Awaited] = {}
         self.ended = False
 
-    def after(self, script: Script, statement: ast.stmt, state: State) -> None:
+    def after(self, script: Script, statement: ast.stmt, state: Awaited) -> None:
         """Walk from behind a statement to wherever control goes then."""
         if not state or self.ended or (statement, state) in self._up:
             return
@@ -47,14 +47,14 @@ class Round:
                 state = self._happens(script, around, state)
             self.after(script, around, state)
 
-    def block(self, script: Script, statements: Sequence[ast.stmt], state: State) -> State:
+    def block(self, script: Script, statements: Sequence[ast.stmt], state: Awaited) -> Awaited:
         for statement in statements:
             if not state or self.ended:
                 break
             state = self._statement(script, statement, state)
         return state
 
-    def _statement(self, script: Script, statement: ast.stmt, state: State) -> State:
+    def _statement(self, script: Script, statement: ast.stmt, state: Awaited) -> Awaited:
         if id(statement) in self._ends:
             self.ended = True
             return state
@@ -80,7 +80,7 @@ class Round:
                 return self._expression(script, statement, state)
         return self._happens(script, statement, state) if state else state
 
-    def _branches(self, script: Script, branches: list[list[ast.stmt]], state: State) -> State:
+    def _branches(self, script: Script, branches: list[list[ast.stmt]], state: Awaited) -> Awaited:
         left = state
         for branch in branches:
             after = self.block(script, branch, state)
@@ -88,7 +88,7 @@ class Round:
                 left &= after
         return left
 
-    def _expression(self, script: Script, node: ast.AST, state: State) -> State:
+    def _expression(self, script: Script, node: ast.AST, state: Awaited) -> Awaited:
         """What a simple statement or an expression does, in the order of evaluation."""
         for part in children(node):
             if not isinstance(part, ast.Lambda) and state and not self.ended:
@@ -99,10 +99,10 @@ class Round:
         if isinstance(node, ast.Call) and state:
             for other, function in script.callees(node):
                 key = function, state
-                if key not in self._entered:
-                    self._entered[key] = state  # where it calls itself
-                    self._entered[key] = self.block(other, function.body, state)
-                state = self._entered[key]
+                if key not in self._after_function:
+                    self._after_function[key] = state  # where it calls itself
+                    self._after_function[key] = self.block(other, function.body, state)
+                state = self._after_function[key]
         return state
 
 

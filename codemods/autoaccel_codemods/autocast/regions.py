@@ -17,15 +17,16 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import walk_scope
 from autoaccel.pytorch.gradients import sets_grad_mode
 from autoaccel.pytorch.loader_loops import loader_loops
-from autoaccel.pytorch.reachable_code import Reached, reached
+from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, effects, is_sensitive, may_run_model
-from autoaccel_codemods.autocast import blockers
+from autoaccel_codemods.autocast import blockers, skip_reasons
 from autoaccel_codemods.autocast.backward_slice import Slice, changed, variables
 from autoaccel_codemods.autocast.blockers import Problem
 from autoaccel_codemods.autocast.sigmoid_bce import out_of_reach, sigmoid_arguments
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.completeness import ScriptNode
     from autoaccel.pytorch.training_steps import Backward, TrainingStep
 
 _BY_CLASS = frozenset(f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "MultiMarginLoss"))
@@ -60,7 +61,7 @@ class Region:
     before: ast.stmt | None = None
 
     @property
-    def place(self) -> ast.stmt:
+    def anchor(self) -> ast.stmt:
         statement = self.first or self.before
         assert statement is not None
         return statement
@@ -71,12 +72,12 @@ class Regions:
     """All regions of a step, the expressions to be used in float32 outside them, and the losses that get a name."""
 
     regions: list[Region] = field(default_factory=list)
-    single: list[ast.expr] = field(default_factory=list)
+    float32_casts: list[ast.expr] = field(default_factory=list)
     losses: dict[Backward, str] = field(default_factory=dict)
     loads: list[tuple[ast.stmt, ast.Call, str]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     reduced: set[str] = field(default_factory=set)
-    code: Reached = field(default_factory=list)
+    code: list[ScriptNode] = field(default_factory=list)
     needs_range: bool = False  # its numbers do not fit float16
 
     def statements(self, script: Script) -> Iterator[ast.stmt]:
@@ -87,7 +88,7 @@ class Regions:
                 yield from block[block.index(region.first) : block.index(region.last) + 1]
 
 
-def plan(script: Script, step: TrainingStep) -> Regions:
+def place_regions(script: Script, step: TrainingStep) -> Regions:
     return _Planner(script, step).run()
 
 
@@ -105,11 +106,7 @@ class _Planner:
     def run(self) -> Regions:
         for backward in self.step.backwards:
             if not self.slice.add(backward):
-                reason = (
-                    "the forward pass is in another file"
-                    if self.slice.unresolved
-                    else "no forward pass of a model is seen for this loss"
-                )
+                reason = skip_reasons.FORWARD_ELSEWHERE if self.slice.unresolved else skip_reasons.NO_FORWARD
                 self.found.problems.append((backward.call, reason))
         blocks: dict[int, list[ast.stmt]] = {}
         for statement in (*self.slice.statements, *self.heavy, *self.slice.handed):
@@ -117,16 +114,16 @@ class _Planner:
             blocks.setdefault(id(block), block)
         for block in sorted(blocks.values(), key=lambda block: block[0].lineno):
             self._block(block)
-        self.found.regions.sort(key=lambda region: region.place.lineno)
+        self.found.regions.sort(key=lambda region: region.anchor.lineno)
         inside: list[ast.AST] = [
             *self.found.statements(self.script),
             *(hoist.expression for each in self.found.regions for hoist in each.hoists),
         ]
         self._whole_step(inside)
-        self.found.code = reached(self.script, inside)
+        self.found.code = reachable_code(self.script, inside)
         self.found.problems += blockers.in_code(self.found.code, self.script, self.step.backwards[0].call)
         if self.probabilities:
-            self.found.single += sigmoid_arguments(self.found.code, self.script)
+            self.found.float32_casts += sigmoid_arguments(self.found.code, self.script)
         saturates = self.probabilities and out_of_reach(self.found.code, self.script)
         self.found.needs_range = saturates or blockers.needs_range(self.found.code)
         return self.found
@@ -138,9 +135,9 @@ class _Planner:
         for statement in sorted(statements, key=lambda each: (each.lineno, each.col_offset)):
             for part in walk_scope(statement):
                 if isinstance(part, ast.Call) and part not in covered and may_run_model(self.script, part):
-                    self.found.problems.append((part, "a forward pass that the loss depends on stays outside"))
-        for place in self.slice.elsewhere:
-            self.found.problems.append((place, "a part of the forward pass is in another file"))
+                    self.found.problems.append((part, skip_reasons.FORWARD_OUTSIDE))
+        for node in self.slice.elsewhere:
+            self.found.problems.append((node, skip_reasons.FORWARD_PART_ELSEWHERE))
 
     # -- what may stand in a region
 
@@ -323,9 +320,9 @@ class _Planner:
             others = (part for part in walk_scope(statement) if isinstance(part, ast.Call) and part is not call)
             inner = {*walk_scope(argument)}
             if any(isinstance(part, ast.Call) and is_sensitive(self.script, part) for part in inner):
-                self.found.problems.append((argument, "binary cross-entropy is computed in what is handed over"))
+                self.found.problems.append((argument, skip_reasons.BCE_HANDED_OVER))
             elif any(part not in inner for part in others) or self._conditional(argument, statement):
-                self.found.problems.append((argument, "the forward pass is among what is handed over"))
+                self.found.problems.append((argument, skip_reasons.FORWARD_HANDED_OVER))
             else:
                 hoists.append(Hoist(argument, self._name(statement, "loss", "total_loss", "batch_loss")))
         self._add(statement, hoists, region)
@@ -344,23 +341,21 @@ class _Planner:
         script = self.script
         self.probabilities = True
         if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr | ast.Return):
-            self.found.problems.append(
-                (statement, "binary cross-entropy is computed in a place that cannot be kept out of autocast")
-            )
+            self.found.problems.append((statement, skip_reasons.BCE_INSIDE))
             return None
         if any(isinstance(part, ast.Call) and _takes_classes(script, part) for part in walk_scope(statement)):
-            self.found.problems.append((statement, "the loss is binary cross-entropy or one that takes class numbers"))
+            self.found.problems.append((statement, skip_reasons.BCE_OR_CLASSES))
             return None
         hoists: list[Hoist] = []
         for part in walk_scope(statement):
             if not isinstance(part, ast.Call) or Effect.FORWARD not in call_effects(script, part):
                 continue
             if Effect.SENSITIVE in call_effects(script, part):
-                self.found.problems.append((part, "binary cross-entropy is computed together with the forward pass"))
+                self.found.problems.append((part, skip_reasons.BCE_WITH_FORWARD))
                 return None
             whole = self._whole(part, statement)
             if whole is None or self._conditional(whole, statement):
-                self.found.problems.append((part, "the forward pass inside a binary cross-entropy cannot be taken out"))
+                self.found.problems.append((part, skip_reasons.FORWARD_IN_BCE))
                 return None
             if all(whole is not each.expression for each in hoists):
                 hoists.append(Hoist(whole, self._name(statement, *_names(statement))))
@@ -376,7 +371,7 @@ class _Planner:
 
     def _changed_since(self, region: Region, statement: ast.stmt) -> set[str]:
         block = self.script.block(statement)
-        start = block.index(region.last) + 1 if region.last in block else block.index(region.place)
+        start = block.index(region.last) + 1 if region.last in block else block.index(region.anchor)
         return {name for each in block[start : block.index(statement)] for name in changed(self.script, each)}
 
     def _whole(self, forward: ast.expr, statement: ast.stmt) -> ast.expr | None:
@@ -412,15 +407,15 @@ class _Planner:
 
     def _name(self, statement: ast.stmt, *candidates: str) -> str:
         """A name that the function (or, at module level, the file) does not use yet."""
-        home = self.script.function(statement) or self.script.tree
-        taken = self.named.get(home)
+        scope = self.script.function(statement) or self.script.tree
+        taken = self.named.get(scope)
         if taken is None:
-            if isinstance(home, ast.Module):
+            if isinstance(scope, ast.Module):
                 taken = set(self.script.used_names)
             else:
-                taken = {part.id for part in ast.walk(home) if isinstance(part, ast.Name)}
-                taken |= {part.arg for part in ast.walk(home) if isinstance(part, ast.arg)}
-            self.named[home] = taken
+                taken = {part.id for part in ast.walk(scope) if isinstance(part, ast.Name)}
+                taken |= {part.arg for part in ast.walk(scope) if isinstance(part, ast.arg)}
+            self.named[scope] = taken
         for candidate in candidates:
             if candidate not in taken:
                 taken.add(candidate)
@@ -452,9 +447,6 @@ def _draws(script: Script, node: ast.AST) -> bool:
             return True
         case _:
             return False
-
-
-__all__ = ["Hoist", "Region", "Regions", "plan"]
 
 
 def _takes_classes(script: Script, call: ast.Call) -> bool:

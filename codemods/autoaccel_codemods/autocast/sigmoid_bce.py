@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 _SIGMOIDS = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
 
 
-def sigmoid_arguments(code: Iterable[tuple[Script, ast.AST]], home: Script) -> Iterator[ast.expr]:
+def sigmoid_arguments(code: Iterable[tuple[Script, ast.AST]], file: Script) -> Iterator[ast.expr]:
     """The arguments of the sigmoids in code of one file whose results are handed on; gates of products are not."""
     seen: set[ast.AST] = set()
     for script, node in code:
-        if script is not home:
+        if script is not file:
             continue
         for part in breadth_first(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
             if not isinstance(part, ast.Call) or part in seen:
@@ -36,12 +36,12 @@ def sigmoid_arguments(code: Iterable[tuple[Script, ast.AST]], home: Script) -> I
                 yield argument
 
 
-def out_of_reach(code: Iterable[tuple[Script, ast.AST]], home: Script) -> bool:
+def out_of_reach(code: Iterable[tuple[Script, ast.AST]], file: Script) -> bool:
     """Whether some sigmoid can not be given a float32 argument: the last layer of a container, or in another file."""
-    files = dict.fromkeys((home, *(script for script, _ in code)))
+    files = dict.fromkeys((file, *(script for script, _ in code)))
     if any(_ends_container(script, call) for script in files for call in script.calls("torch.nn.Sigmoid")):
         return True
-    elsewhere = [(script, node) for script, node in code if script is not home]
+    elsewhere = [(script, node) for script, node in code if script is not file]
     return any(True for script, node in elsewhere for _ in sigmoid_arguments([(script, node)], script))
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.pytorch import data_parallel
-from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, is_step
-from autoaccel.pytorch.training_steps import Backward, Home, OptimizerStep, TrainingStep, home_of
-from autoaccel_codemods.autocast import blockers
+from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, is_optimizer_step
+from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep, scope_of
+from autoaccel_codemods.autocast import blockers, skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem
 
 if TYPE_CHECKING:
@@ -19,85 +19,86 @@ if TYPE_CHECKING:
 
 
 def problem(step: TrainingStep) -> Problem | None:
-    """The first of the reasons, with its place, why a step must be left as it is: one is enough, and they are dear."""
+    """The first of the reasons, with the node to report it at, why a step must be left as it is: one is
+    enough, and they are dear."""
     return next(problems(step), None)
 
 
 def problems(found: TrainingStep) -> Iterator[Problem]:
     """All of them."""
     script, backwards, steps = found.script, found.backwards, found.steps
-    homes = found.homes
-    place = [*(each.call for each in backwards), *(each.call for each in steps)][0]
+    scopes = found.scopes
+    report_at = [*(each.call for each in backwards), *(each.call for each in steps)][0]
     for label in sorted(script.frameworks):
-        yield place, f"{label} runs the training step"
-    for home in homes:
-        elsewhere = _foreign(script, home) or found.crossings.get(home)
+        yield report_at, skip_reasons.FRAMEWORK.format(label=label)
+    for scope in scopes:
+        elsewhere = _foreign(script, scope) or found.crossings.get(scope)
         if elsewhere is not None:
-            yield place, f"a part of the training step is in {elsewhere}"
+            yield report_at, skip_reasons.PART_ELSEWHERE.format(file=elsewhere)
     if not steps:
-        outside = [each for home in homes for each in _calling_wrapped(script, home)]
-        reason = (
-            "the optimizer is stepped by a class of the project" if outside else "no optimizer steps on these gradients"
-        )
-        yield place, reason
+        outside = [each for scope in scopes for each in _calling_wrapped(script, scope)]
+        reason = skip_reasons.STEPPED_BY_CLASS if outside else skip_reasons.NO_STEP
+        yield report_at, reason
     if not backwards:
-        yield place, "no backward pass is seen for this optimizer step"
+        yield report_at, skip_reasons.NO_BACKWARD
     for backward in backwards:
         yield from _backward_problems(script, backward)
     for step in steps:
         yield from _step_problems(script, step)
-    for home in homes:
-        yield from blockers.in_step(script, home)
+    for scope in scopes:
+        yield from blockers.in_step(script, scope)
     seen: dict[Script, None] = {}
-    for other in (script, *(caller for home in homes for caller in _caller_scripts(script, home))):
+    for other in (script, *(caller for scope in scopes for caller in _caller_scripts(script, scope))):
         if other not in seen:
             seen[other] = None
-            yield from ((node if other is script else place, reason) for node, reason in blockers.in_file(other, place))
-    yield from blockers.in_relatives(script, place)
+            yield from (
+                (node if other is script else report_at, reason) for node, reason in blockers.in_file(other, report_at)
+            )
+    yield from blockers.in_relatives(script, report_at)
     if (replica := data_parallel.replicated(seen)) is not None:
-        where = replica[1] if replica[0] is script else place
-        yield where, "DataParallel runs the model in threads that do not take over the precision of a region"
+        where = replica[1] if replica[0] is script else report_at
+        yield where, skip_reasons.THREADS
 
 
-def _caller_scripts(script: Script, home: Home) -> Iterator[Script]:
-    """The files that call a home, however far away."""
-    pending: list[tuple[Script, Home]] = [(script, home)]
-    seen: set[Home] = {home}
+def _caller_scripts(script: Script, scope: ScopeNode) -> Iterator[Script]:
+    """The files that call a scope, however far away."""
+    pending: list[tuple[Script, ScopeNode]] = [(script, scope)]
+    seen: set[ScopeNode] = {scope}
     while pending:
         at, function = pending.pop()
         for other, call in () if isinstance(function, ast.Module) else at.callers(function):
             yield other
-            caller = home_of(other, call)
+            caller = scope_of(other, call)
             if caller not in seen:
                 seen.add(caller)
                 pending.append((other, caller))
 
 
-def _calling_wrapped(script: Script, home: Home) -> Iterator[ast.Call]:
-    for call in calls_in(script, home):
-        if Effect.STEP in call_effects(script, call) and not is_step(script, call):
+def _calling_wrapped(script: Script, scope: ScopeNode) -> Iterator[ast.Call]:
+    for call in calls_in(script, scope):
+        if Effect.STEP in call_effects(script, call) and not is_optimizer_step(script, call):
             yield call
 
 
 def _backward_problems(script: Script, backward: Backward) -> Iterator[Problem]:
     call = backward.call
     if script.qualname(call.func) == "torch.distributed.autograd.backward":
-        yield call, "distributed autograd keeps the gradients"
+        yield call, skip_reasons.DISTRIBUTED_BACKWARD
     elif backward.loss is call:
-        yield call, "it is not seen which tensor `backward` is called on"
-    if isinstance(backward.home, ast.Lambda):
-        yield call, "backward runs in a lambda"
+        yield call, skip_reasons.UNKNOWN_LOSS
+    if isinstance(backward.scope, ast.Lambda):
+        yield call, skip_reasons.BACKWARD_IN_LAMBDA
     if backward.scaled:
-        yield call, "it uses a gradient scaler already"
+        yield call, skip_reasons.OWN_SCALER
     elif call.args and script.qualname(call.func) is None and _owns_backward(script, backward):
-        yield call, "backward belongs to an engine or optimizer"
+        yield call, skip_reasons.ENGINE
     for keyword in call.keywords:
         if keyword.arg == "create_graph" and not (
             isinstance(keyword.value, ast.Constant) and keyword.value.value is False
         ):
-            yield call, "it differentiates twice (create_graph)"
+            yield call, skip_reasons.CREATE_GRAPH
     if not isinstance(backward.statement, ast.Expr):
-        yield call, "backward is part of a larger statement"
+        yield call, skip_reasons.BACKWARD_IN_STATEMENT
 
 
 def _owns_backward(script: Script, backward: Backward) -> bool:
@@ -110,32 +111,32 @@ def _owns_backward(script: Script, backward: Backward) -> bool:
 def _step_problems(script: Script, step: OptimizerStep) -> Iterator[Problem]:
     call = step.call
     if script.kind(call.func.value) is Kind.SCALER:  # type: ignore[attr-defined]
-        yield call, "it uses a gradient scaler already"
+        yield call, skip_reasons.OWN_SCALER
         return
     if call.args or call.keywords:
-        yield call, "the optimizer evaluates a closure or takes arguments"
+        yield call, skip_reasons.CLOSURE
     if not isinstance(step.statement, ast.Expr):
-        yield call, "the result of the optimizer step is used"
+        yield call, skip_reasons.STEP_RESULT_USED
     if step.optimizer is None:
-        yield call, "the optimizers of a loop have no common name"
+        yield call, skip_reasons.UNNAMED_OPTIMIZERS
     elif any(isinstance(part, ast.Call) for part in breadth_first(step.optimizer)):
-        yield call, "the optimizer is the result of a call"
-    if isinstance(step.home, ast.Lambda):
-        yield call, "the optimizer steps in a lambda"
+        yield call, skip_reasons.COMPUTED_OPTIMIZER
+    if isinstance(step.scope, ast.Lambda):
+        yield call, skip_reasons.STEP_IN_LAMBDA
     for value in script.values(step.receiver):
         made = value.name or ""
         if made.endswith(".LBFGS"):
-            yield call, "LBFGS evaluates a closure several times"
+            yield call, skip_reasons.LBFGS
         elif isinstance(value.node, ast.Call) and value.script is not None and value.kind is Kind.OPTIMIZER:
             yield from _creation_problems(value.script, value.node, call)
 
 
-def _creation_problems(script: Script, creation: ast.Call, place: ast.AST) -> Iterator[Problem]:
+def _creation_problems(script: Script, creation: ast.Call, report_at: ast.AST) -> Iterator[Problem]:
     parameters = creation.args[0] if creation.args else None
     if isinstance(parameters, ast.List | ast.Tuple):
         tensors = [each for each in parameters.elts if _is_tensor(script, each)]
         if tensors and len(tensors) == len(parameters.elts):
-            yield place, "it optimizes tensors, not a model"
+            yield report_at, skip_reasons.OPTIMIZES_TENSORS
 
 
 def _is_tensor(script: Script, expression: ast.expr) -> bool:
@@ -147,9 +148,9 @@ def _is_tensor(script: Script, expression: ast.expr) -> bool:
     return any(value is not None and "requires_grad" in script.source(value) for value in made)
 
 
-def _foreign(script: Script, home: Home) -> str | None:
-    """The other file in which a function runs a backward or a step that `home` calls, perhaps through its own."""
-    pending, seen = [home], {home}
+def _foreign(script: Script, scope: ScopeNode) -> str | None:
+    """The other file in which a function runs a backward or a step that `scope` calls, perhaps through its own."""
+    pending, seen = [scope], {scope}
     for current in pending:  # grows while it is walked
         for call in calls_in(script, current):
             for other, function in script.callees(call):

@@ -39,7 +39,13 @@ from autoaccel.pytorch.data_parallel import replicated
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.compile.pure_functions import pure_functions
 from autoaccel_codemods.compile.step_count import steps_of_run
-from autoaccel_codemods.compile.trained_models import TrainedModel, differentiated_twice, settled, trained_models, unfit
+from autoaccel_codemods.compile.trained_models import (
+    TrainedModel,
+    differentiated_twice,
+    end_of_setup,
+    trained_models,
+    unfit,
+)
 from autoaccel_codemods.compile.unused_submodules import idle_part
 
 if TYPE_CHECKING:
@@ -114,7 +120,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
 def _finding(script: Script, model: TrainedModel, models: list[TrainedModel]) -> Finding:
     name = script.source(model.target)
-    at = settled(script, model, models) if model.wrapped is None else model.wrapped
+    at = end_of_setup(script, model, models) if model.wrapped is None else model.wrapped
     steps = steps_of_run(script, model, at)
     code = Code(
         f"{script.accel}.compile({name})" if steps is None else f"{script.accel}.compile({name}, steps={steps})"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.pytorch.training_steps import training_homes
+from autoaccel.pytorch.training_steps import training_scopes
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -94,9 +94,9 @@ def _only_called(script: Script, function: ast.FunctionDef) -> bool:
 
 
 def _called_in_training(script: Script, function: ast.FunctionDef) -> bool:
-    homes = {home for each in script.project.known_related(script) for home in training_homes(each)}
+    scopes = {scope for each in script.project.known_related(script) for scope in training_scopes(each)}
     for other, call in script.callers(function):
-        if (other.function(call) or other.tree) in homes and other.loops(call) and not _works_on_host(other, call):
+        if (other.function(call) or other.tree) in scopes and other.loops(call) and not _works_on_host(other, call):
             return True
     return False
 

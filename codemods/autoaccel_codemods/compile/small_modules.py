@@ -28,14 +28,14 @@ def is_small(script: Script, model: Value) -> bool:
     if model.cls is not None:
         return _has_one_operation(model.cls)
     if model.name == "torch.nn.Sequential" and isinstance(model.node, ast.Call):
-        home = model.script or script
+        file = model.script or script
         if not model.node.args or any(isinstance(each, ast.Starred) for each in model.node.args):
             return False
-        parts = [home.values(each) for each in model.node.args]
+        parts = [file.values(each) for each in model.node.args]
         if not all(len(values) == 1 for values in parts):
             return False
         layers = [value for values in parts for value in values if value.name not in _RESHAPING]
-        return len(layers) <= 1 and all(is_small(home, each) for each in layers)
+        return len(layers) <= 1 and all(is_small(file, each) for each in layers)
     return model.name in _LAYERS
 
 

@@ -230,24 +230,24 @@ def _limit(script: Script, loops: list[_Loop]) -> tuple[_Factor | None, bool]:
                 ends.add(_end(choice.test, counted, ast.Eq, ast.GtE))
     ends.discard(None)
     texts = {each.text for each in ends if each is not None}
-    is_of_run = all(_home_of(script, each) is script.module_scope for each in counts)
+    is_of_run = all(_scope_of(script, each) is script.module_scope for each in counts)
     return (next(iter(ends)), is_of_run) if len(texts) == 1 else (None, False)
 
 
 def _restarts(script: Script, count: ast.Name, loops: list[_Loop]) -> bool:
     """Whether a count begins again in a loop."""
-    home = _home_of(script, count)
-    definitions = [each for each in home.definitions.get(count.id, ()) if not isinstance(each.node, ast.AugAssign)]
+    scope = _scope_of(script, count)
+    definitions = [each for each in scope.definitions.get(count.id, ()) if not isinstance(each.node, ast.AugAssign)]
     begins = [each.node for each in definitions if each.how == "assign"]
     in_turns = any(script.inside(each, loop) for each in begins for loop in loops)
-    return not begins or in_turns or (home is script.module_scope and any(script.loops(each) for each in begins))
+    return not begins or in_turns or (scope is script.module_scope and any(script.loops(each) for each in begins))
 
 
-def _home_of(script: Script, name: ast.Name) -> Scope:
+def _scope_of(script: Script, name: ast.Name) -> Scope:
     """The scope that a name which is added to belongs to."""
     function = script.function(name)
     declared = function is not None and any(name.id in each.names for each in script.in_scope(function, ast.Global))
-    return script.module_scope if function is None or declared else script.flow.scopes[function]
+    return script.module_scope if function is None or declared else script.reaching_definitions.scopes[function]
 
 
 def _end(test: ast.expr, counted: set[str], *comparisons: type[ast.cmpop]) -> _Factor | None:
@@ -303,34 +303,34 @@ def _is_bound(script: Script, name: ast.Name, at: ast.stmt) -> bool:
     definitions = script.definitions(name)
     if len(definitions) != 1 or definitions[0].how not in ("assign", "param"):
         return False
-    found, home = definitions[0], script.function(at)
+    found, scope = definitions[0], script.function(at)
     if found.how == "param":
-        return found.scope.node is home
+        return found.scope.node is scope
     here: ast.stmt = at
-    if found.scope is script.module_scope and home is not None:
-        if name.id in script.flow.scopes[home].definitions or not isinstance(home, ast.FunctionDef):
+    if found.scope is script.module_scope and scope is not None:
+        if name.id in script.reaching_definitions.scopes[scope].definitions or not isinstance(scope, ast.FunctionDef):
             return False
-        here = home
-    elif found.scope.node is not (home or script.tree):
+        here = scope
+    elif found.scope.node is not (scope or script.tree):
         return False
     return isinstance(found.node, ast.stmt) and precedes(script, found.node, here)
 
 
 def _has_length(script: Script, loader: ast.Name) -> bool:
     """Whether the length of a loader can be asked for at no cost and to no effect."""
-    made = [(home, each) for home, call in script.creations(loader) for each in loader_calls(home) if each.call is call]
+    made = [(file, each) for file, call in script.creations(loader) for each in loader_calls(file) if each.call is call]
     nodes = {value.node for value in script.values(loader)}
     if not nodes or nodes != {each.call for _, each in made}:
         return False
-    streams = any(datasets.is_iterable(home, source) for home, each in made for source in _sources(home, each))
-    return not streams and (_is_asked(script, nodes) or all(_counts_samples(home, each) for home, each in made))
+    streams = any(datasets.is_iterable(file, source) for file, each in made for source in _sources(file, each))
+    return not streams and (_is_asked(script, nodes) or all(_counts_samples(file, each) for file, each in made))
 
 
 def _is_asked(script: Script, loaders: set[ast.AST | None]) -> bool:
     """Whether the script itself asks for it."""
     return any(
         loaders == {value.node for value in script.values(call.args[0])}
-        for call in script.tree_index.calls_named("len")
+        for call in script.syntax_index.calls_named("len")
         if isinstance(call, ast.Call) and len(call.args) == 1
     )
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.pytorch.evaluation_passes import is_forward
-from autoaccel.pytorch.execution_count import runs_once
+from autoaccel.pytorch.evaluation_only import evaluation_forwards
+from autoaccel.pytorch.evaluation_passes import runs_forward
 from autoaccel.pytorch.gradients import (
     backward_calls,
     calls_training,
     gradients_off,
 )
-from autoaccel.pytorch.inference_only import judged
-from autoaccel.pytorch.training_steps import training_homes
+from autoaccel.pytorch.run_once_code import runs_once
+from autoaccel.pytorch.training_steps import training_scopes
 from autoaccel_codemods.compile.small_modules import is_function, is_small
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def trained_models(script: Script) -> Iterator[TrainedModel]:
         return
     groups: dict[tuple[ast.AST | None, str], list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]] = {}
     repeated: set[ast.expr] = set()
-    for (home, assign, target), again in _origins(script).items():
-        if home is script and not _is_loss(script, target):
+    for (file, assign, target), again in _origins(script).items():
+        if file is script and not _is_loss(script, target):
             groups.setdefault((script.function(assign), script.source(target)), []).append((assign, target))
             repeated |= {target} if again else set()
     for origins in groups.values():
@@ -103,7 +103,7 @@ def _is_loss(script: Script, target: ast.expr) -> bool:
     return any(value.kind is Kind.LOSS_FUNCTION for value in script.values(target))
 
 
-def settled(script: Script, model: TrainedModel, models: list[TrainedModel]) -> ast.stmt:
+def end_of_setup(script: Script, model: TrainedModel, models: list[TrainedModel]) -> ast.stmt:
     """The last line of the model's set-up, or of the set-up of other models right below it: compiling comes after."""
     others = {script.source(each.target) for each in models if each is not model}
     block = script.block(model.ready)
@@ -130,18 +130,18 @@ def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast
     return TrainedModel(made, target, ready, wrapped, values, problem)
 
 
-Origin = tuple["Script", ast.Assign | ast.AnnAssign, ast.expr]
+ModelOrigin = tuple["Script", ast.Assign | ast.AnnAssign, ast.expr]
 
 
-def _origins(script: Script) -> dict[Origin, bool]:
+def _origins(script: Script) -> dict[ModelOrigin, bool]:
     """The assignments that make the models which training steps of this file and of its neighbours call, and whether
     they are called more than a single time."""
-    found: dict[Origin, bool] = {}
+    found: dict[ModelOrigin, bool] = {}
     for other in script.project.known_related(script):
-        for home, call, again in training_forwards(other):
-            for origin in _made_at(home, call.func, set()):
+        for file, call, again in training_forwards(other):
+            for origin in _made_at(file, call.func, set()):
                 found[origin] = found.get(origin, False) or again
-        for each in judged(other):
+        for each in evaluation_forwards(other):
             found.update(dict.fromkeys(_made_at(other, each.call.func, set()), True))
     return found
 
@@ -150,14 +150,14 @@ def training_forwards(script: Script) -> Iterator[tuple[Script, ast.Call, bool]]
     """Calls of models in scopes with a backward pass, and in what these scopes call, and whether they are repeated;
     not the calls inside models."""
     pending: list[tuple[Script, ast.AST]] = []
-    pending.extend((script, home) for home in training_homes(script))
+    pending.extend((script, scope) for scope in training_scopes(script))
     seen: set[ast.AST] = set()
     while pending:
-        other, home = pending.pop()
-        if home in seen or _in_model(other, home):
+        other, scope = pending.pop()
+        if scope in seen or _in_model(other, scope):
             continue
-        seen.add(home)
-        for part in other.in_scope(home, ast.Call):
+        seen.add(scope)
+        for part in other.in_scope(scope, ast.Call):
             if other.kind(part.func) is Kind.MODULE:
                 yield other, part, not runs_once(other, part)
             elif not any(True for _ in backward_calls(other, part)):
@@ -175,15 +175,15 @@ def _only_samples(script: Script, function: ast.AST) -> bool:
     return all(gradients_off(script, each, function) for each in forwards)
 
 
-def _in_model(script: Script, home: ast.AST) -> bool:
-    cls = script.parent(home)
+def _in_model(script: Script, scope: ast.AST) -> bool:
+    cls = script.parent(scope)
     return isinstance(cls, ast.ClassDef) and script.project.instance_kind(script.class_ref(cls)) in (
         Kind.MODULE,
         Kind.LOSS_FUNCTION,
     )
 
 
-def _made_at(script: Script, expression: ast.expr, seen: set[object]) -> Iterator[Origin]:
+def _made_at(script: Script, expression: ast.expr, seen: set[object]) -> Iterator[ModelOrigin]:
     """Follow a model back through parameters and attributes to the assignments that made it."""
     if isinstance(expression, ast.Name):
         for definition in script.definitions(expression):
@@ -222,7 +222,7 @@ def _part(definition: Definition) -> ast.expr | None:
 
 def _assigned(
     script: Script, statement: ast.AST, value: ast.expr | None, name: str, seen: set[object]
-) -> Iterator[Origin]:
+) -> Iterator[ModelOrigin]:
     if value is None or not isinstance(statement, ast.Assign | ast.AnnAssign):
         return
     if isinstance(value, ast.Name | ast.Attribute):  # another name of a model made elsewhere
@@ -314,7 +314,7 @@ def _set_up(script: Script, anchor: ast.stmt, target: str) -> tuple[ast.stmt, as
 
 
 def _runs_models(script: Script, statement: ast.stmt) -> bool:
-    return any(is_forward(script, call) for call in script.in_scope(statement, ast.Call))
+    return any(runs_forward(script, call) for call in script.in_scope(statement, ast.Call))
 
 
 def _prepares(script: Script, statement: ast.stmt, target: str) -> bool:
@@ -385,13 +385,13 @@ def _model_classes(outer: ClassRef) -> Iterator[ClassRef]:
                 continue
             seen.add(ref.node)
             yield ref
-            for call in ref.script.tree_index.by_depth(ref.script.within(ref.node, ast.Call)):
+            for call in ref.script.syntax_index.by_depth(ref.script.within(ref.node, ast.Call)):
                 values = ref.script.values(call)
                 pending.extend(value.cls for value in values if value.kind is Kind.MODULE and value.cls is not None)
 
 
 def _class_reason(script: Script, cls: ast.ClassDef) -> str | None:
-    for call in script.tree_index.by_depth(script.within(cls, ast.Call)):
+    for call in script.syntax_index.by_depth(script.within(cls, ast.Call)):
         name = script.qualname(call.func)
         if name in _RECURRENT:
             return "recurrent layers are fused already"
@@ -488,17 +488,17 @@ def differentiated_twice(script: Script) -> frozenset[ast.AST] | None:
     found: set[ast.AST] = set()
     graphs = (script.parent(keyword) for keyword in script.find(ast.keyword) if keyword.arg == "create_graph")
     calls = dict.fromkeys((*(each for each in graphs if isinstance(each, ast.Call)), *script.calls(_GRAD)))
-    for call in script.tree_index.in_order([*calls]):
+    for call in script.syntax_index.in_order([*calls]):
         twice = any(
             keyword.arg == "create_graph" and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
             for keyword in call.keywords
         )
         if not twice and script.qualname(call.func) != _GRAD:
             continue
-        home = script.function(call) or script.tree
+        scope = script.function(call) or script.tree
         nodes = [
             value.node
-            for part in script.in_scope(home, ast.Call)
+            for part in script.in_scope(scope, ast.Call)
             for value in script.values(part.func)
             if value.kind is Kind.MODULE
         ]

@@ -30,7 +30,7 @@ def idle_part(script: Script, model: TrainedModel) -> str | None:
     unused = [frozenset(_unused(other, call)) for other, call in calls]
     always = frozenset.intersection(*unused) if unused else frozenset()
     forwards = dict.fromkeys(each for other, call in calls for each in other.callees(call))
-    parts = (_only_part(home, forward, index) for home, forward in forwards for index in sorted(always))
+    parts = (_only_part(file, forward, index) for file, forward in forwards for index in sorted(always))
     return next(filter(None, parts), None)
 
 
@@ -46,7 +46,7 @@ def _unused(script: Script, call: ast.Call) -> Iterator[int]:
 
 
 def _bound(script: Script, target: ast.Name) -> Iterator[Definition]:
-    scope = script.flow.scopes[script.function(target) or script.tree]
+    scope = script.reaching_definitions.scopes[script.function(target) or script.tree]
     return (each for each in scope.definitions.get(target.id, ()) if script.inside(target, each.node))
 
 

@@ -52,7 +52,7 @@ from autoaccel.pytorch.loader_calls import (
 from autoaccel.pytorch.loader_changes import loader_state
 from autoaccel.pytorch.loader_loops import transfers
 from autoaccel.rewriting.rule import Rule
-from autoaccel_codemods.loader_workers.pinning import told_apart
+from autoaccel_codemods.loader_workers.pin_memory import told_apart
 
 RULE = Rule(
     code="AA201",
@@ -173,9 +173,9 @@ def _unknown(source: Value) -> bool:
 
 def _moved(made: LoaderCall, uses: tuple[Iteration, ...]) -> bool:
     """Whether some batches are moved to a device after they were loaded: then they come from the CPU."""
-    for home in dict.fromkeys(use.script for use in uses):
-        loops = [use.node for use in uses if use.script is home]
-        for transfer in transfers(home):
+    for file in dict.fromkeys(use.script for use in uses):
+        loops = [use.node for use in uses if use.script is file]
+        for transfer in transfers(file):
             if transfer.site in loops or advances(transfer.site_script, transfer.site, made.call):
                 return True
     return False
@@ -219,14 +219,14 @@ def _unsafe(script: Script, source: Value) -> str | None:
         return "each would repeat the whole stream, or make other batches of its part"
     if source.cls is None:
         return "its samples are only indexed in memory" if datasets.only_indexes(script, source) else None
-    home = source.cls.script
-    if datasets.keeps_generator(home, source.cls):
+    file = source.cls.script
+    if datasets.keeps_generator(file, source.cls):
         return "its dataset keeps a random generator, which each would repeat"
-    if datasets.changes_itself(home, source.cls):
+    if datasets.changes_itself(file, source.cls):
         return "its dataset changes as it is read"
-    if datasets.holds_file(home, source.cls):
+    if datasets.holds_file(file, source.cls):
         return "its dataset keeps a file open"
-    if datasets.only_indexes(home, source):
+    if datasets.only_indexes(file, source):
         return "its samples are only indexed in memory"
     return None
 
@@ -245,10 +245,10 @@ def _only_looked_at(made: LoaderCall, uses: tuple[Iteration, ...]) -> bool:
 
 def _works(use: Iteration) -> bool:
     """Whether a loop runs a model, moves anything, or calls functions that do."""
-    home, loop = use.script, use.node
-    if not isinstance(loop, ast.For) or any(True for _ in forward_calls(home, loop)):
+    file, loop = use.script, use.node
+    if not isinstance(loop, ast.For) or any(True for _ in forward_calls(file, loop)):
         return True
-    bodies = [(home, loop), *(callee for call in home.within(loop, ast.Call) for callee in home.callees(call))]
+    bodies = [(file, loop), *(callee for call in file.within(loop, ast.Call) for callee in file.callees(call))]
     return any(
         part.attr in ("to", "cuda", "type") for where, body in bodies for part in where.within(body, ast.Attribute)
     )

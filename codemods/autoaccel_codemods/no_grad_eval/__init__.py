@@ -70,6 +70,7 @@ from autoaccel.edits import (
 )
 from autoaccel.pytorch.evaluation_passes import EvaluationPass, evaluations
 from autoaccel.rewriting.rule import Rule
+from autoaccel_codemods.no_grad_eval.display_only_forwards import display_only_forwards
 from autoaccel_codemods.no_grad_eval.grad_mode_seen import (
     asks_for_mode,
     compiles_for_one_mode,
@@ -78,7 +79,6 @@ from autoaccel_codemods.no_grad_eval.grad_mode_seen import (
     shares_weight_cache,
 )
 from autoaccel_codemods.no_grad_eval.rounding import tier_without_gradients
-from autoaccel_codemods.no_grad_eval.unused_forwards import samples
 
 RULE = Rule(
     code="AA501",
@@ -94,7 +94,7 @@ RULE = Rule(
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    for found in (*evaluations(script), *samples(script)):
+    for found in (*evaluations(script), *display_only_forwards(script)):
         if found.covered:
             continue
         problem = found.problem or _framework(script, found) or _graph_tool(script) or _undecorated(script, found)
@@ -143,7 +143,7 @@ def _shadowed(script: Script, found: EvaluationPass, spelling: str) -> str | Non
     inner = found.function or found.first
     assert inner is not None
     for around in script.ancestors(inner):
-        scope = script.flow.scopes.get(around)
+        scope = script.reaching_definitions.scopes.get(around)
         if scope is not None and around is not script.tree and root in scope.definitions:
             if not isinstance(around, ast.ClassDef) or script.parent(inner) is around:
                 return f"`{root}` means something else there"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.pytorch.evaluation_passes import forward_calls
 from autoaccel.pytorch.gradients import trains
-from autoaccel.pytorch.graph_places import connected_files
-from autoaccel.pytorch.hidden_gradients import entered_code
+from autoaccel.pytorch.hidden_gradients import code_run_by
+from autoaccel.pytorch.object_references import connected_files
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -32,22 +32,22 @@ def asks_for_mode(script: Script, region: Iterable[ast.AST]) -> str | None:
     """Whether code that an evaluation may enter asks whether gradients are on."""
     places: list[tuple[Script, ast.Name | ast.Attribute]] = []
     for other in connected_files(script):
-        for mention in other.tree_index.mentions(*_ASKED, *other.import_aliases(_ASKED)):
+        for mention in other.syntax_index.mentions(*_ASKED, *other.import_aliases(_ASKED)):
             if isinstance(mention.ctx, ast.Load):
                 places.append((other, mention))
     if not places:
         return None
-    parts = list(entered_code(script, [*region]))
+    parts = list(code_run_by(script, [*region]))
     called = {
         each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "")
         for other, part in parts
         for each in (call.func for call in other.within(part, ast.Call))
     }
     for other, mention in places:
-        home = other.function(mention)
+        scope = other.function(mention)
         if any(home_file is other and other.inside(mention, part) for home_file, part in parts):
             return f"`{other.source(mention)}` is asked for in it"
-        if home is not None and (isinstance(home, ast.Lambda) or home.name in called):
+        if scope is not None and (isinstance(scope, ast.Lambda) or scope.name in called):
             return f"`{other.source(mention)}` may be asked for in it"
     return None
 

@@ -69,7 +69,7 @@ def tier_without_gradients(script: Script, forwards: Iterable[ast.Call]) -> Tier
 def _is_compiled_in(script: Script) -> bool:
     """Whether a file hands models to a compiler, which fuses others of their operations where none is for a
     gradient."""
-    mentions = script.tree_index.mentions("compile", *script.import_aliases(("compile",)))
+    mentions = script.syntax_index.mentions("compile", *script.import_aliases(("compile",)))
     return any(
         script.qualname(each) == "torch.compile"
         or (isinstance(each, ast.Attribute) and script.kind(each.value) is Kind.MODULE)
@@ -84,15 +84,15 @@ def _reached(script: Script, forwards: Iterable[ast.Call]) -> tuple[list[Script]
     seen: set[ast.AST] = set()
     pending = [(script, call) for call in forwards]
     while pending:
-        home, call = pending.pop()
+        file, call = pending.pop()
         for model in (call.func, *([call.func.value] if isinstance(call.func, ast.Attribute) else [])):
-            values = home.values(model)
-            if home.kind(model) is Kind.MODULE:
+            values = file.values(model)
+            if file.kind(model) is Kind.MODULE:
                 models |= dict.fromkeys(each for each in values if each.kind is Kind.MODULE)
             files |= dict.fromkeys(each.script for each in values if each.script is not None)
             classes = [each.cls for each in values if each.cls is not None]
             files |= dict.fromkeys(ref.script for each in classes for ref in script.project.lineage(each))
-        for other, function in home.callees(call):
+        for other, function in file.callees(call):
             files[other] = None
             if function not in seen:
                 seen.add(function)
@@ -145,7 +145,7 @@ def _looked_up(script: Script, call: ast.Call) -> str | None:
 
 
 def _mentions(script: Script) -> list[ast.Name | ast.Attribute]:
-    return script.tree_index.mentions(*_LAST_NAMES, *script.import_aliases(_LAST_NAMES))
+    return script.syntax_index.mentions(*_LAST_NAMES, *script.import_aliases(_LAST_NAMES))
 
 
 def _tier_of_mention(script: Script, mention: ast.Name | ast.Attribute) -> Tier:
@@ -204,7 +204,7 @@ def _is_computed(script: Script, operand: ast.expr) -> bool:
 
 
 def _buffers(script: Script) -> set[object]:
-    calls = script.tree_index.calls_named("register_buffer")
+    calls = script.syntax_index.calls_named("register_buffer")
     return {call.args[0].value for call in calls if call.args and isinstance(call.args[0], ast.Constant)}
 
 

@@ -36,7 +36,7 @@ from autoaccel.dataflow.reaching_definitions import STAR, Definition
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.pytorch.batches import Target, device_of, own_to_method
 from autoaccel.pytorch.loader_changes import drawn_beside
-from autoaccel.pytorch.loader_loops import LoaderLoop, Transfer, loader_loops, loops_of_unknown, transfers_of
+from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, loader_loops, loops_of_unknown, transfers_of
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.prefetch import in_memory
 from autoaccel_codemods.prefetch.batch_reads import BatchReads, moves_whole_part
@@ -50,7 +50,7 @@ RULE = Rule(
     addresses=("transfer", "loader"),
     order=90,
 )
-Part = int | str
+BatchPart = int | str
 
 
 @RULE.check
@@ -108,7 +108,7 @@ def _unfit(script: Script, loop: LoaderLoop) -> str | None:
     return drawn_beside(script, loop)
 
 
-def _device(batch: BatchReads, moves: list[Transfer]) -> tuple[Target | None, str | None]:
+def _device(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[Target | None, str | None]:
     """The device for the loop's header, or why there is none."""
     script, loop = batch.script, batch.loop
     spelled: dict[str, Target] = {}
@@ -118,13 +118,13 @@ def _device(batch: BatchReads, moves: list[Transfer]) -> tuple[Target | None, st
         if passed is not None and isinstance(passed, ast.Name | ast.Attribute | ast.Constant):
             target = Target(script.source(passed), True, tuple(_names(passed)))
         condition = _condition(script, loop, transfer)
-        if target.text is None or not _settled(script, loop, target.names):
+        if target.text is None or not _mean_the_same(script, loop, target.names):
             return None, "its device is only known inside the loop"
         if not _surely(script, transfer):
             return None, f"it is not certain that {target.text} is a device"
         if condition is None:
             spelled[target.text] = target
-        elif _is_plain(condition) and _settled(script, loop, tuple(_names(condition))):
+        elif _is_plain(condition) and _mean_the_same(script, loop, tuple(_names(condition))):
             text = _choice(script, target, script.source(condition))
             spelled[text] = replace(target, text=text)
         else:
@@ -142,7 +142,7 @@ def _choice(script: Script, target: Target, test: str) -> str:
     return f"{f'({device})' if ' if ' in device else device} if {test} else {script.quote}cpu{script.quote}"
 
 
-def _surely(script: Script, transfer: Transfer) -> bool:
+def _surely(script: Script, transfer: BatchTransfer) -> bool:
     device = transfer.device
     if device is None or transfer.method == "cuda" or script.is_device(device):
         return True
@@ -152,7 +152,7 @@ def _surely(script: Script, transfer: Transfer) -> bool:
     return any(word in name.lower() for word in ("device", "rank", "gpu", "cuda"))
 
 
-def _condition(script: Script, loop: LoaderLoop, transfer: Transfer) -> ast.expr | None:
+def _condition(script: Script, loop: LoaderLoop, transfer: BatchTransfer) -> ast.expr | None:
     """The test under which a move is made; the constant None where there is more than a single simple one."""
     found: list[ast.expr] = []
     child: ast.AST = transfer.call
@@ -191,28 +191,30 @@ def _names(expression: ast.expr) -> Iterator[ast.Name]:
     return (node for node in ast.walk(expression) if isinstance(node, ast.Name))
 
 
-def _settled(script: Script, loop: LoaderLoop, names: tuple[ast.Name, ...]) -> bool:
+def _mean_the_same(script: Script, loop: LoaderLoop, names: tuple[ast.Name, ...]) -> bool:
     """Whether these names mean the same in the loop's header as where the batch is moved."""
-    return all(_same(script, loop, name, definition) for name in names for definition in script.definitions(name))
+    return all(
+        _means_the_same(script, loop, name, definition) for name in names for definition in script.definitions(name)
+    )
 
 
-def _same(script: Script, loop: LoaderLoop, name: ast.Name, definition: Definition) -> bool:
+def _means_the_same(script: Script, loop: LoaderLoop, name: ast.Name, definition: Definition) -> bool:
     if script.inside(definition.node, loop.node):
         return False
-    home, function = script.function(loop.node), script.function(name)
-    if definition.scope is script.module_scope or function is home or script.inside(loop.node, definition.scope.node):
+    scope, function = script.function(loop.node), script.function(name)
+    if definition.scope is script.module_scope or function is scope or script.inside(loop.node, definition.scope.node):
         return (
             definition.scope is not script.module_scope
-            or home is None
-            or name.id not in script.flow.scopes[home].definitions
+            or scope is None
+            or name.id not in script.reaching_definitions.scopes[scope].definitions
         )
     # `self` of another method of the same class
     cls = script.enclosing_class(name)
-    receivers = [each.args.args[0].arg for each in (home, function) if each is not None and each.args.args]
+    receivers = [each.args.args[0].arg for each in (scope, function) if each is not None and each.args.args]
     return cls is not None and cls is script.enclosing_class(loop.node) and receivers == [name.id, name.id]
 
 
-def _parts(batch: BatchReads, moves: list[Transfer]) -> tuple[Part, ...]:
+def _parts(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[BatchPart, ...]:
     """Which parts of the batch may be moved ahead: `("*",)` for all of it, () for none."""
     kept = {read.path[:1] for read in batch.reads if read.transfer is None} | batch.shared_copies()
     if () in kept or not moves:
@@ -228,7 +230,7 @@ def _parts(batch: BatchReads, moves: list[Transfer]) -> tuple[Part, ...]:
     return tuple(part for part in visible if part in parts)
 
 
-def _is_either(batch: BatchReads, transfer: Transfer) -> bool:
+def _is_either(batch: BatchReads, transfer: BatchTransfer) -> bool:
     """Whether a move takes the batch or a part of it: `if isinstance(batch, list): batch = batch[0]`."""
     if not isinstance(transfer.call.func, ast.Attribute):
         return False
@@ -256,6 +258,6 @@ def _arity(batch: BatchReads) -> int:
     )
 
 
-def _tuple(script: Script, parts: tuple[Part, ...]) -> str:
+def _tuple(script: Script, parts: tuple[BatchPart, ...]) -> str:
     spelled = [f"{script.quote}{part}{script.quote}" if isinstance(part, str) else str(part) for part in parts]
     return f"({', '.join(spelled)}{',' if len(spelled) == 1 else ''})"

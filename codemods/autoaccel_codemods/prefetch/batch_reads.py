@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.project import bind_argument
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind
-from autoaccel.dataflow.reaching_definitions import STAR, Definition, Path
+from autoaccel.dataflow.reaching_definitions import STAR, Definition, ElementPath
 from autoaccel.dataflow.syntax_index import Function, breadth_first, position
 from autoaccel.pytorch.batches import changed_in_place, is_named, root
-from autoaccel.pytorch.loader_loops import LoaderLoop, Transfer, loader_loops, transfers_of
+from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, loader_loops, transfers_of
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -34,8 +34,8 @@ class Read:
     """One use of a part of the batch as the loader gives it: `transfer` moves it; without one the host reads it."""
 
     node: ast.expr
-    path: Path
-    transfer: Transfer | None
+    path: ElementPath
+    transfer: BatchTransfer | None
 
 
 class BatchReads:
@@ -47,7 +47,7 @@ class BatchReads:
         self.transfers = {transfer.call: transfer for transfer in transfers_of(script, loop)}
         self.functions: dict[Function | None, list[ast.Call]] = {script.function(loop.node): []}
         """The functions that see the batch, with the calls that hand it over."""
-        self.single = sum(each.node is loop.node for each in loader_loops(script)) == 1
+        self._is_only_loader = sum(each.node is loop.node for each in loader_loops(script)) == 1
         self.reads: tuple[Read, ...] = tuple(self._collect())
 
     def _collect(self) -> list[Read]:
@@ -59,7 +59,7 @@ class BatchReads:
             done.add(pending[0])
             others: list[ast.Name] = []
             for name in names:
-                if self._home(name) is pending[0]:
+                if self._function_of(name) is pending[0]:
                     found.extend(self._of_name(name))
                 else:
                     others.append(name)
@@ -70,7 +70,7 @@ class BatchReads:
             if not any(_covers(path, read.path) and position(read.node) > where for path, where in stored)
         ]
 
-    def _home(self, name: ast.Name) -> Function | None:
+    def _function_of(self, name: ast.Name) -> Function | None:
         """The followed function whose code a name is part of; a closure's names belong to the function around it."""
         function = self.script.function(name)
         while function is not None and function not in self.functions:
@@ -80,14 +80,14 @@ class BatchReads:
     def _of_name(self, name: ast.Name) -> Iterator[Read]:
         values = self.script.values(name)
         batches = [value for value in values if value.kind is Kind.BATCH and value.node is self.loop.node]
-        if not batches or (not self.single and not _comes_from(self.script, name, self.loop)):
+        if not batches or (not self._is_only_loader and not _comes_from(self.script, name, self.loop)):
             return
         if any(value.name == "moved" and value.node in self.transfers for value in values):
             return  # moved under a condition: where it is not, nothing is moved ahead either
         for path in sorted({value.path for value in batches}, key=str):
             yield from self._follow(name, path)
 
-    def _follow(self, name: ast.Name, path: Path) -> Iterator[Read]:
+    def _follow(self, name: ast.Name, path: ElementPath) -> Iterator[Read]:
         """Outwards from a name until it is moved, asked for a fact, given a name, handed over, or used."""
         node: ast.expr = name
         while True:
@@ -155,8 +155,8 @@ class BatchReads:
             return False
         callees = self.script.callees(call)
         if not callees or any(
-            home is not self.script or not self._follows_parameter(call, argument, function)
-            for home, function in callees
+            file is not self.script or not self._follows_parameter(call, argument, function)
+            for file, function in callees
         ):
             return False
         for function in sorted((function for _, function in callees), key=position):
@@ -177,7 +177,7 @@ class BatchReads:
     def _follows_parameter(self, call: ast.Call, argument: ast.expr, function: ast.FunctionDef) -> bool:
         """Whether every use of the parameter that gets `argument` is known to be this loop's batch."""
         bound = self.script.project.is_bound(self.script, function, self.script, call)
-        scope = self.script.flow.scopes[function]
+        scope = self.script.reaching_definitions.scopes[function]
         for name, definitions in scope.definitions.items():
             if bind_argument(function, call, name, bound=bound) is argument:
                 return all(
@@ -188,7 +188,7 @@ class BatchReads:
                 )
         return False
 
-    def shared_copies(self) -> frozenset[Path]:
+    def shared_copies(self) -> frozenset[ElementPath]:
         """Parts of the batch of which there are several tensors, one of which is changed in place: each move makes one,
         and the part itself is another.
 
@@ -197,7 +197,7 @@ class BatchReads:
         several = set(self._changed_after_move())
         if not self._changes_copies():
             return frozenset(several)
-        seen: set[Path] = set()
+        seen: set[ElementPath] = set()
         for transfer in self.transfers.values():
             inner = self._in_inner_loop(transfer.call)
             handing = self.functions.get(self.script.function(transfer.call), [])
@@ -207,7 +207,7 @@ class BatchReads:
             seen.add(transfer.path[:1])
         return frozenset(several)
 
-    def _changed_after_move(self) -> Iterator[Path]:
+    def _changed_after_move(self) -> Iterator[ElementPath]:
         """The parts that are changed on the host after a copy of them was made: `host = x; x = x.to(d); host += 1`."""
         for owner, node in changed_in_place(self.script):
             values = self.script.values(owner)
@@ -224,9 +224,9 @@ class BatchReads:
 
     def _in_inner_loop(self, node: ast.AST) -> bool:
         """Whether code runs several times for one batch."""
-        home = self.script.function(node) is self.script.function(self.loop.node)
+        same_function = self.script.function(node) is self.script.function(self.loop.node)
         loops = [each for each in self.script.loops(node) if each is not self.loop.node]
-        return any(not home or self.script.inside(each, self.loop.node) for each in loops)
+        return any(not same_function or self.script.inside(each, self.loop.node) for each in loops)
 
     def _changes_copies(self) -> bool:
         """Whether a moved part of the batch may be changed in place, or asked for its gradient."""
@@ -248,7 +248,7 @@ class BatchReads:
         )
 
 
-def _stored(script: Script, transfer: Transfer) -> tuple[Path, tuple[int, int]] | None:
+def _stored(script: Script, transfer: BatchTransfer) -> tuple[ElementPath, tuple[int, int]] | None:
     """The part that `batch[key] = batch[key].to(device)` replaces by its copy, and from where on."""
     statement = script.statement(transfer.call)
     match statement:
@@ -260,7 +260,7 @@ def _stored(script: Script, transfer: Transfer) -> tuple[Path, tuple[int, int]] 
             return None
 
 
-def _key_loop(script: Script, transfer: Transfer) -> bool:
+def _key_loop(script: Script, transfer: BatchTransfer) -> bool:
     """Whether a move by variable key runs over all keys: `for k in batch: batch[k] = batch[k].to(device)`."""
     match transfer.call.func:
         case ast.Attribute(value=ast.Subscript(value=ast.Name() as owner, slice=ast.Name() as key)):
@@ -276,11 +276,11 @@ def _key_loop(script: Script, transfer: Transfer) -> bool:
             return False
 
 
-def _covers(path: Path, other: Path) -> bool:
+def _covers(path: ElementPath, other: ElementPath) -> bool:
     return all(left in (right, STAR) for left, right in zip(path, other, strict=False)) and len(path) <= len(other)
 
 
-def moves_whole_part(script: Script, transfer: Transfer) -> bool:
+def moves_whole_part(script: Script, transfer: BatchTransfer) -> bool:
     """Whether all of one element (or of the whole batch) is moved, not a selection of it."""
     if any(step != STAR for step in transfer.path[1:]):
         return False
@@ -345,7 +345,7 @@ def _gradients(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
             yield attribute.value, attribute
 
 
-def _moved_otherwise(choice: ast.IfExp, name: ast.Name, transfers: dict[ast.Call, Transfer]) -> bool:
+def _moved_otherwise(choice: ast.IfExp, name: ast.Name, transfers: dict[ast.Call, BatchTransfer]) -> bool:
     """`v.to(device) if torch.is_tensor(v) else v`: what stays is no tensor, or there is no device at all."""
     moved = [node for node in breadth_first(choice.body) if isinstance(node, ast.Call) and node in transfers]
     return bool(moved) and isinstance(choice.orelse, ast.Name) and choice.orelse is name

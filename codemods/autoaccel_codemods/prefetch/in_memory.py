@@ -31,12 +31,12 @@ _TRANSFORMS = frozenset(
 
 def is_indexed_on_cpu(script: Script, loop: LoaderLoop) -> bool:
     """Whether a loop trains or evaluates on the CPU, with batches that torch's loader collates of samples in memory."""
-    calls = {made.call: (home, made) for home, made in _made(script, loop)}
+    calls = {made.call: (file, made) for file, made in _made(script, loop)}
     made = [value.node for value in script.values(loop.loader) if value.kind is not Kind.NONE]
     return (
         bool(made)
         and all(isinstance(node, ast.Call) and node in calls for node in made)
-        and all(_collates(each) and _in_memory(home, each) for home, each in calls.values())
+        and all(_collates(each) and _in_memory(file, each) for file, each in calls.values())
         and _works(script, loop)
         and not devices.is_used(script)
     )
@@ -44,10 +44,10 @@ def is_indexed_on_cpu(script: Script, loop: LoaderLoop) -> bool:
 
 def _made(script: Script, loop: LoaderLoop) -> list[tuple[Script, LoaderCall]]:
     return [
-        (home, made)
-        for home, call in script.creations(loop.loader)
-        for made in loader_calls(home)
-        if made.call is call and home.qualname(call.func) == _LOADER
+        (file, made)
+        for file, call in script.creations(loop.loader)
+        for made in loader_calls(file)
+        if made.call is call and file.qualname(call.func) == _LOADER
     ]
 
 
@@ -90,12 +90,12 @@ def _looks_up(script: Script, source: Value, cls: ClassRef) -> bool:
     if datasets.changes_itself(script, cls) or datasets.keeps_generator(script, cls):
         return False
     owners = [
-        (home, item.value)
-        for home, method in datasets.item_methods(script, cls)
-        for item in home.within(method, ast.Subscript)
+        (file, item.value)
+        for file, method in datasets.item_methods(script, cls)
+        for item in file.within(method, ast.Subscript)
         if isinstance(item.value, ast.Attribute)
     ]
-    return bool(owners) and all(home.kind(owner) in (Kind.TENSOR, Kind.ARRAY) for home, owner in owners)
+    return bool(owners) and all(file.kind(owner) in (Kind.TENSOR, Kind.ARRAY) for file, owner in owners)
 
 
 def _is_known(script: Script, call: ast.Call) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.config import plan
+from autoaccel.config import configure
 from autoaccel.measure import changes
 from autoaccel.measure.benching import ablation
 from autoaccel.measure.benching.ablation import Subset
@@ -20,7 +20,7 @@ SCRIPTS = Path(__file__).resolve().parents[3] / "fixtures" / "scripts"
 def found() -> Changes:
     """What rules find in a script of many opportunities."""
     script = SCRIPTS / "mnist.py"
-    settings = plan(script.parent, config=None, isolated=True, inline=[], overrides={})
+    settings = configure(script.parent, config=None, isolated=True, inline=[], overrides={})
     return changes.find([script], settings)
 
 

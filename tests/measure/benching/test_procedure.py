@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.config import plan
+from autoaccel.config import configure
 from autoaccel.measure import changes
 from autoaccel.measure.benching import procedure
 from autoaccel.measure.benching.procedure import bench
@@ -32,7 +32,7 @@ def _idle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def found() -> Changes:
-    settings = plan(SCRIPT.parent, config=None, isolated=True, inline=[], overrides={})
+    settings = configure(SCRIPT.parent, config=None, isolated=True, inline=[], overrides={})
     return changes.find([SCRIPT], settings)
 
 

@@ -612,7 +612,9 @@ def _apart(worker: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "marked"), [(None, {}), (_apart, {}), (_alike, {invariants.ALIKE: 1})], ids=["none", "apart", "alike"]
+    ("seed", "marked"),
+    [(None, {}), (_apart, {}), (_alike, {invariants.WORKERS_ALIKE: 1})],
+    ids=["none", "apart", "alike"],
 )
 def test_workers_that_draw_the_same_are_marked(
     rehearse: Callable[..., Observation], seed: Callable[[int], None] | None, marked: dict[str, int]

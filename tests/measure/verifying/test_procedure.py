@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Script
-from autoaccel.config import plan
+from autoaccel.config import configure
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.measure import changes
 from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Decision, Failure, RunRecord
@@ -192,9 +192,9 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def verify(world: World, limits: Limits | None = None) -> Verification:
-    settled = plan(world.script.parent, isolated=True)
+    settled = configure(world.script.parent, isolated=True)
     report, every = procedure.verify(
-        Request(str(world.script)), partial(changes.find, plan=settled), world.run, limits=limits
+        Request(str(world.script)), partial(changes.find, configuration=settled), world.run, limits=limits
     )
     assert [each.record.where for each in every] == [each.where for each in report.outcomes]
     return report
@@ -547,6 +547,8 @@ def test_on_an_accelerator_what_is_exact_runs_for_real_too(script: Path) -> None
 
 def test_what_is_told_while_it_runs(script: Path) -> None:
     told: list[str] = []
-    settled = plan(script.parent, isolated=True)
-    procedure.verify(Request(str(script)), partial(changes.find, plan=settled), World(script).run, tell=told.append)
+    settled = configure(script.parent, isolated=True)
+    procedure.verify(
+        Request(str(script)), partial(changes.find, configuration=settled), World(script).run, tell=told.append
+    )
     assert told[:4] == ["original", "original again", "rewritten, rehearsed", "rewritten, seed 0"]

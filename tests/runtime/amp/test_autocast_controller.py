@@ -22,32 +22,32 @@ from autoaccel.runtime import devices
 from autoaccel.runtime.amp import autocast, autocast_controller, precision
 from autoaccel.runtime.amp.autocast import LiftToFloat32
 from autoaccel.runtime.trial import decision_cache
-from autoaccel.runtime.trial.ab_trial import ABTrial, State, TrialPolicy
+from autoaccel.runtime.trial.ab_trial import ABTrial, TrialPolicy, TrialState
 
 
 class Scripted:
     """A trial whose laps go as they are told, and that ends after the last."""
 
-    def __init__(self, ways: list[bool], end: State = State.REJECTED) -> None:
+    def __init__(self, ways: list[bool], end: TrialState = TrialState.REJECTED) -> None:
         self.ways = ways
         self.end = end
-        self.state = State.UNDECIDED
+        self.state = TrialState.UNDECIDED
         self.begun = 0
         self.contained: list[list[Hashable]] = []
-        self.ratio: float | None = 2.0 if end is State.ADOPTED else 0.5
+        self.ratio: float | None = 2.0 if end is TrialState.ADOPTED else 0.5
         self.measured = 0
         self.why = "scripted"
 
     @property
     def decided(self) -> bool:
-        return self.state is not State.UNDECIDED
+        return self.state is not TrialState.UNDECIDED
 
     def next_iteration(self) -> bool:
         self.begun += 1
         self.contained.append([])
         if self.begun > len(self.ways):
             self.state = self.end
-            return self.end is State.ADOPTED
+            return self.end is TrialState.ADOPTED
         return self.ways[self.begun - 1]
 
     def note_event(self, what: Hashable) -> None:
@@ -68,7 +68,7 @@ def bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
 def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     """Trials that go as told; a list of those that were made, the last for good."""
 
-    def told(ways: list[bool], end: State = State.REJECTED) -> list[Scripted]:
+    def told(ways: list[bool], end: TrialState = TrialState.REJECTED) -> list[Scripted]:
         made: list[Scripted] = []
 
         def new(place: torch.device) -> Any:
@@ -134,7 +134,7 @@ def test_a_step_is_in_one_precision(script: Script) -> None:
 
 
 def test_adopted_is_low_for_good(script: Script) -> None:
-    trials = script([USUAL], State.ADOPTED)
+    trials = script([USUAL], TrialState.ADOPTED)
     stepper = Stepper()
     seen = []
     for _ in range(5):
@@ -195,7 +195,7 @@ def test_without_a_scaler_each_region_is_a_lap(script: Script) -> None:
 
 
 def test_a_program_that_only_evaluates(script: Script) -> None:
-    trials = script(FLIPS, State.ADOPTED)
+    trials = script(FLIPS, TrialState.ADOPTED)
     seen = []
     for _ in range(8):
         with torch.inference_mode(), accel.autocast("cpu"):
@@ -205,7 +205,7 @@ def test_a_program_that_only_evaluates(script: Script) -> None:
 
 
 def test_training_after_an_evaluation_is_tried_by_itself(script: Script) -> None:
-    trials = script([USUAL], State.ADOPTED)
+    trials = script([USUAL], TrialState.ADOPTED)
 
     def region() -> torch.dtype | None:
         with accel.autocast("cpu"):
@@ -223,7 +223,7 @@ def test_training_after_an_evaluation_is_tried_by_itself(script: Script) -> None
 
 
 def test_another_stretch_of_the_script_is_another_trial(script: Script) -> None:
-    trials = script([USUAL, USUAL], State.ADOPTED)
+    trials = script([USUAL, USUAL], TrialState.ADOPTED)
     stepper = Stepper()
     seen = []
     for _ in range(20):
@@ -447,7 +447,7 @@ def test_recurrent_networks_of_cudnn_stay_in_float32(
     monkeypatch.setenv("WORLD_SIZE", ranks)
     monkeypatch.setattr(autocast_controller, "_any_rnn_on", lambda kind: recurrent and kind == "cuda")
     monkeypatch.setattr(devices, "hardware_name", lambda place: "some device")
-    trial: Any = Scripted([USUAL, LOW, USUAL, LOW], State.ADOPTED)
+    trial: Any = Scripted([USUAL, LOW, USUAL, LOW], TrialState.ADOPTED)
     gate = autocast_controller.AutocastController(
         torch.device("cuda"), precision.by_capability(8, 0), lambda place: trial
     )
@@ -470,7 +470,7 @@ def test_a_compiling_script_is_known_by_its_backends(monkeypatch: pytest.MonkeyP
 
 
 def test_what_was_compiled_meanwhile_stays_as_it_was_tried(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    script([USUAL], State.REJECTED)
+    script([USUAL], TrialState.REJECTED)
     stepper = Stepper()
     for _ in range(20):
         with accel.autocast("cpu"):
@@ -511,9 +511,9 @@ def memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     decision_cache._digest.cache_clear()
 
 
-@pytest.mark.parametrize("end", [State.ADOPTED, State.REJECTED])
+@pytest.mark.parametrize("end", [TrialState.ADOPTED, TrialState.REJECTED])
 def test_the_second_run_starts_as_the_first_one_ended(
-    script: Script, memory: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], end: State
+    script: Script, memory: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], end: TrialState
 ) -> None:
     monkeypatch.setenv("AUTOACCEL_LOG", "info")
     trials = script([USUAL], end)
@@ -533,7 +533,7 @@ def test_the_second_run_starts_as_the_first_one_ended(
     assert trials[-1].begun == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if "autocast" in line]
     assert "trying (bfloat16 against float32: this CPU has AVX512-BF16 or AMX)" in lines[0]
-    said, ratio = {State.ADOPTED: ("bfloat16", "2.00x"), State.REJECTED: ("off", "0.50x")}[end]
+    said, ratio = {TrialState.ADOPTED: ("bfloat16", "2.00x"), TrialState.REJECTED: ("off", "0.50x")}[end]
     assert lines[1].endswith(f": {said} (bfloat16 {ratio} as fast as float32 over 0 steps)")
     assert lines[2].endswith(f": {said} (bfloat16 {ratio} as fast as float32 over 0 steps, in an earlier run)")
     assert "test_autocast_controller.py:" in lines[0]
@@ -541,7 +541,7 @@ def test_the_second_run_starts_as_the_first_one_ended(
 
 
 def test_ranks_do_not_ask_their_memories(script: Script, memory: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    script([], State.ADOPTED)
+    script([], TrialState.ADOPTED)
 
     def region() -> torch.dtype | None:
         with accel.autocast("cpu"):
@@ -620,9 +620,9 @@ def gan(clock: Worked | None, accumulate: int = 1, steps: int = 90) -> list[floa
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
-@pytest.mark.parametrize(("low", "end"), [(0.05, State.ADOPTED), (0.11, State.REJECTED)])
+@pytest.mark.parametrize(("low", "end"), [(0.05, TrialState.ADOPTED), (0.11, TrialState.REJECTED)])
 def test_losses_stay_close_while_precision_changes(
-    monkeypatch: pytest.MonkeyPatch, accumulate: int, low: float, end: State
+    monkeypatch: pytest.MonkeyPatch, accumulate: int, low: float, end: TrialState
 ) -> None:
     monkeypatch.setenv("AUTOACCEL_DISABLE", "amp")
     want = gan(None, accumulate, 90 * accumulate)

@@ -13,7 +13,7 @@ from torch import nn
 from autoaccel import runtime as accel
 from autoaccel.runtime.amp import autocast_controller
 from autoaccel.runtime.amp.autocast import LiftToFloat32
-from autoaccel.runtime.trial.ab_trial import ABTrial, State, TrialPolicy
+from autoaccel.runtime.trial.ab_trial import ABTrial, TrialPolicy, TrialState
 from autoaccel.runtime.trial.clocks import DeviceClock, clock_of
 
 pytestmark = pytest.mark.gpu
@@ -153,7 +153,7 @@ def test_no_moment_is_taken_while_a_graph_is_captured() -> None:
     graph.replay()
     torch.cuda.synchronize()
     assert y.sum().item() == 16.0
-    assert trial.state is State.UNDECIDED
+    assert trial.state is TrialState.UNDECIDED
 
 
 @pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])

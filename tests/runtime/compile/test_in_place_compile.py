@@ -24,7 +24,7 @@ from autoaccel import runtime as accel
 from autoaccel.runtime import devices
 from autoaccel.runtime.compile import compile_controller, compile_cost, compile_target, in_place_compile
 from autoaccel.runtime.environment import Decision
-from autoaccel.runtime.trial.ab_trial import State
+from autoaccel.runtime.trial.ab_trial import TrialState
 
 pytestmark = pytest.mark.usefixtures("fresh_graphs")
 
@@ -330,19 +330,19 @@ def test_graphs_of_others_do_not_depend_on_the_course_of_a_run(on_this_cpu: list
 class Turns:
     """A trial without a clock: both ways by turns, and then what was agreed on."""
 
-    def __init__(self, outcome: State) -> None:
-        self.state, self.outcome = State.UNDECIDED, outcome
+    def __init__(self, outcome: TrialState) -> None:
+        self.state, self.outcome = TrialState.UNDECIDED, outcome
         self.ratio, self.measured, self.why, self._laps = 1.5, 10, "agreed", 0
 
     @property
     def decided(self) -> bool:
-        return self.state is not State.UNDECIDED
+        return self.state is not TrialState.UNDECIDED
 
     def next_iteration(self) -> bool:
         self._laps += 1
         if self._laps > 14:
             self.state = self.outcome
-            return self.state is State.ADOPTED
+            return self.state is TrialState.ADOPTED
         return self._laps % 3 == 0
 
     def discard_iteration(self) -> None: ...
@@ -350,8 +350,10 @@ class Turns:
     def note_event(self, what: object) -> None: ...
 
 
-@pytest.mark.parametrize("outcome", [State.ADOPTED, State.REJECTED])
-def test_a_gan_trains_the_same_through_every_stage(soon: None, monkeypatch: pytest.MonkeyPatch, outcome: State) -> None:
+@pytest.mark.parametrize("outcome", [TrialState.ADOPTED, TrialState.REJECTED])
+def test_a_gan_trains_the_same_through_every_stage(
+    soon: None, monkeypatch: pytest.MonkeyPatch, outcome: TrialState
+) -> None:
     """Traced for real, with statistics that compiled code writes; joint backward passes, short batches, evaluations."""
     told: list[str] = []
     monkeypatch.setattr(compile_controller, "note", lambda topic, decision: told.append(f"{topic}: {decision.value}"))
@@ -391,7 +393,7 @@ def test_a_gan_trains_the_same_through_every_stage(soon: None, monkeypatch: pyte
 
     assert train(accel.compile) == pytest.approx(train(lambda module: module), rel=1e-4, abs=1e-6)
     assert told.count("compile Sequential: trying") == 2
-    assert told.count(f"compile Sequential: {outcome is State.ADOPTED}") == 2
+    assert told.count(f"compile Sequential: {outcome is TrialState.ADOPTED}") == 2
 
 
 def test_training_in_evaluation_mode_counts(on_this_cpu: list[str], soon: None) -> None:

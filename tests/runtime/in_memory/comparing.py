@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 from autoaccel.runtime.in_memory.device_placement import DevicePlacement
 from autoaccel.runtime.in_memory.eligible_loaders import InMemoryLoader, begin, in_memory_loader
-from autoaccel.runtime.loading.rebuild_batch import Move
+from autoaccel.runtime.loading.rebuild_batch import PartsToMove
 
 CPU = torch.device("cpu")
 
@@ -46,7 +46,7 @@ def content(value: Any) -> Any:
     return (type(value), value)
 
 
-def found(loader: DataLoader[Any], move: Move = "all") -> InMemoryLoader:
+def found(loader: DataLoader[Any], move: PartsToMove = "all") -> InMemoryLoader:
     """What is known of a loader that stays on the host."""
     known = in_memory_loader(loader, CPU, move)
     assert known is not None
@@ -86,9 +86,9 @@ def same(make: Make, passes: int = 2, leave: int | None = None) -> None:
     assert watch(whole, made, passes, leave) == want
     known = found(loaders[-1])
     assert not known.given_up
-    plan = known.plan()
-    assert plan is not None
-    assert plan.proven is any(isinstance(each, tuple) for each in want)
+    lookup = known.lookup()
+    assert lookup is not None
+    assert lookup.proven is any(isinstance(each, tuple) for each in want)
 
 
 def left_to_torch(make: Make, reason: str) -> None:
@@ -98,6 +98,6 @@ def left_to_torch(make: Make, reason: str) -> None:
     assert reason in found(loader).given_up
 
 
-def as_if(device: str, loader: DataLoader[Any], move: Move = "all", memory: int = 2**30) -> InMemoryLoader:
+def as_if(device: str, loader: DataLoader[Any], move: PartsToMove = "all", memory: int = 2**30) -> InMemoryLoader:
     """A residence on a device that is the host, with so much memory."""
     return InMemoryLoader(loader, DevicePlacement(torch.device(device), move, free=lambda _: memory))

@@ -186,9 +186,9 @@ def test_a_first_batch_that_differs_leaves_the_loader_to_torch(wrong: str, notes
     seed()
     loader = DataLoader(PAIR, batch_size=4, shuffle=True)
     batches = whole(loader)
-    plan = found(loader).plan()
-    assert plan is not None
-    part: Any = plan.sample[0]  # type: ignore[index]
+    lookup = found(loader).lookup()
+    assert lookup is not None
+    part: Any = lookup.sample[0]  # type: ignore[index]
 
     def step(values: torch.Tensor) -> torch.Tensor:
         if wrong == "draws":

@@ -209,11 +209,11 @@ import sys, time, torch
 from torch.utils.data import DataLoader, Dataset
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices
-from autoaccel.runtime.loading import loader_statistics, managed_epoch, worker_cost
+from autoaccel.runtime.loading import loader_statistics, managed_epoch, worker_count
 from autoaccel.runtime.loading.loader_settings import WorkerCount
 
 devices.accelerator = lambda: torch.device("cuda")
-worker_cost.CHEAP = worker_cost.FAR_BELOW = 0.0
+worker_count.CHEAP = worker_count.FAR_BELOW = 0.0
 
 class Slow(Dataset):
     def __len__(self): return 100

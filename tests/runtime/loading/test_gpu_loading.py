@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from autoaccel import runtime as accel
 from autoaccel.runtime.amp import precision
-from autoaccel.runtime.loading import loader_statistics, managed_epoch, prefetcher, worker_cost
+from autoaccel.runtime.loading import loader_statistics, managed_epoch, prefetcher, worker_count
 from autoaccel.runtime.loading.loader_settings import WorkerCount
 from autoaccel.runtime.trial.ab_trial import ABTrial
 
@@ -234,9 +234,9 @@ class Decoded(Images):
 def test_whoever_fetches_the_loop_sees_the_same(monkeypatch: pytest.MonkeyPatch, count: int, pinned: bool) -> None:
     """Workers begin in the middle of the first pass; without them a thread fetches whenever it may."""
     monkeypatch.setattr(
-        worker_cost,
-        "plan_workers",
-        lambda measured, machine: worker_cost.WorkerPlan(count, "chosen by the test", yet=True),
+        worker_count,
+        "decide_workers",
+        lambda measured, machine: worker_count.WorkerDecision(count, "chosen by the test", yet=True),
     )
     monkeypatch.setattr(ABTrial, "next_iteration", lambda self: True)
 

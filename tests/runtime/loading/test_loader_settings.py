@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices
 from autoaccel.runtime.loading import loader_settings
-from autoaccel.runtime.loading.worker_cost import Machine
+from autoaccel.runtime.loading.worker_count import Machine
 from tests.measure.forking import REPOSITORY, Forking
 
 

@@ -32,12 +32,12 @@ from torch.utils.data import (
 
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices, environment
-from autoaccel.runtime.loading import loader_settings, loader_statistics, managed_epoch, torch_iterators, worker_cost
+from autoaccel.runtime.loading import loader_settings, loader_statistics, managed_epoch, torch_iterators, worker_count
 from autoaccel.runtime.loading.loader_settings import WorkerCount
 from autoaccel.runtime.loading.managed_epoch import ManagedEpoch
 from autoaccel.runtime.loading.prefetcher import Prefetched
-from autoaccel.runtime.loading.worker_cost import LoaderMeasurements, Machine, WorkerPlan
-from autoaccel.runtime.trial.ab_trial import State
+from autoaccel.runtime.loading.worker_count import LoaderMeasurements, Machine, WorkerDecision
+from autoaccel.runtime.trial.ab_trial import TrialState
 from autoaccel.runtime.trial.clocks import HostClock
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine of two CPUs
@@ -72,12 +72,12 @@ class Choice:
         self.workers = 0
         self.asked: list[LoaderMeasurements] = []
         self.better = True
-        monkeypatch.setattr(worker_cost, "plan_workers", self._plan)
-        monkeypatch.setattr(worker_cost, "helps", lambda fetch, wait: self.better)
+        monkeypatch.setattr(worker_count, "decide_workers", self._plan)
+        monkeypatch.setattr(worker_count, "helps", lambda fetch, wait: self.better)
 
-    def _plan(self, measured: LoaderMeasurements, machine: Machine) -> WorkerPlan:
+    def _plan(self, measured: LoaderMeasurements, machine: Machine) -> WorkerDecision:
         self.asked.append(measured)
-        return WorkerPlan(self.workers, "chosen by the test", yet=True)
+        return WorkerDecision(self.workers, "chosen by the test", yet=True)
 
 
 @pytest.fixture
@@ -452,8 +452,8 @@ def test_decisions_are_told_with_their_numbers(
 ) -> None:
     monkeypatch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(loader_settings, "machine", lambda: Machine(1.0, math.inf, math.inf))
-    monkeypatch.setattr(worker_cost, "CHEAP", 0.0)
-    monkeypatch.setattr(worker_cost, "FAR_BELOW", 0.0)
+    monkeypatch.setattr(worker_count, "CHEAP", 0.0)
+    monkeypatch.setattr(worker_count, "FAR_BELOW", 0.0)
     monkeypatch.setenv("AUTOACCEL_LOG", "info")
     list(accel.prefetch(DataLoader(Numbers(), 2, num_workers=WorkerCount(3))))
     said = [line for line in capsys.readouterr().err.splitlines() if "num_workers" in line]
@@ -504,7 +504,7 @@ def test_a_device_that_is_not_in_use_yet_is_not_woken(choice: Choice, monkeypatc
 class Laps:
     """A trial that goes the other way when it is told to."""
 
-    state = State.UNDECIDED
+    state = TrialState.UNDECIDED
     ratio, why, measured = None, "", 0
 
     def __init__(self, turns: list[bool]) -> None:
@@ -520,8 +520,8 @@ class Laps:
 @pytest.fixture
 def threads(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> Callable[[DataLoader[Any], list[bool]], None]:
     """Lets a thread fetch for a loader, whatever that costs, in the laps that the test names."""
-    monkeypatch.setattr(worker_cost, "CHEAP", 0.0)
-    monkeypatch.setattr(worker_cost, "FAR_BELOW", 0.0)
+    monkeypatch.setattr(worker_count, "CHEAP", 0.0)
+    monkeypatch.setattr(worker_count, "FAR_BELOW", 0.0)
 
     def let(loader: DataLoader[Any], turns: list[bool]) -> None:
         managed_epoch._statistics_of[loader] = statistics = loader_statistics.LoaderStatistics(loader)
@@ -567,8 +567,8 @@ def test_with_and_without_the_thread_a_program_notices_nothing(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
-        patch.setattr(worker_cost, "CHEAP", 0.0)
-        patch.setattr(worker_cost, "FAR_BELOW", 0.0)
+        patch.setattr(worker_count, "CHEAP", 0.0)
+        patch.setattr(worker_count, "FAR_BELOW", 0.0)
         options: dict[str, Any] = {"batch_size": size, "shuffle": shuffled and count > 0}
         loader = DataLoader(Numbers(count, bad), num_workers=WorkerCount(0), **options)
         managed_epoch._statistics_of[loader] = statistics = loader_statistics.LoaderStatistics(loader)
@@ -608,8 +608,8 @@ class Simulated(Numbers):
 def test_the_thread_stays_only_if_laps_are_shorter(
     choice: Choice, hidden: float, adopted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_cost, "CHEAP", 0.0)
-    monkeypatch.setattr(worker_cost, "FAR_BELOW", 0.0)
+    monkeypatch.setattr(worker_count, "CHEAP", 0.0)
+    monkeypatch.setattr(worker_count, "FAR_BELOW", 0.0)
     dataset = Simulated(hidden)
     monkeypatch.setattr(loader_statistics, "HostClock", lambda: dataset)
     loader = DataLoader(dataset, 1, num_workers=WorkerCount(0))
@@ -617,7 +617,7 @@ def test_the_thread_stays_only_if_laps_are_shorter(
         for _ in accel.prefetch(loader):
             dataset.now += dataset.step
     statistics = managed_epoch._statistics_of[loader]
-    assert statistics.trial.state is (State.ADOPTED if adopted else State.REJECTED)
+    assert statistics.trial.state is (TrialState.ADOPTED if adopted else TrialState.REJECTED)
     assert dataset.by_thread > 600 if adopted else dataset.by_thread < 40
 
 
@@ -705,7 +705,7 @@ def test_no_thread(threads: Any, how: str, monkeypatch: pytest.MonkeyPatch) -> N
         case "own sampler":
             options["sampler"] = type("Own", (SequentialSampler,), {})(dataset)
         case "cheap":
-            monkeypatch.setattr(worker_cost, "CHEAP", 1.0)
+            monkeypatch.setattr(worker_count, "CHEAP", 1.0)
         case _:
             monkeypatch.setenv("AUTOACCEL_DISABLE", how)
     loader = DataLoader(dataset, 2, num_workers=WorkerCount(0), **options)

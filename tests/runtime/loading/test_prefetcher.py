@@ -28,7 +28,7 @@ from autoaccel import runtime as accel
 from autoaccel.runtime import devices
 from autoaccel.runtime.loading import loader_settings, prefetcher
 from autoaccel.runtime.loading.prefetcher import Epoch, Prefetched
-from autoaccel.runtime.loading.worker_cost import WorkerPlan
+from autoaccel.runtime.loading.worker_count import WorkerDecision
 
 LaneOf = Callable[[int], Any]
 
@@ -435,8 +435,8 @@ def test_looking_ahead_on_workers_that_come_in_the_middle(
     """
     monkeypatch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(
-        "autoaccel.runtime.loading.worker_cost.plan_workers",
-        lambda measured, machine: WorkerPlan(1, "chosen by the test", yet=True),
+        "autoaccel.runtime.loading.worker_count.decide_workers",
+        lambda measured, machine: WorkerDecision(1, "chosen by the test", yet=True),
     )
 
     def run(loader: Any, synchronize: Callable[[], None]) -> list[Any]:

@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoaccel.runtime.trial.ab_trial import ABTrial, State, TrialPolicy
+from autoaccel.runtime.trial.ab_trial import ABTrial, TrialPolicy, TrialState
 from autoaccel.runtime.trial.clocks import DeviceClock, HostClock, clock_of
 
 
@@ -120,7 +120,7 @@ def test_a_clear_gain_is_taken_soon(scene: str, ratio: float) -> None:
     started = 32 if laps.lap < 0.1 else 8
     for seed in range(3):
         found = run(laps, seed=seed, policy=TrialPolicy(seconds=min(1.0, 32 * laps.lap)))
-        assert found.trial.state is State.ADOPTED
+        assert found.trial.state is TrialState.ADOPTED
         assert found.decided is not None
         assert found.decided <= started + 60
         assert found.trial.ratio is not None
@@ -132,7 +132,7 @@ def test_a_clear_gain_is_taken_soon(scene: str, ratio: float) -> None:
 def test_a_loss_is_never_taken_and_soon_not_tried_any_more(scene: str, ratio: float) -> None:
     for seed in range(3):
         found = run(SCENES[scene](ratio), seed=seed, count=3000)
-        assert found.trial.state is State.REJECTED
+        assert found.trial.state is TrialState.REJECTED
         assert sum(found.went) <= 45
         assert not found.trial.next_iteration()
         assert not found.trial.next_iteration()
@@ -140,7 +140,7 @@ def test_a_loss_is_never_taken_and_soon_not_tried_any_more(scene: str, ratio: fl
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_what_makes_no_difference_is_not_taken(scene: str) -> None:
-    taken = [run(SCENES[scene](1.0), seed=seed, count=2500).trial.state is State.ADOPTED for seed in range(8)]
+    taken = [run(SCENES[scene](1.0), seed=seed, count=2500).trial.state is TrialState.ADOPTED for seed in range(8)]
     assert not any(taken)
 
 
@@ -155,7 +155,7 @@ def test_laps_that_are_long_and_short_by_turns_do_not_pass_for_a_gain(ratio: flo
         takes = 1 if not other else 1 / ratio if before else 1.5 / ratio
         clock.now += (0.09, 0.03)[(number + phase) % 2] * takes
         before = other
-    assert trial.state is not State.ADOPTED
+    assert trial.state is not TrialState.ADOPTED
 
 
 scenes = st.builds(
@@ -226,14 +226,14 @@ def test_a_lap_may_be_left_out() -> None:
             trial.discard_iteration()
             clock.now += 50.0
         clock.now += 0.5 if other else 1.0
-    assert trial.state is State.ADOPTED
+    assert trial.state is TrialState.ADOPTED
     assert trial.ratio == pytest.approx(2.0)
 
 
 def test_nobody_tries_for_ever() -> None:
     """Each change costs so much that hardly any lap can be tried."""
     found = run(Laps(1.04, lap=0.1, switching=30.0), count=20000)
-    assert found.trial.state is State.REJECTED
+    assert found.trial.state is TrialState.REJECTED
     assert found.decided is not None
     assert found.decided < 5000
 
@@ -246,7 +246,7 @@ def test_short_laps_are_taken_together() -> None:
     while not trial.decided:
         went.append(trial.next_iteration())
         clock.now += 0.00005 if went[-1] else 0.0001
-    assert trial.state is State.ADOPTED
+    assert trial.state is TrialState.ADOPTED
     assert trial.ratio == pytest.approx(2.0, rel=0.01)
     assert clock.marks < len(went) / 10
     assert clock.now < 1.1
@@ -260,7 +260,7 @@ class Silent(MadeUp):
 def test_a_clock_that_never_tells_ends_the_trial() -> None:
     trial = ABTrial(Silent())
     assert not any(trial.next_iteration() for _ in range(3000))
-    assert trial.state is State.REJECTED
+    assert trial.state is TrialState.REJECTED
 
 
 class Capturing(MadeUp):
@@ -276,7 +276,7 @@ def test_laps_without_a_moment_are_left_out() -> None:
     trial = ABTrial(clock, TrialPolicy(seconds=0.1))
     for _ in range(400):
         clock.now += 0.05 if trial.next_iteration() else 0.1
-    assert trial.state is State.ADOPTED
+    assert trial.state is TrialState.ADOPTED
     assert trial.ratio == pytest.approx(2.0, rel=0.01)
 
 
@@ -348,7 +348,7 @@ def test_a_trial_on_a_device_that_is_behind(behind: float) -> None:
     for _ in range(300):
         device.queued += 0.025 if trial.next_iteration() else 0.05
         device.done = device.queued - behind
-    assert trial.state is State.ADOPTED
+    assert trial.state is TrialState.ADOPTED
     assert trial.ratio == pytest.approx(2.0, rel=0.01)
 
 

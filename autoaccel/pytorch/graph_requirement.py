@@ -17,9 +17,9 @@ from autoaccel.library_models.graph_operations import (
     VIEW_ATTRIBUTES,
     VIEW_METHODS,
 )
-from autoaccel.pytorch.graph_flow import NEEDED, Entries, GraphFlow, State, called_name, entered, functions_of
-from autoaccel.pytorch.graph_places import connected_files, property_name
+from autoaccel.pytorch.graph_flow import NEEDED, CallStack, FlowState, GraphFlow, called_name, functions_of, push_call
 from autoaccel.pytorch.kept_state import is_layer_weight, reads_of_computed_weights, stored_values
+from autoaccel.pytorch.object_references import connected_files, property_name
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -57,12 +57,12 @@ def reaches_backward(script: Script, *sources: ast.AST) -> bool:
     return False
 
 
-def lost_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> str | None:
+def needs_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> str | None:
     """Why a function, or statements, must record a graph, as a backward pass may need what is computed there: by these
     forward passes, by other operations, or in the functions that they call. None if nobody needs it."""
     forwards, region = list(forwards), list(region)
     try:
-        states: list[State] = [(script, each, False, ()) for each in forwards]
+        states: list[FlowState] = [(script, each, False, ()) for each in forwards]
         seen: Seen = {}
         for part in region:
             states.extend((script, each, False, ()) for each in _operations(script, part, part))
@@ -130,7 +130,7 @@ def _carries(script: Script, value: ast.expr, leaves: frozenset[str]) -> bool:
     )
 
 
-def _hooked(script: Script, flow: GraphFlow) -> Iterator[State]:
+def _hooked(script: Script, flow: GraphFlow) -> Iterator[FlowState]:
     """What the hooks of models get to see and compute, which run with every forward pass."""
     for alias in (alias for part in script.find(ast.ImportFrom) for alias in part.names):
         if alias.name in _HOOKS and alias.asname is not None:
@@ -138,29 +138,29 @@ def _hooked(script: Script, flow: GraphFlow) -> Iterator[State]:
     for each in script.find(ast.Constant):
         if each.value in _HOOKS:
             raise _HOOK
-    for mention in script.tree_index.mentions(*_HOOKS):
+    for mention in script.syntax_index.mentions(*_HOOKS):
         call = script.parent(mention)
         if not isinstance(call, ast.Call) or call.func is not mention:
             raise _HOOK
         functions = [found for each in call.args[:1] for found in functions_of(script, each)]
         if not functions:
             raise _HOOK
-        for home, function in functions:
-            flow.enter_all(script, call, home, function, ())
-            entry = script, call, function
-            yield from _all_computed(home, function, (entry,), {})
+        for file, function in functions:
+            flow.enter_all(script, call, file, function, ())
+            frame = script, call, function
+            yield from _all_computed(file, function, (frame,), {})
 
 
-def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[State]:
+def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[FlowState]:
     """What the models of a file compute in a forward pass, which may run them as parts of others, and may keep."""
-    for stored in script.tree_index.stored("forward"):
+    for stored in script.syntax_index.stored("forward"):
         statement = script.parent(stored)
         value = statement.value if isinstance(statement, ast.Assign) else None
         functions = [] if value is None else functions_of(script, value)
         if not functions:
             raise Incomplete("a model's forward is replaced")
-        for home, function in functions:
-            yield from _run_by(home, function, forward, seen)
+        for file, function in functions:
+            yield from _run_by(file, function, forward, seen)
     for cls in script.find(ast.ClassDef):
         if script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION):
             for part in cls.body:
@@ -168,12 +168,12 @@ def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen
                     yield from _run_by(script, part, forward, seen)
 
 
-def _run_by(script: Script, function: ast.AST, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[State]:
+def _run_by(script: Script, function: ast.AST, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[FlowState]:
     if function not in seen:
         yield from _all_computed(script, function, ((*forward, function),), seen)
 
 
-def _kept(script: Script, outer: ast.AST, entries: Entries, seen: Seen) -> Iterator[State]:
+def _kept(script: Script, outer: ast.AST, call_stack: CallStack, seen: Seen) -> Iterator[FlowState]:
     """What the functions that are called within `outer` compute, which they may keep or return."""
     for call in script.within(outer, ast.Call):
         for other, function in script.callees(call):
@@ -181,33 +181,33 @@ def _kept(script: Script, outer: ast.AST, entries: Entries, seen: Seen) -> Itera
                 continue
             if function in seen:
                 if seen[function]:  # it returns to here, too
-                    yield script, call, False, entries
+                    yield script, call, False, call_stack
                 continue
-            inner = entered(entries, (script, call, function))
+            inner = push_call(call_stack, (script, call, function))
             if any(_may_keep_results(other, each) for each in function.decorator_list):
                 raise Incomplete("a decorator may keep it")
             yield from _all_computed(other, function, inner, seen)
     for read in script.within(outer, ast.Attribute):
-        for home, getter in _properties(script, read):
+        for file, getter in _properties(script, read):
             if getter not in seen:
-                yield from _all_computed(home, getter, (), seen)
+                yield from _all_computed(file, getter, (), seen)
 
 
-def _all_computed(script: Script, function: ast.AST, entries: Entries, seen: Seen) -> Iterator[State]:
+def _all_computed(script: Script, function: ast.AST, call_stack: CallStack, seen: Seen) -> Iterator[FlowState]:
     """What records a graph in a function and in those that it calls."""
     seen[function] = True  # for those that call themselves
-    states = [*_computed(script, function, entries), *_kept(script, function, entries, seen)]
+    states = [*_computed(script, function, call_stack), *_kept(script, function, call_stack, seen)]
     seen[function] = bool(states)
     yield from states
 
 
-def _computed(script: Script, function: ast.AST, entries: Entries) -> Iterator[State]:
+def _computed(script: Script, function: ast.AST, call_stack: CallStack) -> Iterator[FlowState]:
     """What records a graph in a function."""
     for part in script.within(function, ast.Call):
         if script.kind(part.func) in (Kind.MODULE, Kind.LOSS_FUNCTION):
-            yield script, part, False, entries
-    yield from ((script, part, False, entries) for part in _operations(script, function, None))
-    yield from ((script, part, False, entries) for part in stored_values(script, function))
+            yield script, part, False, call_stack
+    yield from ((script, part, False, call_stack) for part in _operations(script, function, None))
+    yield from ((script, part, False, call_stack) for part in stored_values(script, function))
 
 
 def _properties(script: Script, read: ast.Attribute) -> Iterator[tuple[Script, ast.AST]]:
@@ -279,18 +279,18 @@ def _is_strange(script: Script, call: ast.Call) -> bool:
 
 def _collates(script: Script, call: ast.Call) -> bool:
     """Whether a call stands in a function that is handed to loaders alone: it runs where one is iterated."""
-    home = script.function(call)
-    if not isinstance(home, ast.FunctionDef) or isinstance(script.parent(home), ast.ClassDef):
+    scope = script.function(call)
+    if not isinstance(scope, ast.FunctionDef) or isinstance(script.parent(scope), ast.ClassDef):
         return False
-    reads = [each for each in script.tree_index.mentions(home.name) if isinstance(each.ctx, ast.Load)]
+    reads = [each for each in script.syntax_index.mentions(scope.name) if isinstance(each.ctx, ast.Load)]
     parents = [script.parent(each) for each in reads]
     return bool(parents) and all(isinstance(each, ast.keyword) and each.arg == "collate_fn" for each in parents)
 
 
 def _is_run(script: Script, call: ast.Call, callee: ast.AST | None) -> bool:
     """Whether a call may run in the region: of functions that a callee makes, those that are called are seen there."""
-    home = script.function(call)
-    return not _collates(script, call) and (callee is None or home is callee or isinstance(home, ast.Lambda))
+    scope = script.function(call)
+    return not _collates(script, call) and (callee is None or scope is callee or isinstance(scope, ast.Lambda))
 
 
 def _runs_arguments(script: Script, call: ast.Call) -> bool:
@@ -394,7 +394,7 @@ def _parts_of(script: Script, value: ast.expr | None) -> Iterator[ast.Name]:
 def _leaf_names(script: Script) -> frozenset[str]:
     """Names of variables and attributes that a file makes require gradients."""
     found: set[str] = set()
-    for call in script.tree_index.calls_named("requires_grad_"):
+    for call in script.syntax_index.calls_named("requires_grad_"):
         if isinstance(call.func, ast.Attribute):
             found.add(_last_name(call.func.value))
     for keyword in script.find(ast.keyword):

@@ -196,12 +196,12 @@ def _visible(script: Script, expression: ast.expr, use: ast.AST) -> bool:
         root = root.value
     if not isinstance(root, ast.Name):
         return False
-    home = {each.scope.node for each in script.definitions(root)}
-    if len(home) != 1:
+    bound_in = {each.scope.node for each in script.definitions(root)}
+    if len(bound_in) != 1:
         return False
-    wanted = home.pop()
+    wanted = bound_in.pop()
     for ancestor in script.ancestors(use):
-        scope = script.flow.scopes.get(ancestor)
+        scope = script.reaching_definitions.scopes.get(ancestor)
         if scope is None:
             continue
         if ancestor is wanted:
@@ -229,7 +229,7 @@ def _same_choice(script: Script, test: ast.expr, anchor: ast.stmt, before: Defin
                 and _repeatable(script, other, use)
                 and ast.dump(_meaning(script, other)) == wanted
             ):
-                target = script.tree_index.bound_name(made)
+                target = script.syntax_index.bound_name(made)
                 if target is not None and _made_by_then(script, made, anchor, use) and _visible(script, target, use):
                     return Code(target.id)
     return None

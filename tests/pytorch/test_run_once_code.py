@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from autoaccel.analysis import load
-from autoaccel.pytorch.execution_count import runs_once
+from autoaccel.pytorch.run_once_code import runs_once
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from autoaccel.analysis import load
 from autoaccel.pytorch.loader_calls import iterations, loader_calls
-from autoaccel_codemods.loader_workers.pinning import told_apart
+from autoaccel_codemods.loader_workers.pin_memory import told_apart
 
 HEAD = """\
 import torch

@@ -12,7 +12,7 @@ from autoaccel.dataflow.bounds import Bounds
 from autoaccel.pytorch.evaluation_passes import EvaluationPass
 from autoaccel.pytorch.evaluation_passes import evaluations as evaluation_passes
 from autoaccel.pytorch.graph_flow import NEEDED
-from autoaccel.pytorch.graph_loss import lost_graph, reaches_backward
+from autoaccel.pytorch.graph_requirement import needs_graph, reaches_backward
 
 HEAD = """\
 import torch
@@ -182,7 +182,7 @@ def test_lost_graph(text: str, expected: bool) -> None:
     script = load(HEAD + text)
     [function] = [each for each in script.find(ast.FunctionDef) if each.name == "f"]
     forwards = [each for each in script.within(function, ast.Call) if script.source(each) == "net(x)"]
-    assert (lost_graph(script, [function], forwards) is not None) is expected
+    assert (needs_graph(script, [function], forwards) is not None) is expected
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_containers_of_other_files(tmp_path: Path, keeps: str, reads: str, expec
     script = load(text, path, Project([*tmp_path.glob("*.py")]))
     [function] = script.find(ast.FunctionDef)
     forwards = [each for each in script.within(function, ast.Call) if script.source(each) == "net(x)"]
-    assert (lost_graph(script, [function], forwards) is not None) is expected
+    assert (needs_graph(script, [function], forwards) is not None) is expected
 
 
 COMMON = "def features(model, x):\n    model.eval()\n    return model(x)\n"
@@ -225,7 +225,7 @@ def test_a_lower_bound_declines(tmp_path: Path) -> None:
     (tmp_path / "user.py").write_text(USER)
     (tmp_path / "other.py").write_text(USER)
     assert [each.problem for each in evaluations(tmp_path, Bounds())] == [None]
-    assert all(each.problem is not None for each in evaluations(tmp_path, Bounds(graph_places=0)))
+    assert all(each.problem is not None for each in evaluations(tmp_path, Bounds(graph_states=0)))
 
 
 def evaluations(folder: Path, bounds: Bounds) -> tuple[EvaluationPass, ...]:

@@ -17,7 +17,6 @@ from autoaccel.pytorch.evaluation_passes import (
     made_here,
     tries_out,
 )
-from autoaccel.pytorch.execution_count import runs_once
 from autoaccel.pytorch.gradients import (
     asks_for_gradients,
     calls_training,
@@ -25,9 +24,10 @@ from autoaccel.pytorch.gradients import (
     off_by_callers,
     trains,
 )
-from autoaccel.pytorch.graph_loss import lost_graph
+from autoaccel.pytorch.graph_requirement import needs_graph
 from autoaccel.pytorch.hidden_gradients import needs_gradients
-from autoaccel.pytorch.training_steps import training_homes, training_steps
+from autoaccel.pytorch.run_once_code import runs_once
+from autoaccel.pytorch.training_steps import training_scopes, training_steps
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -44,7 +44,7 @@ _WITHOUT_GRAPH = frozenset(
 )
 
 
-def samples(script: Script) -> Iterator[EvaluationPass]:
+def display_only_forwards(script: Script) -> Iterator[EvaluationPass]:
     """Runs of statements that run a model and whose results go only where no gradient comes back from."""
     known = {node for each in evaluations(script) for node in _covered_by(script, each)}
     found: dict[ast.stmt, list[ast.Call]] = {}
@@ -71,17 +71,17 @@ def _whole_functions(
     script: Script, found: dict[ast.stmt, list[ast.Call]]
 ) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Functions that do not train and run models only for samples."""
-    homes = {statement: script.function(statement) for statement in found}
+    scopes = {statement: script.function(statement) for statement in found}
     functions = []
-    for function in dict.fromkeys(homes.values()):
+    for function in dict.fromkeys(scopes.values()):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or trains(script, function):
             continue
-        statements = [statement for statement, home in homes.items() if home is function]
+        statements = [statement for statement, scope in scopes.items() if scope is function]
         if len(statements) == 1 and function.name in _NOT_WHOLLY and not script.loops(statements[0]):
             continue
         own = [call for statement in statements for call in found[statement]]
         if all(call in own or gradients_off(script, call, function) for call in forward_calls(script, function)):
-            if lost_graph(script, [function], own) is None and needs_gradients(script, [function], function) is None:
+            if needs_graph(script, [function], own) is None and needs_gradients(script, [function], function) is None:
                 functions.append(function)
     return functions
 
@@ -96,21 +96,21 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
         return False
     if is_function_module(script, call.func):
         return False
-    home = script.function(call)
-    if isinstance(home, ast.Lambda):
+    scope = script.function(call)
+    if isinstance(scope, ast.Lambda):
         return False  # whoever is handed it decides when and how it runs: a benchmark, a closure
-    if home is None and _is_tried_out(script, call):
+    if scope is None and _is_tried_out(script, call):
         return False
-    if home is not None and (tries_out(script, home, (call,)) or is_module_method(script, home)):
+    if scope is not None and (tries_out(script, scope, (call,)) or is_module_method(script, scope)):
         return False
-    if gradients_off(script, call) or off_by_callers(script, home) or _within(script, call, known):
+    if gradients_off(script, call) or off_by_callers(script, scope) or _within(script, call, known):
         return False
     for each in script.in_scope(statement, ast.Call):
         if script.kind(each.func) is Kind.MODULE and not _is_shown(script, each):
             return False
     if asks_for_gradients(script, statement) is not None or _before_training(script, statement):
         return False
-    return lost_graph(script, [statement], [call]) is None and needs_gradients(script, [statement], home) is None
+    return needs_graph(script, [statement], [call]) is None and needs_gradients(script, [statement], scope) is None
 
 
 def _last_name(function: ast.expr) -> str | None:
@@ -126,7 +126,7 @@ def _is_tried_out(script: Script, call: ast.Call) -> bool:
     file, and nothing is read from somewhere."""
     if _HAS_WEIGHTS.search(script.text) or not runs_once(script, call):
         return False
-    steps = training_steps(script) if training_homes(script) else ()
+    steps = training_steps(script) if training_scopes(script) else ()
     if any(step.steps or not all(runs_once(script, each.call) for each in step.backwards) for step in steps):
         return False
     return made_here(script, call.func, script.tree)

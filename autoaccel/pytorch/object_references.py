@@ -78,7 +78,7 @@ def attribute_reads(
             ):
                 if _may_be_same(other, part, classes):
                     yield other, part
-        for call in other.tree_index.calls_named("getattr", "vars", "attrgetter"):
+        for call in other.syntax_index.calls_named("getattr", "vars", "attrgetter"):
             named = call.args[1] if len(call.args) > 1 else None
             if not (isinstance(named, ast.Constant) and named.value != name):
                 yield other, call

@@ -55,7 +55,7 @@ class LoaderMeasurements:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerPlan:
+class WorkerDecision:
     """How many workers, and why. `yet` is whether more batches could change it."""
 
     workers: int
@@ -63,20 +63,20 @@ class WorkerPlan:
     yet: bool = False
 
 
-def plan_workers(measured: LoaderMeasurements, machine: Machine) -> WorkerPlan:
+def decide_workers(measured: LoaderMeasurements, machine: Machine) -> WorkerDecision:
     """The number of workers that hides the fetch behind the step; 0 where they would not pay."""
     fetch, step = measured.fetch, max(measured.step, CHEAP)  # batches cannot be handed over any faster
     times = f"a batch takes {_spelled(fetch)} to fetch, a step {_spelled(measured.step)}"
     if fetch < CHEAP:
-        return WorkerPlan(0, f"{times}: cheaper than handing it over", yet=True)
+        return WorkerDecision(0, f"{times}: cheaper than handing it over", yet=True)
     if fetch < FAR_BELOW * step:
-        return WorkerPlan(0, f"{times}: nothing to hide", yet=True)
+        return WorkerDecision(0, f"{times}: nothing to hide", yet=True)
     iteration = max(step, fetch + measured.host)  # what the host fetches while the device is busy costs nothing
     if iteration <= (1 + FAR_BELOW) * step:
-        return WorkerPlan(0, f"{times}: hidden already", yet=True)
+        return WorkerDecision(0, f"{times}: hidden already", yet=True)
     most, limit = _most(measured, machine)
     if most < 1:
-        return WorkerPlan(0, f"{times}, but {limit}")
+        return WorkerDecision(0, f"{times}, but {limit}")
     wanted = max(1, math.ceil(AMPLE * fetch / step))
     enough = max(1, math.ceil(ENOUGH * fetch / step))
     for count in (min(wanted, most), min(enough, most)):
@@ -85,8 +85,8 @@ def plan_workers(measured: LoaderMeasurements, machine: Machine) -> WorkerPlan:
         saved = iteration - max(step, fetch / count)
         lasting = measured.kept and measured.waited >= cost  # the run has shown that it goes on
         if lasting or saved * (measured.left or 0) >= 1.5 * cost:
-            return WorkerPlan(count, reason)
-    return WorkerPlan(0, f"{times}: too few batches to pay for starting {count}", yet=True)
+            return WorkerDecision(count, reason)
+    return WorkerDecision(0, f"{times}: too few batches to pay for starting {count}", yet=True)
 
 
 def _most(measured: LoaderMeasurements, machine: Machine) -> tuple[int, str]:

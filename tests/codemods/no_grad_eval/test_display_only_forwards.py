@@ -7,8 +7,8 @@ import ast
 import pytest
 
 from autoaccel.analysis import load
-from autoaccel.pytorch.graph_loss import reaches_backward
-from autoaccel_codemods.no_grad_eval.unused_forwards import samples
+from autoaccel.pytorch.graph_requirement import reaches_backward
+from autoaccel_codemods.no_grad_eval.display_only_forwards import display_only_forwards
 
 HEAD = """\
 import torch
@@ -25,7 +25,7 @@ TRAIN = "    net(x).sum().backward()\n    optimizer.step()\n"
 def runs(text: str) -> list[tuple[int, int]]:
     """First and last line (after the head) of every run; of a function, the line of its `def` twice."""
     found = []
-    for each in samples(load(HEAD + text)):
+    for each in display_only_forwards(load(HEAD + text)):
         first, last = each.first or each.node, each.last or each.node
         found.append((first.lineno - OFFSET, last.lineno - OFFSET))
     return found

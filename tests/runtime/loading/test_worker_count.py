@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from autoaccel.runtime.loading.worker_cost import CHEAP, MOST, START, LoaderMeasurements, Machine, helps, plan_workers
+from autoaccel.runtime.loading.worker_count import (
+    CHEAP,
+    MOST,
+    START,
+    LoaderMeasurements,
+    Machine,
+    decide_workers,
+    helps,
+)
 
 BIG = Machine(cpus=16.0, memory=math.inf, shared=math.inf)
 IMAGES = LoaderMeasurements(
@@ -31,13 +39,13 @@ IMAGES = LoaderMeasurements(
     ],
 )
 def test_enough_to_hide_the_fetch_behind_the_step(fetch: float, step: float, expected: int) -> None:
-    assert plan_workers(replace(IMAGES, fetch=fetch, step=step, host=step), BIG).workers == expected
+    assert decide_workers(replace(IMAGES, fetch=fetch, step=step, host=step), BIG).workers == expected
 
 
 @pytest.mark.parametrize(("host", "expected"), [(0.1, 3), (0.05, 3), (0.02, 0), (0.0, 0)])
 def test_what_is_fetched_while_the_device_is_busy_is_hidden_already(host: float, expected: int) -> None:
     """A loop that never waits for its results hands work over faster than it is done."""
-    assert plan_workers(replace(IMAGES, fetch=0.07, step=0.1, host=host), BIG).workers == expected
+    assert decide_workers(replace(IMAGES, fetch=0.07, step=0.1, host=host), BIG).workers == expected
 
 
 @pytest.mark.parametrize(
@@ -54,36 +62,36 @@ def test_what_is_fetched_while_the_device_is_busy_is_hidden_already(host: float,
     ],
 )
 def test_no_more_than_the_machine_has_room_for(machine: Machine, expected: int, reason: str) -> None:
-    found = plan_workers(IMAGES, machine)
+    found = decide_workers(IMAGES, machine)
     assert found.workers == expected
     assert reason in found.reason
 
 
 def test_never_more_than_the_most() -> None:
-    assert plan_workers(replace(IMAGES, fetch=60.0), Machine(256.0, math.inf, math.inf)).workers == MOST
+    assert decide_workers(replace(IMAGES, fetch=60.0), Machine(256.0, math.inf, math.inf)).workers == MOST
 
 
 def test_a_short_pass_does_not_pay_for_starting_them() -> None:
     short = replace(IMAGES, fetch=0.004, step=0.01, host=0.01, left=20, kept=False, waited=99.0)
-    assert plan_workers(short, BIG).workers == 0
-    assert plan_workers(short, BIG).yet
-    assert plan_workers(replace(short, left=60), BIG).workers == 2
-    assert plan_workers(replace(short, left=30), BIG).workers == 1, "fewer, where more would not pay"
-    assert plan_workers(replace(short, left=None), BIG).workers == 0
+    assert decide_workers(short, BIG).workers == 0
+    assert decide_workers(short, BIG).yet
+    assert decide_workers(replace(short, left=60), BIG).workers == 2
+    assert decide_workers(replace(short, left=30), BIG).workers == 1, "fewer, where more would not pay"
+    assert decide_workers(replace(short, left=None), BIG).workers == 0
 
 
 def test_kept_workers_pay_once_the_run_has_lasted() -> None:
     """What they cost was lost to fetching before: at worst, twice of what the better way takes."""
     short = replace(IMAGES, fetch=0.004, step=0.01, host=0.01, left=20)
-    assert plan_workers(replace(short, waited=0.9 * START), BIG).workers == 0
-    assert plan_workers(replace(short, waited=START), BIG).workers == 1
-    assert plan_workers(replace(short, waited=2 * START), BIG).workers == 2
+    assert decide_workers(replace(short, waited=0.9 * START), BIG).workers == 0
+    assert decide_workers(replace(short, waited=START), BIG).workers == 1
+    assert decide_workers(replace(short, waited=2 * START), BIG).workers == 2
 
 
 def test_a_process_that_holds_much_is_forked_at_a_price() -> None:
     short = replace(IMAGES, fetch=0.004, step=0.01, host=0.01, left=60, kept=False)
-    assert plan_workers(short, BIG).workers == 2
-    assert plan_workers(short, replace(BIG, held=64 * 2**30)).workers == 0
+    assert decide_workers(short, BIG).workers == 2
+    assert decide_workers(short, replace(BIG, held=64 * 2**30)).workers == 0
 
 
 numbers = some.floats(0.0, 100.0)
@@ -104,7 +112,7 @@ def test_whatever_is_measured_it_fits(
     kept: bool,
 ) -> None:
     machine = Machine(cpus, memory * 2**30, shared * 2**30)
-    found = plan_workers(LoaderMeasurements(fetch, max(step, host), host, batch, ahead, 1000, 1.0, kept), machine)
+    found = decide_workers(LoaderMeasurements(fetch, max(step, host), host, batch, ahead, 1000, 1.0, kept), machine)
     assert 0 <= found.workers <= MOST
     assert found.reason
     if found.workers:

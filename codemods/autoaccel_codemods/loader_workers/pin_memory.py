@@ -18,7 +18,7 @@ from autoaccel.pytorch.host_writes import memory
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Path
+    from autoaccel.dataflow.reaching_definitions import ElementPath
     from autoaccel.pytorch.loader_calls import Iteration, LoaderCall
 
 _DEFAULT = ("torch.utils.data.default_collate", "torch.utils.data.dataloader.default_collate")
@@ -86,32 +86,32 @@ def _leaves(values: Values) -> Iterator[Value]:
 def _is_written_to(use: Iteration, batches: Values) -> bool:
     """Whether the host writes to the memory of a batch; another item in its place in a new container does not."""
     container = all(value.kind in (Kind.SEQUENCE, Kind.MAPPING) for value in batches)
-    for home in use.script.project.related(use.script):
-        for owner, node in changed_in_place(home):
-            for value in memory(home, owner):
+    for file in use.script.project.related(use.script):
+        for owner, node in changed_in_place(file):
+            for value in memory(file, owner):
                 if value.kind is Kind.BATCH and value.node in (use.node, *_nexts(use)):
                     item = isinstance(node, ast.Subscript) and not value.path
-                    if not (item and (container or _is_moved(home, node))):
+                    if not (item and (container or _is_moved(file, node))):
                         return True
     return False
 
 
-def _is_moved(home: Script, node: ast.AST) -> bool:
+def _is_moved(file: Script, node: ast.AST) -> bool:
     """Whether `batch[key] = …` stores a copy on a device."""
-    statement = home.parent(node)
-    return isinstance(statement, ast.Assign) and any(value.name == "moved" for value in home.values(statement.value))
+    statement = file.parent(node)
+    return isinstance(statement, ast.Assign) and any(value.name == "moved" for value in file.values(statement.value))
 
 
 def _nexts(use: Iteration) -> Iterator[ast.AST]:
     """The `next(…)` that take batches from an iterator."""
     if use.how != "for":
-        yield from use.script.tree_index.calls_named("next")
+        yield from use.script.syntax_index.calls_named("next")
 
 
 def _asks_for_tuple(use: Iteration, batches: Values) -> bool:
     """Whether it matters to a loop that a part of its batches is a tuple."""
-    home, sites = use.script, (use.node, *_nexts(use))
-    pending: list[tuple[Script, ast.AST]] = [(home, home.function(use.node) or home.tree)]
+    file, sites = use.script, (use.node, *_nexts(use))
+    pending: list[tuple[Script, ast.AST]] = [(file, file.function(use.node) or file.tree)]
     for where, scope in pending:
         for name in where.within(scope, ast.Name):
             parts = [each for each in where.values(name) if each.kind is Kind.BATCH and each.node in sites]
@@ -130,8 +130,8 @@ def _asks_for_tuple(use: Iteration, batches: Values) -> bool:
     return False
 
 
-def _may_be_tuple(batches: Values, path: Path, home: Script) -> bool:
-    parts = home.inference.part(batches, path)
+def _may_be_tuple(batches: Values, path: ElementPath, file: Script) -> bool:
+    parts = file.inference.part(batches, path)
     return any(
         value.kind in (Kind.UNKNOWN, Kind.OBJECT)
         or (value.kind is Kind.SEQUENCE and not isinstance(value.node, ast.List | ast.ListComp))

@@ -32,11 +32,11 @@ from autoaccel.dataflow.abstract_values import (
     arithmetic,
     item,
     merged,
-    settle,
     shallow,
     union,
+    without_checkpoint_reads,
 )
-from autoaccel.dataflow.reaching_definitions import STAR, Definition, Path
+from autoaccel.dataflow.reaching_definitions import STAR, Definition, ElementPath
 from autoaccel.library_models import library_values
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Inference:
 
     def _appended(self, node: ast.expr) -> Values:
         """What `xs.append(…)` adds to a list that starts (nearly) empty."""
-        target = self.script.tree_index.bound_name(node)
+        target = self.script.syntax_index.bound_name(node)
         if target is None:
             return NOTHING
         found: Values = NOTHING
@@ -202,7 +202,9 @@ class Inference:
                 if node.id in library_values.BUILTINS
                 else ANY
             )
-        return settle(union(self.definition(each) for each in definitions) | self._patched(node.id, definitions))
+        return without_checkpoint_reads(
+            union(self.definition(each) for each in definitions) | self._rebound(node.id, definitions)
+        )
 
     def exported(self, name: str) -> Values:
         """The value of a module-level name, seen from another file."""
@@ -213,15 +215,17 @@ class Inference:
             if starred is not None:
                 return starred[0].inference.exported(starred[1])
             return ANY
-        return settle(union(self.definition(each) for each in definitions) | self._patched(name, definitions))
+        return without_checkpoint_reads(
+            union(self.definition(each) for each in definitions) | self._rebound(name, definitions)
+        )
 
-    def _patched(self, name: str, definitions: Iterable[Definition]) -> Values:
+    def _rebound(self, name: str, definitions: Iterable[Definition]) -> Values:
         """What other files may put in the place of a name of this module: `engine.log = my_log`."""
         project = self.script.project
-        if name not in project.patched_names(self.script) or any(each.scope.parent for each in definitions):
+        if name not in project.rebound_names(self.script) or any(each.scope.parent for each in definitions):
             return NOTHING
         defined = all(each.how in ("def", "class") for each in definitions)
-        stores = [each for each in project.patches(self.script, name) if defined or each.how != "namespace"]
+        stores = [each for each in project.rebindings(self.script, name) if defined or each.how != "namespace"]
         return union(each.script.inference._stored(each) for each in stores)
 
     def definition(self, definition: Definition) -> Values:
@@ -270,7 +274,7 @@ class Inference:
         target = definition.node.target
         if not isinstance(target, ast.Name):
             return added
-        before = union(self.definition(each) for each in self.script.flow.before_addition(target))
+        before = union(self.definition(each) for each in self.script.reaching_definitions.before_addition(target))
         changed = Values(value for value in before if value.kind in _REPLACED_BY_SUMS)
         kept = before.without(changed)
         return kept | arithmetic(changed, added, target, self.script) if changed else kept
@@ -404,7 +408,7 @@ class Inference:
         kind = self._used_as(name, reads)
         if kind is None:
             return NOTHING
-        first = next(iter(self.script.tree_index.by_depth(reads)), None)
+        first = next(iter(self.script.syntax_index.by_depth(reads)), None)
         return Values({Value(kind, first, self.script)})
 
     def _used_as(self, name: str, uses: Iterable[ast.expr]) -> Kind | None:
@@ -546,7 +550,7 @@ class Inference:
                     found |= ANY
         return found
 
-    def part(self, values: Values, path: Path) -> Values:
+    def part(self, values: Values, path: ElementPath) -> Values:
         """The part of a value that an unpacking target takes."""
         for step in path:
             found: Values = NOTHING
@@ -859,7 +863,7 @@ class Inference:
         return False
 
     def _super(self, node: ast.Call) -> Values:
-        cls = self.script.tree_index.enclosing_class(node)
+        cls = self.script.syntax_index.enclosing_class(node)
         if cls is None:
             return ANY
         bases = self.script.project.class_info(self.script.class_ref(cls)).bases

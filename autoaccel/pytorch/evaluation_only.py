@@ -1,4 +1,4 @@
-"""Programs that only evaluate: the forward passes of their loops, whose outputs are judged and never trained on."""
+"""Programs that only evaluate: the forward passes of their loops, whose outputs are looked at and never trained on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _JUDGES = frozenset(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class EvaluationForward:
     """`outputs = model(images)` in a loop that evaluates; `outputs` surely is one floating tensor."""
 
     loop: LoaderLoop
@@ -46,7 +46,7 @@ def only_evaluates(script: Script) -> bool:
     return not script.frameworks and not any(map(_TRAINS.search, script.project.related_texts(script)))
 
 
-def judged(script: Script) -> Iterator[Judged]:
+def evaluation_forwards(script: Script) -> Iterator[EvaluationForward]:
     """The forward passes of a program that only evaluates, one in each of its loops over a loader."""
     if not loader_loops(script) or not only_evaluates(script):
         return
@@ -54,7 +54,7 @@ def judged(script: Script) -> Iterator[Judged]:
     for loop in loader_loops(script):
         if not any(_holds(script, each.function or each.node, each.first, each.last, loop.node) for each in passes):
             continue
-        found = _single_forward(script, loop)
+        found = _only_forward(script, loop)
         if found is not None and _is_of_logits(script, found.statement):
             yield found
 
@@ -67,7 +67,7 @@ def _holds(script: Script, node: ast.stmt, first: ast.stmt | None, last: ast.stm
     return any(script.inside(loop, each) for each in block[block.index(first) : block.index(last) + 1])
 
 
-def _single_forward(script: Script, loop: LoaderLoop) -> Judged | None:
+def _only_forward(script: Script, loop: LoaderLoop) -> EvaluationForward | None:
     calls = list(forward_calls(script, loop.node))
     if len(calls) != 1 or sum(each.node is loop.node for each in loader_loops(script)) != 1:
         return None
@@ -85,15 +85,15 @@ def _single_forward(script: Script, loop: LoaderLoop) -> Judged | None:
         around = script.parent(around)
     if around is not loop.node or Effect.SENSITIVE in effects(script, statement):
         return None
-    return Judged(loop, call, statement)
+    return EvaluationForward(loop, call, statement)
 
 
 def _is_of_logits(script: Script, statement: ast.Assign) -> bool:
     """Whether a result is used as a tensor of scores, and as nothing else."""
     target = statement.targets[0]
     assert isinstance(target, ast.Name)
-    home = script.flow.scopes[script.function(statement) or script.tree]
-    made = [each for each in home.definitions.get(target.id, ()) if each.node is statement]
+    scope = script.reaching_definitions.scopes[script.function(statement) or script.tree]
+    made = [each for each in scope.definitions.get(target.id, ()) if each.node is statement]
     uses = [use for each in made for use in script.uses(each)]
     return bool(uses) and all(_is_tensor(script, use) for use in uses) and any(_is_score(script, use) for use in uses)
 

@@ -1,0 +1,130 @@
+"""Functions of a library that are monkey-patched, in a script and in the files that share its objects.
+
+A rule that writes one name of a library for another must know that both stand for what the library defines;
+`introspection` says whether somebody tells apart the objects that they make.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.qualified_names import canonical
+from autoaccel.pytorch.introspection import last_name, line_of, names_a_type
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+_SETTERS = frozenset({"setattr", "delattr", "patch", "object", "setitem", "dict"})
+_READERS = frozenset({"hasattr", "getattr"})
+
+
+def monkeypatched(script: Script, names: Collection[str]) -> str | None:
+    """Why one of these functions may not be the library's own. Raises `Incomplete`."""
+    modules = {name.rpartition(".")[0] for name in names}
+    for last in sorted({name.rpartition(".")[2] for name in (*names, *modules)}):
+        for other in script.project.with_word(script, last):
+            found_at = next(_replacing(other, names, modules), None)
+            if found_at is not None:
+                return f"it may be replaced in {line_of(script, other, found_at)}"
+    return None
+
+
+def _replacing(script: Script, names: Collection[str], modules: Collection[str]) -> Iterator[ast.expr]:
+    """Where a function is bound to something else, or its module is handed to who knows whom."""
+    lasts = {name.rpartition(".")[2] for name in names}
+    mentions: list[ast.Name | ast.Attribute] = [*script.find(ast.Attribute), *script.find(ast.Name)]
+    for node in mentions:
+        name = script.qualname(node)
+        if name in modules:
+            parent = script.parent(node)
+            if not isinstance(parent, ast.Attribute) and not _is_read(parent):
+                yield node
+        elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            if name in names or (name is None and node.attr in lasts and _may_be_module(script, node.value)):
+                yield node
+        elif name in names:
+            parent = script.parent(node)
+            if isinstance(parent, ast.Attribute) and not isinstance(parent.ctx, ast.Load):  # a method of the class
+                yield node
+    for text in script.find(ast.Constant):
+        if isinstance(text.value, str) and not isinstance(script.parent(text), ast.Expr):
+            if (canonical(text.value) in names or text.value in modules) and not names_a_type(script, text):
+                yield text
+            elif text.value in lasts and last_name(script.parent(text)) in _SETTERS:
+                yield text
+
+
+def _is_read(parent: ast.AST | None) -> bool:
+    """`hasattr(torch.amp, "GradScaler")`"""
+    match parent:
+        case ast.Call(func=ast.Name(id=name), args=[_, ast.Constant(), *_]):
+            return name in _READERS
+        case _:
+            return False
+
+
+def _may_be_module(script: Script, base: ast.expr) -> bool:
+    """Whether an object whose attribute is set may be a module of the library: not the options of a program."""
+    match base:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name not in ("self", "cls") and bool(re.search(r"amp|torch|mod", name.lower()))
+        case ast.Subscript() | ast.Call():
+            return Kind.UNKNOWN in {value.kind for value in script.values(base)}
+        case _:
+            return False
+
+
+def monkeypatched_in_text(script: Script, names: Collection[str]) -> str | None:
+    """Why one of these functions or methods may not be the library's own, as far as texts tell: `torch.zeros = zeros`,
+    `torch.Tensor.cuda = …`, `mock.patch("torch.zeros")`. Cheaper than `monkeypatched`. Raises `Incomplete`."""
+    for name in names:
+        owner, _, last = name.rpartition(".")
+        for text in script.project.texts_with_word(script, last):
+            if last in text and _is_patched(_under_own_names(text, owner), owner, last):
+                return f"`{name}` is replaced by something else"
+    return None
+
+
+def _is_patched(text: str, owner: str, last: str) -> bool:
+    if _assigning(owner, last).search(text):
+        return True
+    return ("setattr" in text or "patch" in text) and _patching(owner, last).search(text) is not None
+
+
+def intercepted(script: Script) -> str | None:
+    """Why calls of torch may be seen by others than torch. Raises `Incomplete`."""
+    for word in ("TorchFunctionMode", "TorchDispatchMode"):
+        if any(word in text for text in script.project.texts_with_word(script, word)):
+            return f"a `{word}` may count or change the calls of torch"
+    return None
+
+
+@cache
+def _assigning(owner: str, last: str) -> re.Pattern[str]:
+    """`torch.Tensor.cuda = …`, `Tensor.cuda: object = …`. A plain word first, which is searched for fastest."""
+    whole, module = re.escape(owner), re.escape(owner.rpartition(".")[2])
+    alone = rf"(?:(?<![\w.]{module})|(?<={whole})(?<![\w.]{whole}))"
+    return re.compile(rf"{module}{alone}\s*\.\s*{last}\s*(?::[^=\n]*)?=(?!=)")
+
+
+@cache
+def _patching(owner: str, last: str) -> re.Pattern[str]:
+    module = f"(?:{re.escape(owner)}|{re.escape(owner.rpartition('.')[2])})"
+    return re.compile(
+        rf"setattr\(\s*{module}\s*,\s*(?:['\"]{last}['\"]|[^'\"\s])"
+        rf"|patch\.object\(\s*{module}\s*,\s*['\"]{last}['\"]|patch\(\s*['\"]{re.escape(owner)}\.{last}['\"]"
+        rf"|setattr\(\s*['\"]{re.escape(owner)}\.{last}['\"]"
+    )
+
+
+def _under_own_names(text: str, owner: str) -> str:
+    """A text in which `import torch as th` has given way to `torch`."""
+    root = owner.partition(".")[0]
+    for alias in dict.fromkeys(re.findall(rf"\bimport[ \t]+{root}[ \t]+as[ \t]+(\w+)", text)):
+        text = re.sub(rf"(?<![\w.]){alias}\b", root, text)
+    return text

@@ -1,0 +1,127 @@
+"""Every reason for which AA301 leaves code in float32. Open this first: it is the policy of the rule, in its words.
+
+`check` asks these in turn, and tells the first reason that holds. A module in brackets serves the one above it:
+    step_problems           whether the backwards and optimizer steps of a training step are in sight, and plain
+    blockers                what cannot be in low precision: scripts with a precision of their own, operations that
+                            refuse it, code that would see scaled gradients; asked about files, step, and regions
+    regions                 which statements run under autocast, and what of them has to stay out
+    [backward_slice]        the statements that a loss is computed by
+    [definite_assignment]   whether a name surely has a value at a statement
+    [sigmoid_bce]           sigmoids that go into a binary cross-entropy, which are computed in float32
+    gradient_scaling        where a scaler is made, where gradients are unscaled and the scale is updated; not asked
+                            where numbers do not fit float16: bfloat16 needs no scaler
+    [optimized_parameters]  which optimizer holds the parameters whose gradients are read
+    [optimizer_cycle]       what must happen between two steps of an optimizer
+    low_precision_flow      where results leave the regions, and whether `.float()` mends what is done to them there
+    [float_tensors]         whether an expression is a tensor of floating point numbers
+Of a program that only evaluates, `blockers` and `low_precision_flow` are asked about each forward pass of a loop.
+
+A reason is a fragment that comes after "left alone: "; braces are filled in. Of code in another file the report names
+the step, and adds file and line.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# -- The step runs too seldom (`__init__`)
+
+RUNS_ONCE: Final = "the step runs only once"
+
+# -- What belongs to a step, and is not in sight or not plain (`step_problems`)
+
+FRAMEWORK: Final = "{label} runs the training step"
+PART_ELSEWHERE: Final = "a part of the training step is in {file}"
+STEPPED_BY_CLASS: Final = "the optimizer is stepped by a class of the project"
+NO_STEP: Final = "no optimizer steps on these gradients"
+NO_BACKWARD: Final = "no backward pass is seen for this optimizer step"
+THREADS: Final = "DataParallel runs the model in threads that do not take over the precision of a region"
+DISTRIBUTED_BACKWARD: Final = "distributed autograd keeps the gradients"
+UNKNOWN_LOSS: Final = "it is not seen which tensor `backward` is called on"
+BACKWARD_IN_LAMBDA: Final = "backward runs in a lambda"
+OWN_SCALER: Final = "it uses a gradient scaler already"
+ENGINE: Final = "backward belongs to an engine or optimizer"
+CREATE_GRAPH: Final = "it differentiates twice (create_graph)"
+BACKWARD_IN_STATEMENT: Final = "backward is part of a larger statement"
+CLOSURE: Final = "the optimizer evaluates a closure or takes arguments"
+STEP_RESULT_USED: Final = "the result of the optimizer step is used"
+UNNAMED_OPTIMIZERS: Final = "the optimizers of a loop have no common name"
+COMPUTED_OPTIMIZER: Final = "the optimizer is the result of a call"
+STEP_IN_LAMBDA: Final = "the optimizer steps in a lambda"
+LBFGS: Final = "LBFGS evaluates a closure several times"
+OPTIMIZES_TENSORS: Final = "it optimizes tensors, not a model"
+
+# -- What the script does about precision and gradients itself (`blockers`)
+
+OWN_MIXED_PRECISION: Final = "it uses mixed precision already"
+SHARDED: Final = "the model is sharded or remote"
+OWN_LOW_PRECISION: Final = "it chooses a low precision itself"
+OTHER_DEFAULT: Final = "the script chooses another default precision"
+CONVERTED_BY_METHOD: Final = "the model is converted with .{method}()"
+CONVERTED: Final = "the model is converted to another precision"
+CAPTURED: Final = "the step is captured in a graph"
+ANOMALY_DETECTION: Final = "anomaly detection would report scaled gradients"
+POLICY_GRADIENTS: Final = "policy gradients of small networks do not profit from low precision"
+OWN_GRADIENTS: Final = "{library} uses gradients or kernels of its own"
+GRADIENT_HOOKS: Final = "hooks would see scaled gradients"
+UNSEEN_HOOK: Final = "a hook that is not followed is handed low precision"
+SECOND_DERIVATIVE: Final = "it differentiates by hand or twice (autograd.grad, create_graph)"
+COMPILED_STEP: Final = "the step itself is compiled"
+FINITE_GRADIENTS: Final = "clipping insists on finite gradients"
+EXCHANGED_GRADIENTS: Final = "gradients are exchanged between processes by hand"
+
+# -- What does not work in low precision (`blockers`, `low_precision_flow`)
+
+NO_KERNEL: Final = "{name} does not work in low precision"
+SPARSE: Final = "sparse matrices have no low-precision products everywhere"
+ONE_PRECISION: Final = "{name} needs one precision for its operands"
+COMPUTED_WEIGHTS: Final = "{name} with computed weights needs one precision for them and its statistics"
+CUSTOM_FUNCTION: Final = "a custom autograd function is not prepared for autocast"
+MODEL_MIXED_PRECISION: Final = "the model uses mixed precision already"
+MODEL_CONVERTS: Final = "the model converts with .{method}()"
+RUNNING_AVERAGES: Final = "the model keeps running averages by hand, which low precision would not keep"
+LOG_OF_COMPLEMENT: Final = "log(1 - p) of rounded probabilities is infinite"
+MODEL_BACKWARD: Final = "the model runs a backward pass itself"
+
+# -- What cannot be put into a region (`regions`)
+
+FORWARD_ELSEWHERE: Final = "the forward pass is in another file"
+NO_FORWARD: Final = "no forward pass of a model is seen for this loss"
+FORWARD_OUTSIDE: Final = "a forward pass that the loss depends on stays outside"
+FORWARD_PART_ELSEWHERE: Final = "a part of the forward pass is in another file"
+BCE_HANDED_OVER: Final = "binary cross-entropy is computed in what is handed over"
+FORWARD_HANDED_OVER: Final = "the forward pass is among what is handed over"
+BCE_INSIDE: Final = "binary cross-entropy is computed in a place that cannot be kept out of autocast"
+BCE_OR_CLASSES: Final = "the loss is binary cross-entropy or one that takes class numbers"
+BCE_WITH_FORWARD: Final = "binary cross-entropy is computed together with the forward pass"
+FORWARD_IN_BCE: Final = "the forward pass inside a binary cross-entropy cannot be taken out"
+
+# -- Why gradients cannot be scaled (`gradient_scaling`); asked only where float16 is possible
+
+UNSEEN_METHOD: Final = "an unseen method of the optimizer may read scaled gradients"
+READ_WHILE_SCALED: Final = "gradients are read where they are still scaled"
+READ_STAY_SCALED: Final = "gradients are read that the optimizer may not hold: they stay scaled"
+READ_IN_ACCUMULATION: Final = "gradients are clipped or read after every backward of an accumulation"
+SEVERAL_STEPS: Final = "an optimizer steps several times before the scale may be updated"
+UNSURE_CLEARING: Final = "it is not sure that all gradients of the optimizer are cleared between its steps"
+UNSEEN_CALLS: Final = "`{name}` goes backward and may be called in ways that are not seen"
+STEP_IN_OTHER_FUNCTION: Final = "backward and optimizer step are in different functions"
+UNSURE_OPTIMIZERS: Final = "not every path to the step makes its optimizers"
+
+# -- Where low precision would get to (`low_precision_flow`)
+
+PRODUCT_OUTSIDE: Final = "a matrix product outside of the region needs one precision for both sides"
+NUMPY_COMPUTES: Final = "NumPy, which has no bfloat16, computes with it"
+HANDED_TO_NUMPY: Final = "it hands values to NumPy, which has no bfloat16"
+NOT_FOLLOWED: Final = "it is handed to code that is not followed"
+NOT_SEEN: Final = "it is handed to code that is not seen"
+HANDED_BY_LOCALS: Final = "`locals()` hands it on to code that is not followed"
+SETTER: Final = "a method of its class is run when it is stored there"
+WRITTEN_BY_INDEX: Final = "a tensor is written by index, which needs one precision for both sides"
+IN_CONTAINER: Final = "it is kept in a container that is not followed"
+LOSS_OUTSIDE: Final = "a loss is computed outside of the region, from values in another precision"
+BCE_OF_STRUCTURE: Final = "binary cross-entropy takes a structure of tensors"
+MODEL_OUTSIDE: Final = "a model runs outside of the region on values in another precision"
+SAVED: Final = "it is saved in another precision"
+ONE_PRECISION_BUFFER: Final = "{name} needs one precision for buffer and source"
+RETURNED: Final = "it is returned to code that is not seen"

@@ -1,0 +1,60 @@
+"""Functions of a library that are monkey-patched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoaccel.analysis import Project, load
+from autoaccel.pytorch.monkeypatching import monkeypatched, monkeypatched_in_text
+
+OLD = "torch.cuda.amp.GradScaler"
+NAMES = (OLD, "torch.amp.GradScaler")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("torch.cuda.amp.GradScaler = Mine", True),
+        ("torch.cuda.amp.GradScaler.step = step", True),
+        ("setattr(torch.cuda.amp, name, Mine)", True),
+        ("monkeypatch.setattr(amp, 'GradScaler', Mine)", True),
+        ("mock.patch('torch.cuda.amp.GradScaler')", True),
+        ("sys.modules['torch.cuda.amp'] = mine", True),
+        ("module = torch.cuda.amp", True),
+        ("from torch.cuda import amp\namp.GradScaler = Mine", True),
+        ("self.GradScaler = torch.cuda.amp.GradScaler()", False),
+        ("hasattr(torch.cuda.amp, 'GradScaler')", False),
+        ("print('GradScaler')", False),
+        ("def f(scaler: 'torch.amp.GradScaler'): ...", False),
+        ("'''torch.cuda.amp.GradScaler'''", False),
+    ],
+)
+def test_monkeypatched(text: str, found: bool) -> None:
+    assert (monkeypatched(load(f"import torch\n{text}\n"), NAMES) is not None) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import torch\ntorch.zeros = zeros", True),
+        ("import torch as th\nth.zeros = zeros", True),
+        ("setattr(torch, name, zeros)  # zeros", True),
+        ("setattr(torch, 'zeros', f)", True),
+        ("mock.patch.object(torch, 'zeros')", True),
+        ("mock.patch('torch.zeros')", True),
+        ("monkeypatch.setattr('torch.zeros', f)", True),
+        ("self.zeros = torch.zeros(3)", False),
+        ("x = torch.zeros == f", False),
+        ("setattr(torch, 'ones', zeros)", False),
+        ("zeros = torch.zeros(3)", False),
+        ("self.torch.zeros = 3", False),
+    ],
+)
+def test_monkeypatched_in_text(tmp_path: Path, text: str, found: bool) -> None:
+    path = tmp_path / "main.py"
+    path.write_text("import compat\n")
+    (tmp_path / "compat.py").write_text(text)
+    script = load("import compat\n", path, Project([path]))
+    assert (monkeypatched_in_text(script, ("torch.zeros",)) is not None) is found
