@@ -13,7 +13,7 @@ from torch.utils.data._utils import collate
 
 from .. import devices
 from ..environment import Decision, disabled, note
-from ..loading.loader_settings import WorkerCount
+from ..loading.loader_settings import chose_workers
 from ..loading.loader_statistics import named
 from ..loading.rebuild_batch import Move
 from ..loading.torch_iterators import is_torchs, single_process
@@ -94,7 +94,7 @@ def _unfit(loader: data.DataLoader[Any]) -> str:
     """Why a loader's batches are torch's own business, whatever its dataset."""
     if not is_torchs(loader):
         return f"a {type(loader).__name__} makes its iterators itself"
-    if loader.num_workers and not isinstance(loader.num_workers, WorkerCount):
+    if loader.num_workers and not chose_workers(loader):
         return "the script chose workers"
     if loader.timeout:
         return "the loader has a timeout"
