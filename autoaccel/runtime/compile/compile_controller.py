@@ -15,7 +15,6 @@ import enum
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -51,12 +50,11 @@ class _Stage(enum.Enum):
 
 
 _budget: Final = SharedBudget()
-_controllers: Final[weakref.WeakSet[CompileController]] = weakref.WeakSet()
 
 
 def settled() -> bool:
     """Whether nothing is being compiled or compared at this moment."""
-    return not any(controller.is_compiling for controller in list(_controllers))
+    return _budget.free()
 
 
 def graphs_captured() -> int | None:
@@ -104,7 +102,7 @@ class CompileController:
         self._consider_at = _FEWEST
         self._earlier = CompileOutcome.recall(target.facts)
         self._step = self._earlier.step
-        _controllers.add(self)
+        self._budget.controllers.add(self)
         if self._earlier.verdict == "rejected":
             self._stop(f"{self._earlier.why}, in an earlier run")
         elif self._earlier.verdict != "adopted":
@@ -336,7 +334,6 @@ class CompileController:
             self._give_up()
             return False
         self._compilation = compilation
-        self._budget.take(self)
         self._stage = _Stage.COMPILING
         self._note("trying", reason)
         return True
@@ -423,5 +420,5 @@ class _Compilation:
 
 @atexit.register
 def _remember_lengths() -> None:
-    for controller in list(_controllers):
+    for controller in list(_budget.controllers):
         controller.remember_length()
