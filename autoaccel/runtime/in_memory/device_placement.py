@@ -16,7 +16,7 @@ import torch
 
 from ..loading.rebuild_batch import Move
 from .columns import Tensors
-from .row_indices import Rows, Unfit
+from .row_indices import Rows, Unfit, sent
 from .sample_structure import Part
 
 SHARE: Final = 0.1  # of the device's free memory that all copies may take together
@@ -93,8 +93,8 @@ class DevicePlacement:
             kept = self._kept(part, device)
             if kept is not None:
                 return part.finish(kept.index_select(0, at.inside(kept.shape[0]).on(device)))
-            return part.finish(_sent(part.column.host(at), device))
-        return _sent(part.finish(part.column.host(at)), device)
+            return part.finish(sent(part.column.host(at), device))
+        return sent(part.finish(part.column.host(at)), device)
 
     def moves(self, path: tuple[Any, ...]) -> bool:
         """Whether the loop moves the part at a path itself."""
@@ -103,21 +103,13 @@ class DevicePlacement:
     def _kept(self, part: Part, device: torch.device) -> torch.Tensor | None:
         """The part's source on the device, as it is now; None where it is not to be kept there."""
         column = part.column
-        source = column.kept()
-        if source is None or not isinstance(column, Tensors):
-            return None
-        values = copied(source, device, self._free)
+        source = column.kept() if isinstance(column, Tensors) else None
+        values = None if source is None else copied(source, device, self._free)
         if values is None:
             return None
         for view in column.views:
             values = view(values)
         return values
-
-
-def _sent(values: torch.Tensor, device: torch.device) -> torch.Tensor:
-    if device.type == "cpu" or values.device.type != "cpu":
-        return values
-    return values.pin_memory().to(device, non_blocking=True)
 
 
 def copied(source: torch.Tensor, device: torch.device, free: FreeMemory) -> torch.Tensor | None:
