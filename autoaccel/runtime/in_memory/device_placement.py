@@ -103,8 +103,9 @@ class DevicePlacement:
     def _kept(self, part: Part, device: torch.device) -> torch.Tensor | None:
         """The part's source on the device, as it is now; None where it is not to be kept there."""
         column = part.column
-        source = column.kept() if isinstance(column, Tensors) else None
-        values = None if source is None else copied(source, device, self._free)
+        if not isinstance(column, Tensors) or (source := column.kept()) is None:
+            return None
+        values = copied(source, device, self._free)
         if values is None:
             return None
         for view in column.views:
