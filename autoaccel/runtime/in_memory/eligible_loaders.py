@@ -104,12 +104,9 @@ def _unfit(loader: data.DataLoader[Any]) -> str:
         return "batches are put together by a function of the script"
     if data.get_worker_info() is not None:
         return "this is a worker itself"
-    return "" if _is_known_torch() else "this torch fetches in another way"
-
-
-def _is_known_torch() -> bool:
-    names = ("_SingleProcessDataLoaderIter", "_BaseDataLoaderIter", "_DatasetKind")
-    return all(hasattr(torchs, name) for name in names) and hasattr(torch._C, "_len_torch_function_stack")  # noqa: SLF001
+    if not hasattr(torchs, "_SingleProcessDataLoaderIter"):
+        return "this torch fetches in another way"
+    return ""
 
 
 # By the identity of the loader: it may be equal to another, and not be hashable.

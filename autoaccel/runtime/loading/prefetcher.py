@@ -68,7 +68,7 @@ def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> 
     ahead = decision.value
     named_parts = move if isinstance(move, str) else tuple(move)
     if ahead or managed(loader) or keeps_chosen(loader) or eligible_loaders.fits(loader, home, named_parts):
-        return Prefetched(loader, home if ahead else None, named_parts, ahead, home)
+        return Prefetched(loader, home, named_parts, ahead or None)
     return loader
 
 
@@ -114,28 +114,22 @@ def unsafe(loader: Any) -> str:
 class Prefetched:
     """A loader as the loop sees it: iteration looks ahead, everything else is the loader's own."""
 
-    __slots__ = ("_ahead", "_device", "_home", "_loader", "_move")
+    __slots__ = ("_ahead", "_device", "_loader", "_move")
     _loader: Any
 
-    def __init__(
-        self, loader: Any, device: torch.device | None, move: Move, ahead: int, home: torch.device | None = None
-    ) -> None:
-        """device: where copies go by a side stream, None without; home: where the loop moves its batches."""
-        home = home or device or torch.device("cpu")
-        given = {"_loader": loader, "_device": device, "_move": move, "_ahead": ahead, "_home": home}
-        for name, value in given.items():
+    def __init__(self, loader: Any, device: torch.device, move: Move, ahead: int | None) -> None:
+        """device: where the loop moves its batches; ahead: how many are under way there, None without a side stream."""
+        for name, value in (("_loader", loader), ("_device", device), ("_move", move), ("_ahead", ahead)):
             object.__setattr__(self, name, value)
 
     def __iter__(self) -> Iterator[Any]:
-        ahead = self._ahead
-        batches = eligible_loaders.begin(self._loader, self._home, self._move)
+        # of batches in memory none: there is nothing to wait for, and random crops would be drawn before the loop's own
+        batches, ahead = eligible_loaders.begin(self._loader, self._device, self._move), 0
         if batches is None:
-            batches = begin_epoch(self._loader)
+            batches, ahead = begin_epoch(self._loader), self._ahead or 0
             if ahead and not hasattr(batches, "left") and (generators := generators_of(self._loader)):
                 batches = WorkerEpoch(batches, generators)
-        else:
-            ahead = 0  # there is nothing to wait for, and random crops would be drawn before the loop's own numbers
-        return batches if self._device is None else Epoch(batches, copy_stream_of(self._device), self._move, ahead)
+        return batches if self._ahead is None else Epoch(batches, copy_stream_of(self._device), self._move, ahead)
 
     def __len__(self) -> int:
         return len(self._loader)
