@@ -85,23 +85,14 @@ Column: TypeAlias = Tensors | Numbers | Indices
 def column(source: Any) -> Column | None:
     """The column over an attribute of a dataset; None for what is not understood."""
     if isinstance(source, torch.Tensor):
-        return Tensors(source) if _is_plain(source) and source.dim() and not source.is_inference() else None
+        plain_rows = plain(source, ("cpu", "cuda")) and source.dim() and not source.is_inference()
+        return Tensors(source) if plain_rows else None
     if type(source) in (list, tuple):
         return Numbers(source) if source and set(map(type, source)) in ({int}, {float}) else None
     numpy = sys.modules.get("numpy")
     if numpy is not None and type(source) is numpy.ndarray and _numeric(source):
         return Tensors(source)
     return None
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is nothing but numbers, on the host or on a CUDA device."""
-    return plain(tensor) or (
-        type(tensor) is torch.Tensor
-        and tensor.is_cuda
-        and tensor.layout is torch.strided
-        and not (tensor.requires_grad or tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
-    )
 
 
 def _numeric(array: Any) -> bool:
