@@ -29,7 +29,8 @@ from ..trial.clocks import Clock, clock_of
 from . import compile_cost
 from .call_signature import signature
 from .compile_outcome import CompileOutcome
-from .compile_target import CompileTarget, Executor, SharedBudget
+from .compile_target import CompileTarget, SharedBudget
+from .eager_fallback import EagerFallback
 from .step_timer import WINDOW, StepDetector, StepTimer
 
 _FEWEST: Final = 16  # iterations, and
@@ -72,7 +73,7 @@ class CompileController:
     def __init__(
         self,
         target: CompileTarget,
-        executor: Executor,
+        executor: EagerFallback,
         *,
         clock: Clock | None = None,
         now: Callable[[], float] = time.perf_counter,

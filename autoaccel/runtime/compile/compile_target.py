@@ -1,30 +1,12 @@
-"""What is compiled, how it is called, and the account that all in one process share."""
+"""What is compiled, and the account that all in one process share."""
 
 from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-
-
-class Executor(Protocol):
-    """How to call the target."""
-
-    given_up: bool
-
-    def eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """As it is."""
-
-    def prepare(self, backend: str) -> bool:
-        """Make a compiled version, which compiles when it is called; False where that is impossible."""
-
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Compiled; or eagerly, if that fails, with `given_up` set."""
-
-    def drop(self) -> None:
-        """Forget the compiled version."""
 
 
 @dataclass(frozen=True, slots=True)

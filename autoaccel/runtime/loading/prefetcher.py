@@ -74,17 +74,22 @@ def prefetch(loader: Any, device: devices.Device = None, move: Move = "all") -> 
 
 def lookahead(loader: Any, device: torch.device) -> Decision:
     """How many batches to look ahead on a loader, and why; 0 is not at all."""
+    decision = depth(device)
+    reason = unsafe(loader) if decision.value else ""
+    return Decision(0, reason) if reason else decision
+
+
+def depth(device: torch.device) -> Decision:
+    """How many batches to look ahead where a loader allows it."""
     if disabled("prefetch"):
         return Decision(0, "AUTOACCEL_DISABLE")
     if not overlaps(device):
         return Decision(0, f"copies to {device.type} cannot overlap with the computation")
-    if reason := unsafe(loader):
-        return Decision(0, reason)
-    depth = whole_number("PREFETCH_DEPTH")
+    wanted = whole_number("PREFETCH_DEPTH")
     return (
         Decision(1, "batches come pinned from workers")
-        if depth is None
-        else Decision(depth, "AUTOACCEL_PREFETCH_DEPTH")
+        if wanted is None
+        else Decision(wanted, "AUTOACCEL_PREFETCH_DEPTH")
     )
 
 

@@ -18,6 +18,7 @@ from autoaccel.runtime.amp import autocast_controller
 from autoaccel.runtime.compile import compile_controller, compile_cost
 from autoaccel.runtime.compile.compile_controller import CompileController
 from autoaccel.runtime.compile.compile_target import CompileTarget, SharedBudget
+from autoaccel.runtime.compile.eager_fallback import EagerFallback
 from autoaccel.runtime.trial import decision_cache
 
 CPU = torch.device("cpu")
@@ -63,7 +64,7 @@ class Machine:
 
 
 @dataclass
-class FakeWay:
+class FakeWay(EagerFallback):
     """Eager and compiled calls; a new kind of arguments is a new graph."""
 
     machine: Machine
