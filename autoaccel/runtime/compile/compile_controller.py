@@ -279,7 +279,9 @@ class CompileController:
         share = usual * self._timer.share(2.0 if self._target.gradients else 0.0)
         if self._backends[0] == "cudagraphs" and not self._timer.launch_bound():
             self._backends.pop(0)
-        decision = compile_cost.worth(self._run(share), self._estimate(len(kinds)))
+        prior = self._prior()
+        cost = prior.cost(self._target.leaves, len(kinds), warm=False) * self._budget.cost_factor
+        decision = compile_cost.worth(self._run(share), cost, prior)
         if decision.pays:
             return self._begin(_Compilation(kinds), decision.reason)
         if decision.final and (self._target.planned or 0) > self.iterations >= compile_cost.EARLY:
@@ -305,8 +307,8 @@ class CompileController:
         known = self._earlier
         prior = self._prior()
         cost = known.warm or prior.cost(self._target.leaves, warm=True)
-        estimate = compile_cost.CostEstimate(cost, known.ratio or prior.speedup, prior.stake, prior.smallest)
-        decision = compile_cost.worth(self._run(1.0), estimate)
+        prior = dataclasses.replace(prior, speedup=known.ratio or prior.speedup)
+        decision = compile_cost.worth(self._run(1.0), cost, prior)
         if not decision.pays or not autocast_controller.settled() or not self._budget.free(self):
             return False
         if known.backend in self._backends:
@@ -319,11 +321,6 @@ class CompileController:
             (planned - self.iterations for planned in candidates if planned and planned > self.iterations), None
         )
         return compile_cost.Run(self.iterations, self._step, left, share, self._budget.spent)
-
-    def _estimate(self, graphs: int) -> compile_cost.CostEstimate:
-        prior = self._prior()
-        cost = prior.cost(self._target.leaves, graphs, warm=False) * self._budget.cost_factor
-        return compile_cost.CostEstimate(cost, prior.speedup, prior.stake, prior.smallest)
 
     def _prior(self) -> compile_cost.Prior:
         if self._backends[0] == "cudagraphs":
