@@ -46,7 +46,12 @@ class WorkerCount(int):
 
 
 def num_workers() -> WorkerCount:
-    """How many worker processes a DataLoader should use here; 0 where they would hurt."""
+    """How many worker processes a DataLoader should use here; 0 where they would hurt.
+
+    Returns:
+        An int. In a loader that has it, and not a number of the script's own, `accel.prefetch` and `accel.in_memory`
+        may choose another one.
+    """
     decision = worker_decision()
     note("num_workers", decision)
     return WorkerCount(decision.value)
