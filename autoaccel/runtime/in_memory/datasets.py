@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 from torch.utils import data
@@ -64,4 +65,4 @@ def _routed(part: Part, route: Route) -> Part:
     def both(rows: Rows) -> Rows:
         return route(rows) if then is None else then(route(rows))
 
-    return Part(part.column, both, part.steps, part.scalar)
+    return replace(part, route=both)
