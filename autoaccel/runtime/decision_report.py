@@ -11,7 +11,7 @@ from .amp.precision import is_tried, precision, scaling
 from .compile import cuda_graphs
 from .compile.in_place_compile import verdict
 from .environment import Decision, disabled, setting, whole_number
-from .loading import glibc_malloc
+from .loading import glibc_malloc, prefetcher
 from .loading.loader_settings import pin_decision, worker_decision
 from .trial import decision_cache
 
@@ -28,7 +28,7 @@ def decisions() -> dict[str, tuple[bool | int | str, str]]:
         "grad_scaler": scaling(place),
         "compile": _compile(place),
         "cuda_graphs": _cuda_graphs(place),
-        "prefetch": _prefetch(place),
+        "prefetch": prefetcher.depth(place),
         "resident": _resident(place),
         "num_workers": _workers(),
         "pin_memory": pin_decision(),
@@ -51,15 +51,6 @@ def _compile(place: torch.device) -> Decision:
         return Decision(False, "AUTOACCEL_DISABLE")
     decision = verdict(place)
     return Decision((setting("COMPILE_MODE") or "default") if decision.value else False, decision.reason)
-
-
-def _prefetch(place: torch.device) -> Decision:
-    if disabled("prefetch"):
-        return Decision(0, "AUTOACCEL_DISABLE")
-    if place.type not in ("cuda", "xpu"):
-        return Decision(0, f"copies to {place.type} cannot overlap with the computation")
-    depth = whole_number("PREFETCH_DEPTH")
-    return Decision(1 if depth is None else depth, "loaders with workers and pinned memory")
 
 
 def _heap(place: torch.device) -> Decision:

@@ -221,7 +221,7 @@ def moved_at_least(loader: Any, device: devices.Device = None, move: PartsToMove
     """`accel.prefetch`, which would not move the batches of a loader without workers."""
     watched, place = prefetcher.prefetch(loader, device, move), devices.resolve(device if move else "cpu")
     is_torchs = isinstance(loader, data.DataLoader) and type(loader).__iter__ is data.DataLoader.__iter__
-    if getattr(watched, "_device", None) is not None or place.type != "cpu" or not is_torchs:
+    if getattr(watched, "_ahead", None) is not None or place.type != "cpu" or not is_torchs:
         return watched
     return prefetcher.Prefetched(loader, place, move if isinstance(move, str) else tuple(move), 0)
 

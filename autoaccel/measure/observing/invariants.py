@@ -176,7 +176,7 @@ def watch_seeds(observation: Observation) -> None:
     @replacing(dataloader._MultiProcessingDataLoaderIter, "__init__")  # noqa: SLF001
     def create(plain: Callable[..., None], iterator: Any, loader: Any) -> None:
         own = loader.worker_init_fn
-        if isinstance(loader.num_workers, loader_settings.WorkerCount) and loader_settings.start_method() == "fork":
+        if loader_settings.chose_workers(loader) and loader_settings.start_method() == "fork":
             loader.worker_init_fn = functools.partial(_begin, own, noted, next(numbers))
         try:
             plain(iterator, loader)

@@ -5,7 +5,7 @@ Modules:
     compile_support     whether anything can be compiled here
     compile_controller  one target on its way from eager to compiled, and back
     compile_cost        what compiling costs against what it saves: arithmetic
-    compile_target      what is compiled, how it is called, and the account that all share
+    compile_target      what is compiled, and the account that all share
     compile_outcome     what compiling came to in an earlier run
     step_timer          where steps begin, how long they take, and with what arguments
     call_signature      which arguments need a graph of their own

@@ -15,7 +15,6 @@ import enum
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,7 +29,8 @@ from ..trial.clocks import Clock, clock_of
 from . import compile_cost
 from .call_signature import signature
 from .compile_outcome import CompileOutcome
-from .compile_target import CompileTarget, Executor, SharedBudget
+from .compile_target import CompileTarget, SharedBudget
+from .eager_fallback import EagerFallback
 from .step_timer import WINDOW, StepDetector, StepTimer
 
 _FEWEST: Final = 16  # iterations, and
@@ -51,12 +51,11 @@ class _Stage(enum.Enum):
 
 
 _budget: Final = SharedBudget()
-_controllers: Final[weakref.WeakSet[CompileController]] = weakref.WeakSet()
 
 
 def settled() -> bool:
     """Whether nothing is being compiled or compared at this moment."""
-    return not any(controller.is_compiling for controller in list(_controllers))
+    return _budget.free()
 
 
 def graphs_captured() -> int | None:
@@ -74,7 +73,7 @@ class CompileController:
     def __init__(
         self,
         target: CompileTarget,
-        executor: Executor,
+        executor: EagerFallback,
         *,
         clock: Clock | None = None,
         now: Callable[[], float] = time.perf_counter,
@@ -104,7 +103,7 @@ class CompileController:
         self._consider_at = _FEWEST
         self._earlier = CompileOutcome.recall(target.facts)
         self._step = self._earlier.step
-        _controllers.add(self)
+        self._budget.controllers.add(self)
         if self._earlier.verdict == "rejected":
             self._stop(f"{self._earlier.why}, in an earlier run")
         elif self._earlier.verdict != "adopted":
@@ -280,7 +279,9 @@ class CompileController:
         share = usual * self._timer.share(2.0 if self._target.gradients else 0.0)
         if self._backends[0] == "cudagraphs" and not self._timer.launch_bound():
             self._backends.pop(0)
-        decision = compile_cost.worth(self._run(share), self._estimate(len(kinds)))
+        prior = self._prior()
+        cost = prior.cost(self._target.leaves, len(kinds), warm=False) * self._budget.cost_factor
+        decision = compile_cost.worth(self._run(share), cost, prior)
         if decision.pays:
             return self._begin(_Compilation(kinds), decision.reason)
         if decision.final and (self._target.planned or 0) > self.iterations >= compile_cost.EARLY:
@@ -306,8 +307,8 @@ class CompileController:
         known = self._earlier
         prior = self._prior()
         cost = known.warm or prior.cost(self._target.leaves, warm=True)
-        estimate = compile_cost.CostEstimate(cost, known.ratio or prior.speedup, prior.stake, prior.smallest)
-        decision = compile_cost.worth(self._run(1.0), estimate)
+        prior = dataclasses.replace(prior, speedup=known.ratio or prior.speedup)
+        decision = compile_cost.worth(self._run(1.0), cost, prior)
         if not decision.pays or not autocast_controller.settled() or not self._budget.free(self):
             return False
         if known.backend in self._backends:
@@ -321,11 +322,6 @@ class CompileController:
         )
         return compile_cost.Run(self.iterations, self._step, left, share, self._budget.spent)
 
-    def _estimate(self, graphs: int) -> compile_cost.CostEstimate:
-        prior = self._prior()
-        cost = prior.cost(self._target.leaves, graphs, warm=False) * self._budget.cost_factor
-        return compile_cost.CostEstimate(cost, prior.speedup, prior.stake, prior.smallest)
-
     def _prior(self) -> compile_cost.Prior:
         if self._backends[0] == "cudagraphs":
             return compile_cost.GRAPHS
@@ -336,7 +332,6 @@ class CompileController:
             self._give_up()
             return False
         self._compilation = compilation
-        self._budget.take(self)
         self._stage = _Stage.COMPILING
         self._note("trying", reason)
         return True
@@ -423,5 +418,5 @@ class _Compilation:
 
 @atexit.register
 def _remember_lengths() -> None:
-    for controller in list(_controllers):
+    for controller in list(_budget.controllers):
         controller.remember_length()

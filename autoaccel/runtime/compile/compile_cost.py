@@ -69,16 +69,6 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class CostEstimate:
-    """What compiling would cost, in seconds, and bring; `stake` and `smallest` as in `Prior`."""
-
-    cost: float
-    speedup: float
-    stake: float = PATIENCE
-    smallest: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class CostDecision:
     """Whether it pays, why, and whether that is the last word: nothing to come can make it pay."""
 
@@ -87,21 +77,21 @@ class CostDecision:
     final: bool = False
 
 
-def worth(run: Run, estimate: CostEstimate) -> CostDecision:
-    """Whether to compile now."""
-    if run.step < estimate.smallest:
+def worth(run: Run, cost: float, prior: Prior) -> CostDecision:
+    """Whether to compile now, for so many seconds."""
+    if run.step < prior.smallest:
         return CostDecision(False, f"steps of {duration(run.step)} are too short to gain by it", run.done >= EARLY)
     ahead = run.done if run.left is None else run.left
-    gain = ahead * run.step * run.share * (1 - 1 / max(estimate.speedup, 1.0))
+    gain = ahead * run.step * run.share * (1 - 1 / max(prior.speedup, 1.0))
     known = _known(run)
-    if gain <= MARGIN * estimate.cost:
-        saves = f"{known}: compiling takes about {duration(estimate.cost)} and would save about {duration(gain)}"
+    if gain <= MARGIN * cost:
+        saves = f"{known}: compiling takes about {duration(cost)} and would save about {duration(gain)}"
         return CostDecision(False, saves, run.left is not None)
-    cost = run.spent + estimate.cost
+    staked = run.spent + cost
     whole = run.done + (run.left or 0)
-    if cost > estimate.stake * whole * run.step:
-        return CostDecision(False, f"{known}: too little to stake {duration(cost)} on it", run.left is not None)
-    if run.done < EARLY and cost > (PATIENCE * EARLY - _COMPARED) * run.step:
+    if staked > prior.stake * whole * run.step:
+        return CostDecision(False, f"{known}: too little to stake {duration(staked)} on it", run.left is not None)
+    if run.done < EARLY and staked > (PATIENCE * EARLY - _COMPARED) * run.step:
         return CostDecision(False, f"{known}: the first {EARLY} steps would suffer")
     return CostDecision(True, f"{known}: compiling pays")
 

@@ -27,26 +27,19 @@ class CompileOutcome:
     @classmethod
     def recall(cls, facts: tuple[object, ...]) -> CompileOutcome:
         """Of what is known by these facts; empty if nothing is, or if it is damaged."""
-        found = decision_cache.recall("compile", *facts) or {}
-        number = {name: _number(found.get(name)) for name in ("ratio", "step", "warm", "steps")}
-        words = {name: str(found[name]) for name in ("why", "backend") if isinstance(found.get(name), str)}
-        verdict = found.get("verdict")
-        steps = number["steps"]
-        return cls(
-            verdict if verdict == "rejected" or (verdict == "adopted" and number["step"]) else None,
-            words.get("why", ""),
-            number["ratio"],
-            number["step"] or 0.0,
-            number["warm"],
-            int(steps) if steps else None,
-            words.get("backend", "inductor"),
-        )
+        match decision_cache.recall("compile", *facts):
+            case {
+                "verdict": "adopted" | "rejected" | None as verdict,
+                "why": str() as why,
+                "ratio": int() | float() | None as ratio,
+                "step": int() | float() as step,
+                "warm": int() | float() | None as warm,
+                "steps": int() | None as steps,
+                "backend": str() as backend,
+            } if step > 0 or verdict != "adopted":
+                return cls(verdict, why, ratio, step, warm, steps, backend)
+        return cls()
 
     def keep(self, facts: tuple[object, ...]) -> None:
         """For later runs."""
         decision_cache.keep("compile", dataclasses.asdict(self), *facts)
-
-
-def _number(value: object) -> float | None:
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e12
-    return float(value) if fits else None  # type: ignore[arg-type]

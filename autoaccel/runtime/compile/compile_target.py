@@ -1,30 +1,12 @@
-"""What is compiled, how it is called, and the account that all in one process share."""
+"""What is compiled, and the account that all in one process share."""
 
 from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-
-
-class Executor(Protocol):
-    """How to call the target."""
-
-    given_up: bool
-
-    def eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """As it is."""
-
-    def prepare(self, backend: str) -> bool:
-        """Make a compiled version, which compiles when it is called; False where that is impossible."""
-
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Compiled; or eagerly, if that fails, with `given_up` set."""
-
-    def drop(self) -> None:
-        """Forget the compiled version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,33 +30,21 @@ class CompileTarget:
     facts: tuple[object, ...] = ()
 
 
-class Compiling(Protocol):
-    """Something that is compiled or compared at times."""
-
-    @property
-    def is_compiling(self) -> bool:
-        """Whether it is at this moment."""
-
-
 @dataclass(slots=True)
 class SharedBudget:
-    """What compiling took so far in this process, and whose turn it is: side by side they would time one another.
+    """What compiling took so far in this process, and who shares it: side by side they would time one another.
 
     spent: seconds, whatever for.  cost_factor: how many times as long the last one took as was expected.
+    controllers: all there are, each of one target.
     """
 
     spent: float = 0.0
     cost_factor: float = 1.0
-    _turn: weakref.ref[Compiling] | None = field(default=None)
+    controllers: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
 
-    def free(self, asking: Compiling) -> bool:
+    def free(self, asking: object = None) -> bool:
         """Whether nobody else is being compiled or compared."""
-        other = self._turn() if self._turn is not None else None
-        return other is None or other is asking or not other.is_compiling
-
-    def take(self, controller: Compiling) -> None:
-        """It is this one's turn."""
-        self._turn = weakref.ref(controller)
+        return not any(each.is_compiling for each in list(self.controllers) if each is not asking)
 
     def learn(self, cost: float, expected: float) -> None:
         """With Inductor's cache on disk it is quicker, on a busy machine slower: so will be the next."""

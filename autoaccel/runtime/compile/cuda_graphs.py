@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 from ..environment import setting
 
@@ -37,15 +38,15 @@ class GraphedCall:
         self._hooks = [hook(parameter, torch.clone) for parameter in trainable]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = _mapped((args, kwargs), _own_gradient, strict=False)
+        args, kwargs = pytree.tree_map_only(torch.Tensor, _own_gradient, (args, kwargs))
         if self._checked:
-            return _mapped(self._call(*args, **kwargs), torch.clone)
+            return pytree.tree_map(_copied, self._call(*args, **kwargs))
         before = _held(self._module)
         result = self._call(*args, **kwargs)
         if _held(self._module) != before:
             raise UnfitError("the module keeps tensors of its forward pass")
         self._checked = True
-        return _mapped(result, torch.clone)
+        return pytree.tree_map(_copied, result)
 
     def close(self) -> None:
         """Leave nothing on the parameters."""
@@ -72,20 +73,13 @@ def _own_gradient(tensor: torch.Tensor) -> torch.Tensor:
     return result
 
 
-def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor], *, strict: bool = True) -> Any:
-    """Nested values with every tensor changed; what is neither a known container nor a plain value is refused."""
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    kind = type(value)
-    if kind in (list, tuple):
-        return kind(_mapped(each, change, strict=strict) for each in value)
-    if isinstance(value, tuple) and hasattr(kind, "_fields"):
-        return kind(*(_mapped(each, change, strict=strict) for each in value))
-    if kind is dict:
-        return {name: _mapped(each, change, strict=strict) for name, each in value.items()}
-    if not strict or value is None or isinstance(value, (bool, int, float, complex, str, torch.Size, torch.dtype)):
-        return value
-    raise UnfitError(f"outputs of type {kind.__name__} cannot be copied")
+def _copied(leaf: Any) -> Any:
+    """A part of what a call hands out; what may hold tensors that nobody sees is refused."""
+    if isinstance(leaf, torch.Tensor):
+        return leaf.clone()
+    if leaf is None or isinstance(leaf, (bool, int, float, complex, str, torch.Size, torch.dtype)):
+        return leaf
+    raise UnfitError(f"outputs of type {type(leaf).__name__} cannot be copied")
 
 
 def _held(module: nn.Module) -> Mapping[tuple[int, str], int]:

@@ -29,7 +29,7 @@ class EagerFallback:
         return self._function(*args, **kwargs)
 
     def prepare(self, backend: str) -> bool:
-        """Make the compiled version; False, with a warning, where that is impossible."""
+        """Make a compiled version, which compiles when called; False, with a warning, where that is impossible."""
         try:
             self._compiled = self._make(backend)
         except (
@@ -42,7 +42,7 @@ class EagerFallback:
         return True
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the compiled version."""
+        """Run the compiled version; or eagerly, if that fails, with `given_up` set."""
         compiled = self._compiled
         if compiled is None:
             return self._function(*args, **kwargs)

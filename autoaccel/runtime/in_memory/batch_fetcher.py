@@ -29,8 +29,9 @@ class BatchLookup:
         self.proven = False
         self._guard = guard
         self._dtype = torch.get_default_dtype()
-        self.draws = False
-        map_parts(sample, self._note_draws)
+        parts: list[SamplePart] = []
+        map_parts(sample, lambda part, _: parts.append(part))
+        self.draws = any(getattr(step, "kinds", ()) for part in parts for step in part.steps)
 
     def current(self) -> bool:
         return self._guard.same() and torch.get_default_dtype() is self._dtype
@@ -45,9 +46,6 @@ class BatchLookup:
             return found
 
         return map_parts(self.sample, look)
-
-    def _note_draws(self, part: SamplePart, path: PartPath) -> None:  # noqa: ARG002 - wherever it is
-        self.draws = self.draws or any(getattr(step, "kinds", ()) for step in part.steps)
 
 
 class WholeBatchFetcher(_MapDatasetFetcher):

@@ -19,21 +19,7 @@ from .row_indices import Rows, Unfit, picked
 View: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
 
-class Column:
-    """Looks up one part of a sample for a whole batch."""
-
-    __slots__ = ()
-
-    def host(self, rows: Rows) -> torch.Tensor:
-        """The values of a batch in memory of their own, on the host; the first dimension is the batch's."""
-        raise NotImplementedError
-
-    def kept(self) -> torch.Tensor | None:
-        """The tensor that a device could keep in the place of this column; None where changes would go unnoticed."""
-        return None
-
-
-class Tensors(Column):
+class Tensors:
     """A tensor, indexed along its first dimension, or an array of numpy, through a tensor on the same memory.
 
     views: how to look at the tensor, as other tensors on its memory, before it is indexed.
@@ -46,6 +32,7 @@ class Tensors(Column):
         self.views = tuple(views)
 
     def host(self, rows: Rows) -> torch.Tensor:
+        """The values of a batch in memory of their own, on the host; the first dimension is the batch's."""
         seen = self.seen()
         if seen.device.type == "cpu":
             return seen.index_select(0, rows.tensor)
@@ -59,13 +46,14 @@ class Tensors(Column):
         return tensor
 
     def kept(self) -> torch.Tensor | None:
+        """The tensor that a device could keep in the place of this column; None where changes would go unnoticed."""
         # memory that came from elsewhere (numpy, a file) can be changed by others: no version would tell
         source = self.source
         is_torchs = isinstance(source, torch.Tensor) and not source.is_cuda and source.untyped_storage().resizable()
         return source if is_torchs else None
 
 
-class Numbers(Column):
+class Numbers:
     """A list of Python's numbers, all of one type in every batch."""
 
     __slots__ = ("numbers",)
@@ -83,33 +71,28 @@ class Numbers(Column):
         raise Unfit
 
 
-class Indices(Column):
+class Indices:
     """The indices themselves."""
 
     def host(self, rows: Rows) -> torch.Tensor:
         return rows.tensor.clone()
 
 
+# Looks up one part of a sample for a whole batch.
+Column: TypeAlias = Tensors | Numbers | Indices
+
+
 def column(source: Any) -> Column | None:
     """The column over an attribute of a dataset; None for what is not understood."""
     if isinstance(source, torch.Tensor):
-        return Tensors(source) if _is_plain(source) and source.dim() and not source.is_inference() else None
+        plain_rows = plain(source, ("cpu", "cuda")) and source.dim() and not source.is_inference()
+        return Tensors(source) if plain_rows else None
     if type(source) in (list, tuple):
         return Numbers(source) if source and set(map(type, source)) in ({int}, {float}) else None
     numpy = sys.modules.get("numpy")
     if numpy is not None and type(source) is numpy.ndarray and _numeric(source):
         return Tensors(source)
     return None
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is nothing but numbers, on the host or on a CUDA device."""
-    return plain(tensor) or (
-        type(tensor) is torch.Tensor
-        and tensor.is_cuda
-        and tensor.layout is torch.strided
-        and not (tensor.requires_grad or tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
-    )
 
 
 def _numeric(array: Any) -> bool:

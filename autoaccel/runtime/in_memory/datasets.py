@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 from torch.utils import data
@@ -20,9 +21,9 @@ def read_samples(dataset: Any, guard: MutationGuard) -> Sample:
     guard.method(kind, "__getitem__")
     if isinstance(dataset, data.Subset):
         return _of_subset(dataset, guard)
-    if _whole_batches(dataset):
+    if getattr(dataset, "__getitems__", None) is not None:
         raise Unsupported(f"{kind.__name__} has a __getitems__ of its own")
-    if isinstance(dataset, data.TensorDataset) and _is_torchs(dataset, "TensorDataset"):
+    if isinstance(dataset, data.TensorDataset) and is_librarys(kind.__getitem__, "torch", "TensorDataset.__getitem__"):
         tensors = guard.attribute(dataset, "tensors")
         if type(tensors) not in (list, tuple):
             raise Unsupported("TensorDataset.tensors is not a tuple")
@@ -30,24 +31,14 @@ def read_samples(dataset: Any, guard: MutationGuard) -> Sample:
     if kind in (list, tuple):
         raise Unsupported("a list of samples is stacked as fast by torch")
     if kind.__module__.startswith("torchvision"):
-        from .torchvision_datasets import (
-            read_samples as in_vision,  # most scripts can do without, and start a little sooner
-        )
+        from . import torchvision_datasets  # most scripts can do without, and start a little sooner
 
-        found = in_vision(dataset, guard)
+        found = torchvision_datasets.read_samples(dataset, guard)
         if found is not None:
             return found
-    from .getitem_interpreter import read_samples as in_text
+    from . import getitem_interpreter
 
-    return in_text(dataset, guard)
-
-
-def _is_torchs(dataset: Any, name: str) -> bool:
-    return is_librarys(type(dataset).__getitem__, "torch", f"{name}.__getitem__")
-
-
-def _whole_batches(dataset: Any) -> bool:
-    return getattr(dataset, "__getitems__", None) is not None
+    return getitem_interpreter.read_samples(dataset, guard)
 
 
 def _part(source: Any, name: str) -> SamplePart:
@@ -58,9 +49,10 @@ def _part(source: Any, name: str) -> SamplePart:
 
 
 def _of_subset(dataset: Any, guard: MutationGuard) -> Sample:
-    whole = getattr(type(dataset), "__getitems__", None)  # torch's fetcher asks for these
-    if not _is_torchs(dataset, "Subset") or not (whole is None or is_librarys(whole, "torch", "Subset.__getitems__")):
-        raise Unsupported(f"{type(dataset).__name__} is not torch's own Subset")
+    for name in ("__getitem__", "__getitems__"):  # torch's fetcher asks for the latter, where there is one
+        method = getattr(type(dataset), name, None)
+        if method is not None and not is_librarys(method, "torch", f"Subset.{name}"):
+            raise Unsupported(f"{type(dataset).__name__} is not torch's own Subset")
     indices = guard.attribute(dataset, "indices")
     inner = read_samples(guard.attribute(dataset, "dataset"), guard)
     return cast(Sample, map_parts(inner, lambda part, _: _routed(part, lambda rows: rows.through(indices))))
@@ -73,4 +65,4 @@ def _routed(part: SamplePart, route: Route) -> SamplePart:
     def both(rows: Rows) -> Rows:
         return route(rows) if then is None else then(route(rows))
 
-    return SamplePart(part.column, both, part.steps, part.scalar)
+    return replace(part, route=both)

@@ -16,7 +16,7 @@ import torch
 
 from ..loading.rebuild_batch import PartsToMove
 from .columns import Tensors
-from .row_indices import Rows, Unfit
+from .row_indices import Rows, Unfit, sent
 from .sample_structure import SamplePart
 
 SHARE: Final = 0.1  # of the device's free memory that all copies may take together
@@ -64,6 +64,7 @@ class Copy:
         )
 
 
+_NONE: Final = Copy(torch.empty(0), 0, 0, torch.Size(), None)
 # The copies by the identity of the tensor they were made of, for all loaders: train and validation parts share one.
 _copies: Final[dict[tuple[int, torch.device], tuple[weakref.ref[torch.Tensor], Copy]]] = {}
 
@@ -93,8 +94,8 @@ class DevicePlacement:
             kept = self._kept(part, device)
             if kept is not None:
                 return part.finish(kept.index_select(0, at.inside(kept.shape[0]).on(device)))
-            return part.finish(_sent(part.column.host(at), device))
-        return _sent(part.finish(part.column.host(at)), device)
+            return part.finish(sent(part.column.host(at), device))
+        return sent(part.finish(part.column.host(at)), device)
 
     def moves(self, path: tuple[Any, ...]) -> bool:
         """Whether the loop moves the part at a path itself."""
@@ -103,8 +104,7 @@ class DevicePlacement:
     def _kept(self, part: SamplePart, device: torch.device) -> torch.Tensor | None:
         """The part's source on the device, as it is now; None where it is not to be kept there."""
         column = part.column
-        source = column.kept()
-        if source is None or not isinstance(column, Tensors):
+        if not isinstance(column, Tensors) or (source := column.kept()) is None:
             return None
         values = copied(source, device, self._free)
         if values is None:
@@ -114,48 +114,26 @@ class DevicePlacement:
         return values
 
 
-def _sent(values: torch.Tensor, device: torch.device) -> torch.Tensor:
-    if device.type == "cpu" or values.device.type != "cpu":
-        return values
-    return values.pin_memory().to(device, non_blocking=True)
-
-
 def copied(source: torch.Tensor, device: torch.device, free: FreeMemory) -> torch.Tensor | None:
     """A tensor's copy on a device, made again when the tensor was changed; None if it is too large or changes often."""
     key = (id(source), device)
-    reference, copy = _copies.get(key, (None, None))
+    reference, copy = _copies.pop(key, (None, None))
     if copy is None or reference is None or reference() is not source:
-        return _first_copy(source, device, free)
-    if copy.used is None:
-        return None
-    if not copy.unchanged(source):
-        often = copy.used < LEAST_USED
-        del _copies[key]
-        if often:
-            _refuse(source, device)
-            return None
-        return _first_copy(source, device, free)
-    copy.used += 1
-    return copy.values
+        copy = _copy(source, device, free)
+    elif copy.used is not None:
+        if copy.unchanged(source):
+            copy.used += 1
+        else:
+            copy = _copy(source, device, free) if copy.used >= LEAST_USED else _NONE
+    _copies[key] = (weakref.ref(source, lambda _: _copies.pop(key, None)), copy)
+    return None if copy.used is None else copy.values
 
 
-def _first_copy(source: torch.Tensor, device: torch.device, free: FreeMemory) -> torch.Tensor | None:
+def _copy(source: torch.Tensor, device: torch.device, free: FreeMemory) -> Copy:
     taken = sum(each.values.nbytes for (_, place), (_, each) in _copies.items() if place == device)
     if source.nbytes + taken > SHARE * (free(device) + taken):
-        _refuse(source, device)  # to ask a device for its free memory takes too long to do it for every batch
-        return None
-    copy = Copy(source.contiguous().to(device, copy=True), source._version, source.data_ptr(), source.shape)  # noqa: SLF001
-    _remember(source, device, copy)
-    return copy.values
-
-
-def _refuse(source: torch.Tensor, device: torch.device) -> None:
-    _remember(source, device, Copy(torch.empty(0), 0, 0, source.shape, None))
-
-
-def _remember(source: torch.Tensor, device: torch.device, copy: Copy) -> None:
-    key = (id(source), device)
-    _copies[key] = (weakref.ref(source, lambda _: _copies.pop(key, None)), copy)
+        return _NONE  # for good: to ask a device for its free memory takes too long to do it for every batch
+    return Copy(source.contiguous().to(device, copy=True), source._version, source.data_ptr(), source.shape)  # noqa: SLF001
 
 
 def anywhere(part: SamplePart) -> bool:

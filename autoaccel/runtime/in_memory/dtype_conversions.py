@@ -32,17 +32,17 @@ def is_known(thing: Any) -> bool:
 
 def _made_by(function: Any) -> str | None:
     """The name of a function that makes tensors or arrays of what is there."""
-    numpy = sys.modules.get("numpy")
-    if function is None:
-        return None
-    for module, names in ((torch, _OF_TORCH), (numpy, ("array", "asarray"))):
-        for name in names:
-            if module is not None and function is getattr(module, name, None):
-                return f"torch.{name}" if module is torch else f"numpy.{name}"
+    for name in _MAKERS:
+        module, _, own = name.partition(".")
+        if function is not None and function is getattr(sys.modules.get(module), own, None):
+            return name
     return None
 
 
-_OF_TORCH: Final = ("tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "LongTensor")
+_MAKERS: Final = (
+    *("torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.Tensor", "torch.FloatTensor", "torch.LongTensor"),
+    *("numpy.array", "numpy.asarray"),
+)
 _LEGACY: Final = {"torch.Tensor": torch.float32, "torch.FloatTensor": torch.float32, "torch.LongTensor": torch.int64}
 _FLOATING: Final = {"float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16}
 _WHOLE: Final = {"long": torch.int64, "int": torch.int32, "short": torch.int16, "bool": torch.bool}

@@ -13,7 +13,7 @@ from torch.utils.data._utils import collate
 
 from .. import devices
 from ..environment import Decision, disabled, note
-from ..loading.loader_settings import WorkerCount
+from ..loading.loader_settings import chose_workers
 from ..loading.loader_statistics import named
 from ..loading.rebuild_batch import PartsToMove
 from ..loading.torch_iterators import is_torchs, single_process
@@ -94,7 +94,7 @@ def _unfit(loader: data.DataLoader[Any]) -> str:
     """Why a loader's batches are torch's own business, whatever its dataset."""
     if not is_torchs(loader):
         return f"a {type(loader).__name__} makes its iterators itself"
-    if loader.num_workers and not isinstance(loader.num_workers, WorkerCount):
+    if loader.num_workers and not chose_workers(loader):
         return "the script chose workers"
     if loader.timeout:
         return "the loader has a timeout"
@@ -104,12 +104,9 @@ def _unfit(loader: data.DataLoader[Any]) -> str:
         return "batches are put together by a function of the script"
     if data.get_worker_info() is not None:
         return "this is a worker itself"
-    return "" if _is_known_torch() else "this torch fetches in another way"
-
-
-def _is_known_torch() -> bool:
-    names = ("_SingleProcessDataLoaderIter", "_BaseDataLoaderIter", "_DatasetKind")
-    return all(hasattr(torchs, name) for name in names) and hasattr(torch._C, "_len_torch_function_stack")  # noqa: SLF001
+    if not hasattr(torchs, "_SingleProcessDataLoaderIter"):
+        return "this torch fetches in another way"
+    return ""
 
 
 # By the identity of the loader: it may be equal to another, and not be hashable.

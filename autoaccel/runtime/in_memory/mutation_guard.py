@@ -6,6 +6,7 @@ each batch: an attribute that holds another object, or a list with other element
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
@@ -60,16 +61,10 @@ class MutationGuard:
 
     def same(self) -> bool:
         """Whether everything still is what it was."""
-        for attributes, name, value in self._attributes:
-            if attributes.get(name, _ABSENT) is not value:
-                return False
-        for collection, found in self._contents:
-            if len(collection) != len(found):
-                return False
-            for one, other in zip(collection, found, strict=True):
-                if one is not other:
-                    return False
-        return True
+        return all(attributes.get(name, _ABSENT) is value for attributes, name, value in self._attributes) and all(
+            len(collection) == len(found) and all(map(operator.is_, collection, found))
+            for collection, found in self._contents
+        )
 
 
 def is_librarys(function: Any, module: str, name: str) -> bool:

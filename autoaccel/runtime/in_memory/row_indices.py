@@ -85,8 +85,8 @@ def picked(values: Sequence[Any], indices: Sequence[int]) -> Sequence[Any]:
 
 
 def sent(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """A small tensor on a device: from page-locked memory (kept until the copy is done) nothing has to wait."""
-    if device.type == "cpu":
+    """A tensor of the host on a device: from page-locked memory (kept until the copy is done) nothing has to wait."""
+    if device.type == "cpu" or tensor.device.type != "cpu":
         return tensor
     if device.type != "cuda":
         return tensor.to(device)

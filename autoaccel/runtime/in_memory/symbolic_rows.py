@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import torch
 
-from .columns import Column, Indices, Numbers, Tensors, column
+from .columns import Indices, Numbers, Tensors, column
 from .mutation_guard import MutationGuard, Unsupported
 from .sample_structure import Route, SamplePart, TensorStep
 
@@ -26,32 +26,26 @@ class Index(Enum):
     ASKED = auto()
 
 
-@dataclass(frozen=True)
-class Row:
-    """One row of a column, with what was done to it.
+@dataclass
+class Row(SamplePart):
+    """One row of a column, with what was done to it: a part, and what has to be known while more is done to it.
 
     kind: "tensor", "array" (of numpy, its single numbers too) or "number" (Python's).
     dims: how many dimensions the row has.
-    scalar: torch chooses the dtype when the batch is put together.
     """
 
-    kind: str
-    column: Column
-    dims: int
-    route: Route | None = None
-    steps: tuple[TensorStep, ...] = ()
-    scalar: bool = False
+    kind: str = "number"
+    dims: int = 0
 
     def then(self, step: TensorStep, **changes: Any) -> Row:
         return replace(self, steps=(*self.steps, step), **changes)
 
 
-def part(value: Any) -> SamplePart:
+def part(value: Row | Index) -> SamplePart:
     """One part of what is returned, as default collate takes it."""
-    if value is Index.ASKED:
+    if isinstance(value, Index):
         return SamplePart(Indices())
-    scalar = value.scalar or (value.kind == "array" and value.dims == 0)
-    return SamplePart(value.column, value.route, value.steps, scalar)
+    return replace(value, scalar=value.scalar or (value.kind == "array" and value.dims == 0))
 
 
 def indexed(of: Any, index: Any, guard: MutationGuard) -> Any:
@@ -85,9 +79,9 @@ def _looked_up(of: Any, route: Route | None) -> Any:
     found = column(of)
     if isinstance(found, Tensors):
         seen = found.seen()
-        return Row("tensor" if isinstance(of, torch.Tensor) else "array", found, seen.dim() - 1, route)
+        return Row(found, route, kind="tensor" if isinstance(of, torch.Tensor) else "array", dims=seen.dim() - 1)
     if found is not None:
-        return Row("number", found, 0, route)
+        return Row(found, route)
     raise Unsupported(f"its __getitem__ looks something up in a {type(of).__name__}")
 
 

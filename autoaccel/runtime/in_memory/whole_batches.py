@@ -34,5 +34,5 @@ def in_memory(loader: Any) -> Any:
     """
     glibc_malloc.keep_freed_memory(_HOST.type)
     if managed(loader) or keeps_chosen(loader) or fits(loader, _HOST, ()):
-        return Prefetched(loader, None, (), 0, _HOST)
+        return Prefetched(loader, _HOST, (), None)
     return loader

@@ -17,14 +17,14 @@ class Event(Protocol):
         ...
 
 
-def plain(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is nothing but numbers on the host.
+def plain(tensor: torch.Tensor, places: tuple[str, ...] = ("cpu",)) -> bool:
+    """Whether a tensor is nothing but numbers on the host, or on one of these kinds of device.
 
     Subclasses, gradients and lazy bits are for the loop's own `.to`, which knows how to carry them over.
     """
     return (
         type(tensor) is torch.Tensor
-        and tensor.device.type == "cpu"
+        and tensor.device.type in places
         and tensor.layout is torch.strided
         and not tensor.requires_grad
         and not tensor.is_quantized

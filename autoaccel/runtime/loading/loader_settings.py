@@ -30,21 +30,41 @@ _BY_FORK: Final = "forkserver would run a script without main guard again; accel
 
 
 class WorkerCount(int):
-    """A number of workers that the runtime chose: a loader keeps nothing else that tells it from a script's own."""
+    """A number of workers that the runtime chose: an int to everybody else, and known again in the loader that has it.
+
+    Whose number it is decides what may be done with it: start with none and change it during an epoch, draw the seed
+    that kept workers skip, look batches up without any. Each of these would change the batches of a loader whose
+    number the script chose, and `DataLoader(..., num_workers=accel.num_workers())` hands nothing but this value on.
+    As a plain int it could not be told from the script's own 4, which is the very same object. Considered instead:
+
+    - A keyword of `accel.prefetch`: one more thing to read in every diff; silent where the loop serves loaders of both
+      kinds, or one that is made in a file that is rewritten later. Scripts that were rewritten without it would
+      shuffle otherwise from the second epoch on. And `verify` asks of loaders that no `prefetch` has seen.
+    - A registry of loaders needs them when they are made: by a verb around each `DataLoader(...)`, which says less
+      than `num_workers=`, or by a change to torch's class, for the whole program.
+    """
 
 
 def num_workers() -> WorkerCount:
-    """How many worker processes a DataLoader should use here; 0 where they would hurt."""
+    """How many worker processes a DataLoader should use here; 0 where they would hurt.
+
+    Returns:
+        An int. In a loader that has it, and not a number of the script's own, `accel.prefetch` and `accel.in_memory`
+        may choose another one.
+    """
     decision = worker_decision()
     note("num_workers", decision)
     return WorkerCount(decision.value)
 
 
+def chose_workers(loader: Any) -> bool:
+    """Whether a loader's number of workers came from `num_workers()`, and is not the script's own."""
+    return isinstance(loader.num_workers, WorkerCount)
+
+
 def may_have_workers(loader: Any) -> bool:
     """Whether there may be workers: a loader has some, or would if they started by fork, which `prefetch` asks for."""
-    return loader.num_workers > 0 or (
-        isinstance(loader.num_workers, WorkerCount) and worker_decision().reason is _BY_FORK
-    )
+    return loader.num_workers > 0 or (chose_workers(loader) and worker_decision().reason is _BY_FORK)
 
 
 def pin_memory() -> bool:

@@ -55,7 +55,7 @@ _FORESEEABLE_SAMPLERS: Final = (
 
 def chosen(loader: Any) -> bool:
     """Whether the runtime chose the workers of a loader, which is to say: the rewriter found them safe there."""
-    return is_torchs(loader) and isinstance(loader.num_workers, loader_settings.WorkerCount)
+    return is_torchs(loader) and loader_settings.chose_workers(loader)
 
 
 def managed(loader: Any) -> bool:

@@ -68,23 +68,28 @@ def prefetch(loader: Any, device: devices.Device = None, move: PartsToMove = "al
     ahead = decision.value
     named_parts = move if isinstance(move, str) else tuple(move)
     if ahead or managed(loader) or keeps_chosen(loader) or eligible_loaders.fits(loader, home, named_parts):
-        return Prefetched(loader, home if ahead else None, named_parts, ahead, home)
+        return Prefetched(loader, home, named_parts, ahead or None)
     return loader
 
 
 def lookahead(loader: Any, device: torch.device) -> Decision:
     """How many batches to look ahead on a loader, and why; 0 is not at all."""
+    decision = depth(device)
+    reason = unsafe(loader) if decision.value else ""
+    return Decision(0, reason) if reason else decision
+
+
+def depth(device: torch.device) -> Decision:
+    """How many batches to look ahead where a loader allows it."""
     if disabled("prefetch"):
         return Decision(0, "AUTOACCEL_DISABLE")
     if not overlaps(device):
         return Decision(0, f"copies to {device.type} cannot overlap with the computation")
-    if reason := unsafe(loader):
-        return Decision(0, reason)
-    depth = whole_number("PREFETCH_DEPTH")
+    wanted = whole_number("PREFETCH_DEPTH")
     return (
         Decision(1, "batches come pinned from workers")
-        if depth is None
-        else Decision(depth, "AUTOACCEL_PREFETCH_DEPTH")
+        if wanted is None
+        else Decision(wanted, "AUTOACCEL_PREFETCH_DEPTH")
     )
 
 
@@ -114,28 +119,22 @@ def unsafe(loader: Any) -> str:
 class Prefetched:
     """A loader as the loop sees it: iteration looks ahead, everything else is the loader's own."""
 
-    __slots__ = ("_ahead", "_device", "_home", "_loader", "_move")
+    __slots__ = ("_ahead", "_device", "_loader", "_move")
     _loader: Any
 
-    def __init__(
-        self, loader: Any, device: torch.device | None, move: PartsToMove, ahead: int, home: torch.device | None = None
-    ) -> None:
-        """device: where copies go by a side stream, None without; home: where the loop moves its batches."""
-        home = home or device or torch.device("cpu")
-        given = {"_loader": loader, "_device": device, "_move": move, "_ahead": ahead, "_home": home}
-        for name, value in given.items():
+    def __init__(self, loader: Any, device: torch.device, move: PartsToMove, ahead: int | None) -> None:
+        """device: where the loop moves its batches; ahead: how many are under way there, None without a side stream."""
+        for name, value in (("_loader", loader), ("_device", device), ("_move", move), ("_ahead", ahead)):
             object.__setattr__(self, name, value)
 
     def __iter__(self) -> Iterator[Any]:
-        ahead = self._ahead
-        batches = eligible_loaders.begin(self._loader, self._home, self._move)
+        # of batches in memory none: there is nothing to wait for, and random crops would be drawn before the loop's own
+        batches, ahead = eligible_loaders.begin(self._loader, self._device, self._move), 0
         if batches is None:
-            batches = begin_epoch(self._loader)
+            batches, ahead = begin_epoch(self._loader), self._ahead or 0
             if ahead and not hasattr(batches, "left") and (generators := generators_of(self._loader)):
                 batches = WorkerEpoch(batches, generators)
-        else:
-            ahead = 0  # there is nothing to wait for, and random crops would be drawn before the loop's own numbers
-        return batches if self._device is None else Epoch(batches, copy_stream_of(self._device), self._move, ahead)
+        return batches if self._ahead is None else Epoch(batches, copy_stream_of(self._device), self._move, ahead)
 
     def __len__(self) -> int:
         return len(self._loader)

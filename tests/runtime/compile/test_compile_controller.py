@@ -18,6 +18,7 @@ from autoaccel.runtime.amp import autocast_controller
 from autoaccel.runtime.compile import compile_controller, compile_cost
 from autoaccel.runtime.compile.compile_controller import CompileController
 from autoaccel.runtime.compile.compile_target import CompileTarget, SharedBudget
+from autoaccel.runtime.compile.eager_fallback import EagerFallback
 from autoaccel.runtime.trial import decision_cache
 
 CPU = torch.device("cpu")
@@ -63,7 +64,7 @@ class Machine:
 
 
 @dataclass
-class FakeWay:
+class FakeWay(EagerFallback):
     """Eager and compiled calls; a new kind of arguments is a new graph."""
 
     machine: Machine
@@ -404,8 +405,9 @@ def test_what_the_first_took_is_expected_of_the_next(told: list[str]) -> None:
     assert waited(1.5) < waited(15.0) / 3
 
 
-def test_a_model_that_is_no_longer_used_does_not_hold_up_others() -> None:
+def test_a_model_that_is_no_longer_used_does_not_hold_up_others(monkeypatch: pytest.MonkeyPatch) -> None:
     machine, account = Machine(), SharedBudget()
+    monkeypatch.setattr(compile_controller, "_budget", account)
     first = Script(machine, account, planned=20_000)
     while not first.controller.is_compiling:
         first.run(1)
@@ -417,7 +419,7 @@ def test_a_model_that_is_no_longer_used_does_not_hold_up_others() -> None:
 def test_settled_counts_living_courses_only() -> None:
     gc.collect()
     assert compile_controller.settled()
-    script = Script(planned=20_000)
+    script = Script(account=compile_controller._budget, planned=20_000)
     while not script.controller.is_compiling:
         script.run(1)
     assert not compile_controller.settled()

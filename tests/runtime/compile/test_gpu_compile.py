@@ -33,7 +33,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiling pays at once, and it is nobody else's turn."""
     monkeypatch.setattr(compile_controller, "_budget", compile_target.SharedBudget())
     monkeypatch.setattr(compile_controller, "_SOONEST", 0.0)
-    monkeypatch.setattr(compile_cost, "worth", lambda run, offer: compile_cost.CostDecision(True, "it pays"))
+    monkeypatch.setattr(compile_cost, "worth", lambda run, cost, prior: compile_cost.CostDecision(True, "it pays"))
 
 
 @pytest.fixture

@@ -256,7 +256,7 @@ def on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiling costs nothing and pays at once."""
     monkeypatch.setattr(compile_controller, "_SOONEST", 0.0)
-    monkeypatch.setattr(compile_cost, "worth", lambda run, offer: compile_cost.CostDecision(True, "it pays"))
+    monkeypatch.setattr(compile_cost, "worth", lambda run, cost, prior: compile_cost.CostDecision(True, "it pays"))
 
 
 def trained(module: nn.Module, steps: int) -> nn.Module:
