@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.query import once
 from autoaccel.pytorch.integers import integral
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.reaching_definitions import Definition
 
+_BY_ANY_NAME = ("exec", "eval", "locals", "vars")
+# By word: what may resize a tensor. An `out=` is looked for where no function of NumPy stands before it on its line.
+_RESIZING = {
+    **{word: re.compile(rf"\b{word}\b") for word in ("resize_", "resize_as_", "untyped_storage", "storage")},
+    "out": re.compile(r"^(?!.*\b(?:np|numpy)\.)(?:.*[(,]\s*out\s*=(?!=)|\s*out=(?![= ]))", re.MULTILINE),
+}
 # Functions whose result never shares memory with an argument; a positional argument beyond the number may be `out`.
 _CONSTRUCTORS = (
     "array", "vstack", "hstack", "dstack", "column_stack", "row_stack", "block", "zeros", "ones", "full",
@@ -112,6 +121,18 @@ def _shares(call: ast.Call) -> bool:
     return False
 
 
+@once
+def resizing(script: Script) -> str | None:
+    """Why a tensor with NumPy's memory may be resized, which torch refuses: by `resize_`, as `out=`, by its storage."""
+    try:
+        for word, resizes in _RESIZING.items():
+            if any(map(resizes.search, script.project.texts_with_word(script, word))):
+                return f"`{word}` may need a tensor with memory of its own"
+    except Incomplete as unseen:
+        return f"it may be resized: {unseen}"
+    return None
+
+
 def is_read_only(script: Script, expression: ast.expr) -> bool:
     """Whether an array may lie in memory that must not be written to, such as a mapped file."""
     return any(
@@ -128,6 +149,8 @@ def _is_last_use(script: Script, name: ast.Name) -> bool:
         return False
     if any(isinstance(each.target, ast.Name) and each.target.id == name.id for each in script.find(ast.AugAssign)):
         return False  # `a += 1` writes to the array that the tensor would share
+    if any(script.inside(call, function) for call in script.syntax_index.calls_named(*_BY_ANY_NAME)):
+        return False
     return all(
         _makes_fresh(script, each, function)
         and script.loops(each.node) == script.loops(statement)

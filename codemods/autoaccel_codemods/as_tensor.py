@@ -9,6 +9,7 @@ Left alone:
 - names, attributes and slices that may be written to later through the other reference: a dataset's own array would be
   changed by `x /= 255`;
 - memory-mapped files, which are read-only;
+- tensors in a project that resizes some, by `resize_` or as the `out=` of a function: NumPy's memory cannot be;
 - `requires_grad=` and `pin_memory=`, which only `torch.tensor` takes;
 - tensors that go to a device, by `device=` or a move: the one copy that this needs is made either way.
 
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.edits import Code, Finding, RemoveArgument, Replace, Skipped, Tier
-from autoaccel.pytorch.arrays import is_fresh, is_read_only
+from autoaccel.pytorch.arrays import is_fresh, is_read_only, resizing
 from autoaccel.pytorch.device_moves import device_move
 from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.rewriting.rule import Rule
@@ -102,24 +103,8 @@ def _refusal(script: Script, call: ast.Call, data: ast.expr) -> str | None:
     for keyword in call.keywords:
         if keyword.arg in ("requires_grad", "pin_memory") and not _is_false(keyword.value):
             return f"`{keyword.arg}=` needs a tensor of its own"
-    return "resize_ needs a tensor with memory of its own" if _is_resized(script, call) else None
+    return resizing(script)
 
 
 def _is_false(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value is False
-
-
-def _is_resized(script: Script, call: ast.Call) -> bool:
-    parent = script.parent(call)
-    if isinstance(parent, ast.Attribute):
-        return parent.attr.startswith("resize")
-    if not isinstance(parent, ast.Assign):
-        return False
-    return any(
-        isinstance(use_parent, ast.Attribute) and use_parent.attr.startswith("resize")
-        for target in parent.targets
-        if isinstance(target, ast.Name)
-        for definition in script.definitions(target)
-        for use in script.uses(definition)
-        if (use_parent := script.parent(use)) is not None
-    )

@@ -8,6 +8,8 @@ boxes, NumPy keeps the axes behind that as well; where that is not ruled out, fi
 Left alone:
 - lists whose elements are not all known to be arrays: NumPy and torch choose different types for Python numbers;
 - lists that may be empty, without `dtype=`: torch makes float32 of them, NumPy float64;
+- lists within `try`, with `dtype=`: torch refuses NaN and numbers too large for integers, NumPy converts them;
+- tensors in a project that resizes some, by `resize_` or as the `out=` of a function: NumPy's memory cannot be;
 - arrays from several places without `dtype=`: of integer and float32 arrays NumPy and torch make different types, too.
 
 Before:
@@ -24,7 +26,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.edits import AddImport, Code, Edit, Finding, Replace, Skipped, Tier
-from autoaccel.pytorch.arrays import array_elements, may_be_empty, only_last_axis_empty
+from autoaccel.pytorch.arrays import array_elements, may_be_empty, only_last_axis_empty, resizing
 from autoaccel.pytorch.device_moves import device_move
 from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.pytorch.tensor_type_aliases import tensor_type
@@ -68,10 +70,25 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if (problem := monkeypatched_in_text(script, (name or "torch.Tensor", "torch.as_tensor"))) is not None:
             yield RULE.skip(call, problem)
             continue
+        if (problem := resizing(script) or _refused_values(script, call, name)) is not None:
+            yield RULE.skip(call, problem)
+            continue
         message = f"`{script.source(call.func)}` reads a list of arrays element by element"
         exact = all(only_last_axis_empty(script, each) for each in elements)
         tier = Tier.EXACT if exact else Tier.EQUIVALENT
         yield RULE.finding(call, message, *_edits(script, call, data, name), tier=tier)
+
+
+def _refused_values(script: Script, call: ast.Call, name: str | None) -> str | None:
+    """Why values that torch refuses to convert, such as NaN to integers, may matter: the script catches the error."""
+    if name not in ("torch.tensor", "torch.as_tensor") or not any(each.arg == "dtype" for each in call.keywords):
+        return None
+    child: ast.AST = call
+    for ancestor in script.ancestors(call):
+        if isinstance(ancestor, ast.Try) and ancestor.handlers and child in ancestor.body:
+            return "values that do not fit its dtype raise an error, which the script catches"
+        child = ancestor
+    return None
 
 
 def _edits(script: Script, call: ast.Call, data: ast.expr, name: str | None) -> Iterator[Edit]:
