@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import Code
-from autoaccel.pytorch.tensor_creation import comes_from_factory
+from autoaccel.pytorch.tensor_creation import Creation, comes_from_factory, creation
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.reaching_definitions import Definition
 
 _PARAMETERS = {
     "to": ("device", "dtype", "non_blocking", "copy"),
@@ -37,13 +41,15 @@ class Move:
 
 
 def may_move_creation(script: Script, call: ast.Call) -> bool:
-    """Whether a call may move what a factory has made: told by names alone."""
+    """Whether a call may move what a factory has made, here or where its name is bound: told by names alone."""
     function = call.func
-    return (
-        isinstance(function, ast.Attribute)
-        and function.attr in _PARAMETERS
-        and comes_from_factory(script, function.value)
-    )
+    if not isinstance(function, ast.Attribute) or function.attr not in _PARAMETERS:
+        return False
+    receiver = function.value
+    if comes_from_factory(script, receiver):
+        return True
+    definitions = script.definitions(receiver) if isinstance(receiver, ast.Name) else ()
+    return any(each.value is not None and comes_from_factory(script, each.value) for each in definitions)
 
 
 def move(script: Script, call: ast.Call) -> Move | None:
@@ -95,7 +101,7 @@ def _like(script: Script, call: ast.Call, receiver: ast.expr, other: ast.expr, k
 
 
 def _cuda(script: Script, call: ast.Call, receiver: ast.expr, index: ast.expr | None) -> Move:
-    """`.cuda(None)` is the current GPU but `device=None` the CPU: what may be None stays as it is."""
+    """`.cuda(None)` is the current GPU but `device=None` the CPU: what may be None goes through `torch.device`."""
     quote = script.quote
     match index:
         case None | ast.Constant(value=None):
@@ -107,6 +113,106 @@ def _cuda(script: Script, call: ast.Call, receiver: ast.expr, index: ast.expr | 
     kinds = {value.kind for value in script.values(index)}
     if kinds and kinds <= {Kind.DEVICE, Kind.STRING}:
         return Move(call, receiver, Code("{0}", (index,)))
+    if kinds == {Kind.NUMBER} and _surely_int(script, index):
+        return Move(call, receiver, Code("{0}", (index,)))
+    if Kind.NUMBER in kinds and kinds <= {Kind.NUMBER, Kind.NONE}:
+        device, imports = script.spell("torch.device")
+        if not imports:
+            return Move(call, receiver, Code(f"{device}({quote}cuda{quote}, {{0}})", (index,)))
     return Move(
         call, receiver, None, problem=f"`{script.source(index)}` may be None, which means another device in a factory"
     )
+
+
+def _surely_int(script: Script, index: ast.expr) -> bool:
+    """Bound to numbers only, in sight: a parameter's default says nothing about what callers pass."""
+    if not isinstance(index, ast.Name):
+        return False
+    definitions = script.definitions(index)
+    return bool(definitions) and all(
+        each.how in ("assign", "for")
+        or (
+            isinstance(each.node, ast.arg)
+            and isinstance(each.node.annotation, ast.Name)
+            and each.node.annotation.id == "int"
+        )
+        for each in definitions
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MovedLater:
+    """`h = torch.zeros(n)` and, further down, `h = h.to(device)`, which is `statement`."""
+
+    creation: Creation
+    statement: ast.stmt
+    problem: str | None
+
+
+def moved_later(script: Script, moved: Move) -> MovedLater | None:
+    """The creation of a name that a statement of its own moves; None when the name is not one factory's result."""
+    receiver = moved.receiver
+    statement = script.statement(moved.call)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=target)], value=value) if value is moved.call:
+            pass
+        case _:
+            return None
+    if not isinstance(receiver, ast.Name) or receiver.id != target:
+        return None
+    definitions = script.definitions(receiver)
+    if len(definitions) != 1 or definitions[0].path or not isinstance(definitions[0].node, ast.Assign):
+        return None
+    definition = definitions[0]
+    first = definitions[0].node
+    made = creation(script, first.value)
+    if made is None or len(first.targets) != 1:
+        return None
+    return MovedLater(made, statement, _obstacle(script, moved, definition, first, statement))
+
+
+def _obstacle(
+    script: Script, moved: Move, definition: Definition, first: ast.Assign, statement: ast.stmt
+) -> str | None:
+    siblings = script.block(statement)
+    if first not in siblings:
+        return "it is moved only under a condition or in another block"
+    if len(script.uses(definition)) > 1:
+        return "it is used on the host before it is moved"
+    for between in siblings[siblings.index(first) + 1 : siblings.index(statement)]:
+        if not _only_creates(script, between) or _binds(between, moved):
+            return "other statements run before it is moved"
+    if "#" in _rest_of_line(script, statement):
+        return "the move carries a comment of its own"
+    return None
+
+
+def _rest_of_line(script: Script, statement: ast.stmt) -> str:
+    # Not splitlines: form feeds and other exotic characters end no line for the parser.
+    line = re.split(r"\r\n|\r|\n", script.text)[(statement.end_lineno or 1) - 1]
+    return line.encode()[statement.end_col_offset :].decode()
+
+
+def _only_creates(script: Script, statement: ast.stmt) -> bool:
+    """`c0 = torch.zeros(n)`, `c0 = c0.to(device)`: nothing that could change what the device expression says."""
+    match statement:
+        case ast.Assign(value=ast.Call(func=function) as call):
+            qualified = script.qualname(function) or ""
+            return (
+                qualified.startswith("torch.") or move(script, call) is not None or creation(script, call) is not None
+            )
+        case _:
+            return False
+
+
+def _binds(statement: ast.stmt, moved: Move) -> bool:
+    """Whether a statement binds a name that the device expression reads."""
+    holes = () if moved.device is None else moved.device.holes
+    read = {part.id for hole in holes for part in breadth_first(hole) if isinstance(part, ast.Name)}
+    return any(part.id in read for part in _stored(statement))
+
+
+def _stored(statement: ast.stmt) -> Iterator[ast.Name]:
+    for part in breadth_first(statement):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            yield part

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.edits import AddArguments, Code, Edit, Finding, Replace, Skipped, Tier
-from autoaccel.pytorch.device_moves import Move, may_move_creation, move
+from autoaccel.edits import AddArguments, Code, Edit, Finding, RemoveStatement, Replace, Skipped, Tier
+from autoaccel.pytorch.device_moves import Move, may_move_creation, move, moved_later
 from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.patched_names import intercepted, patched
 from autoaccel.pytorch.tensor_creation import FOLDING, Creation, creation, is_plain_variable, scalar
@@ -81,20 +81,23 @@ def _scripted(script: Script) -> list[ast.FunctionDef | ast.ClassDef]:
 
 
 def _moved(script: Script, moved: Move) -> Iterator[Finding | Skipped]:
-    """`factory(…)….to(device)`."""
-    made = creation(script, moved.receiver)
+    """`factory(…)….to(device)`, in one expression or in two statements."""
+    made, statement, problem = creation(script, moved.receiver), None, None
     if made is None:
-        return
+        later = moved_later(script, moved)
+        if later is None:
+            return
+        made, statement, problem = later.creation, later.statement, later.problem
     if moved.device is not None and _is_host(moved.device):
         return
     if _is_there(script, made, moved):
         return
-    problem = made.problem or moved.problem or _unknown_precision(script, made, moved)
+    problem = made.problem or moved.problem or problem or _unknown_precision(script, made, moved)
     problem = problem or _computed(script, made) or _patched(script, made, moved)
     if problem is not None:
         yield RULE.skip(moved.call, problem)
     else:
-        edits = _merged([*_edits(script, made, moved)])
+        edits = _merged([*_edits(script, made, moved, statement)])
         yield RULE.finding(made.call, _message(script, made), *edits, tier=made.tier)
 
 
@@ -195,7 +198,7 @@ def _folds_move(script: Script, made: Creation, moved: Move) -> bool:
     return made.name in FOLDING or array
 
 
-def _edits(script: Script, made: Creation, moved: Move) -> Iterator[Edit]:
+def _edits(script: Script, made: Creation, moved: Move, statement: ast.stmt | None) -> Iterator[Edit]:
     assert moved.device is not None
     arguments: list[tuple[str, Code]] = []
     cast = made.cast_of_factory() if made.name in FOLDING and not made.has("dtype") else None
@@ -213,8 +216,10 @@ def _edits(script: Script, made: Creation, moved: Move) -> Iterator[Edit]:
     if moved.dtype is not None and not folded:
         dtype = moved.dtype.text.format("{1}")
         yield Replace(moved.call, Code(f"{{0}}.to({dtype})", (moved.receiver, *moved.dtype.holes)))
-    else:
+    elif statement is None:
         yield Replace(moved.call, Code("{0}", (moved.receiver,)))
+    else:
+        yield RemoveStatement(statement)
 
 
 def _with_arguments(script: Script, made: Creation, arguments: list[tuple[str, Code]]) -> Iterator[Edit]:

@@ -8,7 +8,7 @@ import pytest
 
 from autoaccel.analysis import Script, load
 from autoaccel.edits import InsertAfter, Tier
-from autoaccel.pytorch.device_moves import Move, move
+from autoaccel.pytorch.device_moves import Move, move, moved_later
 from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.tensor_creation import creation
 from autoaccel.pytorch.tensor_types import chosen_type
@@ -135,6 +135,45 @@ def test_moves_to_places_unknown(source: str) -> None:
     assert moved is not None
     assert moved.device is None
     assert moved.problem
+
+
+@pytest.mark.parametrize(
+    ("annotation", "device"),
+    [("int", "{0}"), ("int | None", "torch.device('cuda', {0})")],
+)
+def test_an_index_that_may_be_none(annotation: str, device: str) -> None:
+    script = load(HEAD + f"def f(x, gpu: {annotation}):\n    return x.cuda(gpu)\n")
+    moved = next(found for call in script.find(ast.Call) if (found := move(script, call)) is not None)
+    assert moved.device is not None
+    assert moved.device.text == device
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("h = torch.zeros(3)\nh = h.to(device)\n", None),
+        ("h = torch.zeros(3)\nc = torch.ones(3)\nh = h.to(device)\n", None),
+        ("h = torch.zeros(3)\nprint(h)\nh = h.to(device)\n", "used"),
+        ("h = torch.zeros(3)\nprint()\nh = h.to(device)\n", "other statements"),
+        ("h = torch.zeros(3)\nplace = torch.device('cuda')\nh = h.to(place)\n", "other statements"),
+        ("h = torch.zeros(3)\nif cuda:\n    h = h.to(device)\n", "condition"),
+        ("h = torch.zeros(3)\nh = h.to(device)  # why\n", "comment"),
+    ],
+)
+def test_moved_by_a_statement_of_its_own(source: str, problem: str | None) -> None:
+    script = load(HEAD + source)
+    moved = [found for call in script.find(ast.Call) if (found := move(script, call)) is not None][-1]
+    later = moved_later(script, moved)
+    assert later is not None
+    assert (later.problem is None) == (problem is None)
+    assert (problem or "") in (later.problem or "")
+
+
+@pytest.mark.parametrize("source", ["x.to(device)", "h = x.to(device)", "h = torch.zeros(3)\nk = h.to(device)"])
+def test_not_moved_by_a_statement_of_its_own(source: str) -> None:
+    script, moved = last_move(source)
+    assert moved is not None
+    assert moved_later(script, moved) is None
 
 
 @pytest.mark.parametrize(
