@@ -14,7 +14,6 @@ import builtins
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis.project import bind_argument
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.library_models.graph_operations import (
@@ -50,7 +49,6 @@ _TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH})
 
 _STORES = frozenset({"__dict__", "_buffers", "_parameters", "_modules", "__slots__"})
 """Attributes that hold others, which are read by other names."""
-_COMPUTED_IMPORTS = ("import_module", "__import__", "run_path", "run_module")
 _ALL_NAMES = ("exec", "eval", "globals", "vars", "locals")
 
 NEEDED = "its result may reach a backward pass"
@@ -82,7 +80,6 @@ class GraphFlow:
         self._seen: set[tuple[ast.AST, bool, tuple[ast.AST, ...]]] = set()
         self._filled: set[tuple[ast.AST, tuple[ast.AST, ...]]] = set()
         self._spread_from: set[tuple[Definition, bool, tuple[ast.AST, ...]]] = set()
-        self._modules: set[tuple[ast.AST, str]] = set()
         self._attributes: set[tuple[frozenset[ast.ClassDef] | None, str, bool]] = set()
 
     def run(self, states: Iterable[FlowState]) -> None:
@@ -154,8 +151,7 @@ class GraphFlow:
                         return
                     after = True
                 case ast.arguments():
-                    self._default(script, parent, child, held)
-                    return
+                    raise _UNFOLLOWED
                 case ast.Yield() | ast.YieldFrom():
                     self._leave(script, parent, True, call_stack)
                     return
@@ -266,7 +262,7 @@ class GraphFlow:
     def _library(self, script: Script, call: ast.Call, name: str, held: bool, call_stack: CallStack) -> bool | None:
         """A function of a library or of Python."""
         if name.startswith("builtins."):
-            return self._builtin(script, call, name.removeprefix("builtins."), held, call_stack)
+            return self._builtin(script, call, name.removeprefix("builtins."), call_stack)
         if name.startswith(STARTS_CODE) or not keeps_nothing(name):
             raise _UNFOLLOWED
         if name.startswith("numpy."):
@@ -279,32 +275,18 @@ class GraphFlow:
             return None
         return name.startswith(("collections.", "itertools.", "copy.", "torch.utils.data."))
 
-    def _builtin(self, script: Script, call: ast.Call, name: str, held: bool, call_stack: CallStack) -> bool | None:
+    def _builtin(self, script: Script, call: ast.Call, name: str, call_stack: CallStack) -> bool | None:
         if name in ENDING_BUILTINS:
             return None
         if name == "getattr" and not (len(call.args) > 1 and isinstance(call.args[1], ast.Constant)):
             raise _NEEDED
-        if name in ("map", "filter", "sorted", "max", "min"):
+        if name in ("filter", "sorted", "max", "min"):
             arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
             functions = [found for each in arguments for found in functions_of(script, each)]
             for other, function in functions:
                 self.enter_all(script, call, other, function, call_stack)
-            if name == "map":  # its elements are what the function returns
-                named = called_name(script, call.args[0])
-                if named is None and not functions and script.kind(call.args[0]) is None:
-                    raise _UNFOLLOWED
-                ends = named in {f"builtins.{each}" for each in ENDING_BUILTINS}
-                return None if ends or functions else True
             return True
-        if name == "setattr":
-            match call.args:
-                case [owner, ast.Constant(value=str() as attribute), _]:
-                    if script.reaching_definitions.qualified(owner) is not None:  # a name of another file
-                        raise _UNFOLLOWED
-                    self._attribute_reads(script, possible_classes(script, owner), attribute, held)
-                    return None
-            raise _UNFOLLOWED
-        if name in ("exec", "eval", "vars", "globals", "locals", "super", "__import__"):
+        if name in ("map", "setattr", "exec", "eval", "vars", "globals", "locals", "super", "__import__"):
             raise _UNFOLLOWED
         return name in HOLDING_BUILTINS
 
@@ -377,14 +359,6 @@ class GraphFlow:
             if definition.how == "param":
                 self._spread(script, definition, held, call_stack)
 
-    def _default(self, script: Script, arguments: ast.arguments, default: ast.AST, held: bool) -> None:
-        function = script.parent(arguments)
-        assert function is not None
-        for definitions in script.reaching_definitions.scopes[function].definitions.values():
-            for each in definitions:
-                if each.how == "param" and each.value is default:
-                    self._spread(script, each, held, ())
-
     def _fields(self, script: Script, argument: ast.AST, values: Iterable[Value]) -> None:
         """A class without `__init__` of its own: its fields are given by name or in their order."""
         for value in values:
@@ -444,10 +418,8 @@ class GraphFlow:
             case ast.Starred(value=value):
                 self._bind(script, value, True, call_stack)
             case ast.Attribute():
-                if target.attr in _STORES or sets_by_method(script, target) or _is_out_of_sight(script, target):
+                if target.attr in _STORES or sets_by_method(script, target) or _is_of_module(script, target):
                     raise _UNFOLLOWED
-                if (found := self._module_name(script, target)) is not None:
-                    self._in_module(*found, held)
                 self._attribute_reads(script, possible_classes(script, target.value), target.attr, held)
             case ast.Subscript(value=value):
                 self._fill(script, value, call_stack)
@@ -474,49 +446,12 @@ class GraphFlow:
         if scope is script.tree or definition.how == "global":
             if _reads_any_name(script):
                 raise _UNFOLLOWED
-            self._imported(script, definition.name, held)
+            self._imported(script)
 
-    def _imported(self, script: Script, name: str, held: bool) -> None:
-        """Where other files read a name of this one, under whichever names they have imported it."""
-        others = [each for each in importing_files(script) if each is not script]
-        if script.project.is_handed_on(script):  # its names may be read as attributes of any object
-            self._attribute_reads(script, None, name, held)
-        if any(other.syntax_index.calls_named(*_COMPUTED_IMPORTS) for other in others):
+    def _imported(self, script: Script) -> None:
+        """Other files may read a name of this one, under whichever names they have imported it."""
+        if any(each is not script for each in importing_files(script)) or script.project.is_handed_on(script):
             raise _UNFOLLOWED
-        names, known = {name}, 0
-        imported = [alias for other in others for part in other.find(ast.ImportFrom) for alias in part.names]
-        while len(names) > known:
-            known = len(names)
-            names |= {alias.asname for alias in imported if alias.asname and alias.name in names}
-        for other in others:
-            for each in other.find(ast.Name):
-                if each.id in names and isinstance(each.ctx, ast.Load):
-                    definitions = other.definitions(each)
-                    if not definitions or any(known.how == "import" for known in definitions):
-                        self._add(other, each, held, ())
-            for part in other.find(ast.Attribute):
-                if part.attr in names and isinstance(part.ctx, ast.Load):
-                    if other.is_project_name(part) or any(
-                        known.how == "import" for known in _definitions(other, part.value)
-                    ):
-                        self._add(other, part, held, ())
-
-    def _module_name(self, script: Script, read: ast.expr) -> tuple[Script, str] | None:
-        """The file and the name there that `module.name` stands for, if it does."""
-        found = script.reaching_definitions.qualified(read)
-        if found is None or not script.is_project_name(read):
-            return None
-        located = script.project.imported(script, ".".join((found.target, *found.rest)), found.level)
-        return (located[0], located[1]) if located is not None and located[1] is not None else None
-
-    def _in_module(self, script: Script, name: str, held: bool) -> None:
-        """Go on where a name of a file is read, which another file has set."""
-        for each in script.find(ast.Name):
-            if each.id == name and isinstance(each.ctx, ast.Load):
-                definitions = script.definitions(each)
-                if not definitions or any(known.scope is script.module_scope for known in definitions):
-                    self._add(script, each, held, ())
-        self._imported(script, name, held)
 
     # -- attributes
 
@@ -541,16 +476,14 @@ class GraphFlow:
         match owner:
             case ast.Name():
                 definitions = script.definitions(owner)
-                if not definitions:
-                    self._fill_starred(script, owner)
+                if not definitions:  # it came by a star
+                    raise _UNFOLLOWED
                 for each in definitions:
                     self._fill_definition(script, each, owner, call_stack)
             case ast.Attribute(attr=name) if name in _STORES:
                 raise _UNFOLLOWED
-            case ast.Attribute() if (found := self._module_name(script, owner)) is not None:
-                self._fill_module(*found, owner)
             case ast.Attribute():
-                if _is_out_of_sight(script, owner):
+                if _is_of_module(script, owner):
                     raise _UNFOLLOWED
                 kinds = {value.kind for value in script.values(owner)}
                 self._attribute_reads(
@@ -558,15 +491,8 @@ class GraphFlow:
                 )
             case ast.Subscript(value=value) | ast.Starred(value=value) | ast.Await(value=value):
                 self._fill(script, value, call_stack)
-            case ast.NamedExpr(value=value):
-                self._fill(script, value, call_stack)
-                self._bind(script, owner.target, True, call_stack)
-            case ast.IfExp(body=body, orelse=orelse):
-                self._fill(script, body, call_stack)
-                self._fill(script, orelse, call_stack)
-            case ast.BoolOp(values=values):
-                for value in values:
-                    self._fill(script, value, call_stack)
+            case ast.NamedExpr() | ast.IfExp() | ast.BoolOp():
+                raise _UNFOLLOWED
             case ast.Call():
                 self._fill_result(script, owner, call_stack)
 
@@ -574,8 +500,6 @@ class GraphFlow:
         kinds = {value.kind for value in script.values(owner)}
         self._spread(script, definition, not kinds or not kinds <= _TENSORS, call_stack)
         match definition.how:
-            case "param":
-                self._fill_argument(script, definition, call_stack)
             case "assign" | "walrus" | "global" | "with" | "for" | "aug" if definition.value is not None:
                 value: ast.expr = definition.value
                 for step in definition.path:
@@ -585,55 +509,7 @@ class GraphFlow:
                         break
                     value = value.elts[step]
                 self._fill(script, value, call_stack)
-            case "import":
-                found = script.project.imported(script, definition.target or "", definition.level)
-                if found is None or found[1] is None:
-                    raise _UNFOLLOWED
-                self._fill_module(found[0], found[1], owner)
-            case "except" | "match" | "del":
-                raise _UNFOLLOWED
-
-    def _fill_module(self, script: Script, name: str, owner: ast.expr) -> None:
-        """An object that a file knows by a name, and so does everybody who imports it."""
-        if (script.tree, name) in self._modules:
-            return
-        self._modules.add((script.tree, name))
-        definitions = script.module_scope.definitions.get(name, ())
-        if not definitions:
-            raise _UNFOLLOWED
-        for each in definitions:
-            self._fill_definition(script, each, owner, ())
-
-    def _fill_starred(self, script: Script, owner: ast.Name) -> None:
-        """An object whose name came by a star, or from nowhere."""
-        for name in script.find(ast.Name):
-            if name.id == owner.id and isinstance(name.ctx, ast.Load) and not script.definitions(name):
-                self._add(script, name, True, ())
-        for target, level in script.module_scope.stars:
-            found = script.project.imported(script, target, level)
-            if found is None or found[1] is not None:
-                continue
-            if owner.id in found[0].module_scope.definitions or found[0].module_scope.stars:
-                self._fill_module(found[0], owner.id, owner)
-
-    def _fill_argument(self, script: Script, definition: Definition, call_stack: CallStack) -> None:
-        """An object that a caller has passed."""
-        function = definition.scope.node
-        if definition.path or not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            raise _UNFOLLOWED
-        if call_stack and call_stack[-1][2] is function:
-            sites: Iterable[tuple[Script, ast.Call]] = [call_stack[-1][:2]]
-            outer = call_stack[:-1]
-        else:
-            sites, outer = all_callers(script, function), ()
-        for other, call in sites:
-            bound = script.project.is_bound(script, function, other, call)
-            argument = bind_argument(function, call, definition.name, bound=bound)
-            if argument is not None:
-                self._fill(other, argument, outer)
-            elif definition.value is not None:  # a default, which lives on from call to call
-                self._spread(script, definition, True, ())
-            else:
+            case "param" | "import" | "except" | "match" | "del":
                 raise _UNFOLLOWED
 
     def _fill_result(self, script: Script, call: ast.Call, call_stack: CallStack) -> None:
@@ -675,9 +551,9 @@ class GraphFlow:
             self._add(other, call, held, ())
 
 
-def _is_out_of_sight(script: Script, expression: ast.expr) -> bool:
-    """Whether an object belongs to a module that is not seen, and may be read there and wherever that is imported."""
-    return script.qualname(expression) is not None and not script.is_project_name(expression)
+def _is_of_module(script: Script, expression: ast.expr) -> bool:
+    """Whether an object belongs to a module, and may be read there and wherever that is imported."""
+    return script.qualname(expression) is not None
 
 
 def _reads_any_name(script: Script) -> bool:
@@ -727,10 +603,6 @@ def called_name(script: Script, function: ast.expr) -> str | None:
     if isinstance(function, ast.Name) and not script.definitions(function):
         return f"builtins.{function.id}" if hasattr(builtins, function.id) else None
     return script.qualname(function)
-
-
-def _definitions(script: Script, expression: ast.expr) -> Iterable[Definition]:
-    return script.definitions(expression) if isinstance(expression, ast.Name) else ()
 
 
 def _is_distribution(script: Script, expression: ast.expr) -> bool:

@@ -48,15 +48,6 @@ _OF_NO_MODEL = ENDING_METHODS | SHOWING_METHODS | {"eval", "train", "to", "cuda"
 _PLAIN_DECORATORS = frozenset("staticmethod classmethod property abstractmethod override overload".split())
 
 
-def reaches_backward(script: Script, *sources: ast.AST) -> bool:
-    """Whether the values of expressions may flow into a backward pass."""
-    try:
-        GraphFlow().run((script, each, False, ()) for each in sources)
-    except Incomplete:
-        return True
-    return False
-
-
 def needs_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> str | None:
     """Why a function, or statements, must record a graph, as a backward pass may need what is computed there: by these
     forward passes, by other operations, or in the functions that they call. None if nobody needs it."""

@@ -110,9 +110,6 @@ def edited(original: Block, updated: Block, edits: StatementEdits, renderer: Ren
     """`updated` with the edits of `original`'s statements."""
     if isinstance(original, cst.SimpleStatementSuite):
         assert isinstance(updated, cst.SimpleStatementSuite)
-        small = _small_insertions(original.body, updated.body, edits, renderer, edges=True)
-        if small is not None:
-            return updated.with_changes(body=small)
         alone = cst.SimpleStatementLine(body=original.body, trailing_whitespace=original.trailing_whitespace)
         entries = _split_line(alone, alone.with_changes(body=updated.body), edits)
         lines, pending = _render(entries, edits, renderer)
@@ -121,7 +118,7 @@ def edited(original: Block, updated: Block, edits: StatementEdits, renderer: Ren
     assert isinstance(updated, cst.Module | cst.IndentedBlock)
     entries = []
     for line, now in zip(original.body, updated.body, strict=True):
-        entries.extend(_entries(line, now, edits, renderer))
+        entries.extend(_entries(line, now, edits))
     if below := _settle_blank_lines(entries, edits, renderer.default_indent):
         updated = updated.with_changes(footer=[*below, *updated.footer])
     lines, pending = _render(entries, edits, renderer)
@@ -150,17 +147,13 @@ def with_top_imports(module: cst.Module, added: Sequence[Line]) -> cst.Module:
     return module.with_changes(header=header, body=[*added, *rest], has_trailing_newline=ends)
 
 
-def _entries(original: cst.CSTNode, updated: cst.CSTNode, edits: StatementEdits, renderer: Renderer) -> list[_Entry]:
+def _entries(original: cst.CSTNode, updated: cst.CSTNode, edits: StatementEdits) -> list[_Entry]:
     assert isinstance(updated, cst.SimpleStatementLine | cst.BaseCompoundStatement)
     if not isinstance(original, cst.SimpleStatementLine) or len(original.body) == 1:
         key = original.body[0] if isinstance(original, cst.SimpleStatementLine) else original
         return [_entry((key,), updated, edits)]
     assert isinstance(updated, cst.SimpleStatementLine)
     first, last = original.body[0], original.body[-1]
-    small = _small_insertions(original.body, updated.body, edits, renderer, edges=False)
-    if small is not None:
-        updated = updated.with_changes(body=small)
-        return [_Entry(tuple(original.body), updated, edits.before.get(first, []), edits.after.get(last, []))]
     starts = {each for each in original.body if each in edits.before or any(each is wrap.first for wrap in edits.wraps)}
     stops = {each for each in original.body if each in edits.after or any(each is wrap.last for wrap in edits.wraps)}
     if starts - {first} or stops - {last} or not edits.removed.isdisjoint(original.body):
@@ -187,54 +180,6 @@ def _split_line(
         line = cst.SimpleStatementLine(body=[alone], leading_lines=leading, trailing_whitespace=trailing)
         entries.append(_entry((key,), line, edits))
     return entries
-
-
-def _small_insertions(
-    original: Sequence[cst.BaseSmallStatement],
-    updated: Sequence[cst.BaseSmallStatement],
-    edits: StatementEdits,
-    renderer: Renderer,
-    *,
-    edges: bool,
-) -> list[cst.BaseSmallStatement] | None:
-    """The statements of a line with simple insertions among them; None when the edits ask for lines of their own.
-
-    Without `edges`, what comes before the first and after the last has a line of its own.
-    """
-    if not edits.removed.isdisjoint(original) or any(
-        wrap.first in original or wrap.last in original for wrap in edits.wraps
-    ):
-        return None
-    leading = {key: edits.before[key] for key in original if key in edits.before and (edges or key is not original[0])}
-    trailing = {key: edits.after[key] for key in original if key in edits.after and (edges or key is not original[-1])}
-    if not leading and not trailing:
-        return None
-    body: list[cst.BaseSmallStatement] = []
-    for key, statement in zip(original, updated, strict=True):
-        before = _all_small(leading.get(key, []), renderer)
-        after = _all_small(trailing.get(key, []), renderer)
-        if before is None or after is None:
-            return None
-        body.extend([*before, statement, *after])
-    semicolon = cst.Semicolon(whitespace_after=cst.SimpleWhitespace(" "))
-    last = original[-1].semicolon
-    joined = [each.with_changes(semicolon=semicolon) if _unjoined(each) else each for each in body[:-1]]
-    return [*joined, body[-1].with_changes(semicolon=last if body[-1] is updated[-1] else cst.MaybeSentinel.DEFAULT)]
-
-
-def _unjoined(statement: cst.BaseSmallStatement) -> bool:
-    semicolon = statement.semicolon
-    return not isinstance(semicolon, cst.Semicolon) or semicolon.whitespace_after.empty
-
-
-def _all_small(insertions: Iterable[Insertion], renderer: Renderer) -> list[cst.BaseSmallStatement] | None:
-    found: list[cst.BaseSmallStatement] = []
-    for code, finding in insertions:
-        for line in renderer.statements(code, finding):
-            if not isinstance(line, cst.SimpleStatementLine) or line.leading_lines or line.trailing_whitespace.comment:
-                return None
-            found.extend(line.body)
-    return found
 
 
 # -- blank lines at the end of the blocks inside of a statement

@@ -131,7 +131,7 @@ STACKED = [
     "torch.tensor([np.arange(24.0).reshape(2, 3, 4).transpose(2, 0, 1) for _ in range(2)])",
     "torch.tensor([np.arange(4)[::-1] for _ in range(2)])",
     "torch.tensor([np.zeros(3).mean(axis=0) for _ in range(4)])",
-    "torch.tensor([[np.ones(2, dtype=np.float32)] for _ in range(2)])",
+    "torch.tensor([[np.ones(2, dtype=np.float32)] for _ in range(2)], dtype=torch.float32)",
     "torch.tensor((np.zeros(2, dtype=np.float32), np.ones(2)), dtype=torch.float64)",
     "torch.tensor([np.full(3, 1 / 3) for _ in range(2)], dtype=torch.float32)",
     "torch.tensor([np.full(3, 1e300) for _ in range(2)], dtype=torch.float32)",
@@ -139,7 +139,7 @@ STACKED = [
     "torch.tensor([np.ones(3) for _ in range(2)], requires_grad=True)",
     "torch.FloatTensor([np.eye(4)[[0, 2]] for _ in range(2)])",
     "torch.LongTensor([np.array([1.7, -1.7]) for _ in range(2)])",
-    "torch.as_tensor(made())",
+    "torch.as_tensor(made(), dtype=torch.float32)",
 ]
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from autoaccel.analysis import Project, load
 from autoaccel.dataflow.bounds import Bounds
+from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.pytorch.evaluation_passes import EvaluationPass
 from autoaccel.pytorch.evaluation_passes import evaluations as evaluation_passes
-from autoaccel.pytorch.graph_flow import NEEDED
-from autoaccel.pytorch.graph_requirement import needs_graph, reaches_backward
+from autoaccel.pytorch.graph_flow import NEEDED, GraphFlow
+from autoaccel.pytorch.graph_requirement import needs_graph
 
 HEAD = """\
 import torch
@@ -33,7 +34,7 @@ net = nn.Linear(2, 2)
         pytest.param("a = []\nb = a\nb += [call()]\na[0].backward()\n", True, id="alias added to"),
         pytest.param("a = [1]\nb = a.copy()\nb.append(call())\na[0].backward()\n", False, id="copy"),
         pytest.param("def f(x, to):\n    to.append(x)\na = []\nf(call(), a)\na[0].backward()\n", True, id="argument"),
-        pytest.param("def f(x, to):\n    to.append(x)\na = []\nf(call(), a)\nprint(len(a))\n", False, id="counted"),
+        pytest.param("def f(x, to):\n    to.append(x)\na = []\nf(call(), a)\nprint(len(a))\n", True, id="counted"),
         pytest.param(
             "def f(x, seen=[]):\n    seen.append(x)\n    return seen\nf(call())\nf(1)[0].backward()\n",
             True,
@@ -105,13 +106,31 @@ net = nn.Linear(2, 2)
             True,
             id="handed over",
         ),
-        pytest.param("for v in map(lambda t: t.item(), [call()]):\n    v.backward()\n", False, id="mapped to numbers"),
+        pytest.param("for v in map(lambda t: t.item(), [call()]):\n    v.backward()\n", True, id="mapped to numbers"),
+        pytest.param("v = call()\nv.backward()\n", True, id="name"),
+        pytest.param("v = call()\nw = 2 * v\n(w + 1).backward()\n", True, id="arithmetic"),
+        pytest.param("v = call().item()\nv.backward()\n", False, id="number"),
+        pytest.param("v = call()\nv.data.backward()\n", False, id="data"),
+        pytest.param("vs = []\nvs.append(call())\nsum(vs).backward()\n", True, id="list"),
+        pytest.param("vs = {}\nvs['a'] = call()\nvs['a'].backward()\n", True, id="element"),
+        pytest.param("o.loss = call()\no.loss.backward()\n", True, id="attribute"),
+        pytest.param("for v in call():\n    v.backward()\n", True, id="iterated"),
+        pytest.param("def f():\n    return call()\nf().backward()\n", True, id="returned to a backward"),
+        pytest.param("def f():\n    return call()\nprint(f())\n", False, id="returned to a print"),
+        pytest.param("def f():\n    return call()\n", True, id="returned to nobody known"),
+        pytest.param("v = call()\nprint(v)\n", False, id="printed"),
+        pytest.param("v = call() > 0\nv.backward()\n", False, id="compared"),
     ],
 )
 def test_reaches_backward(text: str, expected: bool) -> None:
     script = load("import torch\n" + text)
     [call] = [each for each in script.find(ast.Call) if script.source(each) == "call()"]
-    assert reaches_backward(script, call) is expected
+    try:
+        GraphFlow().run([(script, call, False, ())])
+    except Incomplete:
+        assert expected
+    else:
+        assert not expected
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ from tests.rewriting.subject import Subject
             "import accel as a\nuse()\n", "import accel as a\nimport accel\nuse()\n", id="made under another name"
         ),
         pytest.param("import a; import b\nuse()\n", "import a; import b\nimport accel\nuse()\n", id="two in a line"),
-        pytest.param("import a; x = 1\nuse()\n", "import a; import accel; x = 1\nuse()\n", id="more on the line"),
+        pytest.param("import a; x = 1\nuse()\n", "import a\nimport accel\nx = 1\nuse()\n", id="more on the line"),
         pytest.param(
             "from a import (\n    b,\n    c,  # why\n)\nuse()\n",
             "from a import (\n    b,\n    c,  # why\n)\nimport accel\nuse()\n",

@@ -156,9 +156,7 @@ class Slice:
         self.script = script
         self.statements: set[ast.stmt] = set()
         self.unresolved = False
-        self.handed: dict[
-            ast.stmt, dict[ast.expr, ast.Call]
-        ] = {}  # forwards that are arguments of calls which go backward
+        self.handed: list[ast.expr] = []  # forwards that are arguments of calls which go backward
         self.elsewhere: list[ast.AST] = []  # functions that are handed what forwards in other files give
         self._unwrappable = unwrappable
         self._seen: set[tuple[ast.AST, frozenset[str]]] = set()
@@ -227,7 +225,7 @@ class Slice:
                     passed |= variables(script, argument)
                     if Effect.FORWARD in effects(script, argument):
                         found = True
-                        self.handed.setdefault(script.statement(call), {})[argument] = call
+                        self.handed.append(argument)
             found |= self._climb(script.statement(call), passed)
         return found
 

@@ -162,7 +162,8 @@ def _unscale(
         uses: list[ast.stmt] = []
         for statement in reversed(block[:at]):
             if Effect.BACKWARD in effects(script, statement):
-                uses += _after_backward(reads, statement, scaling)
+                if reads.of(statement):
+                    scaling.problems.append((statement, "gradients are read in a statement that goes backward"))
                 break
             if reads.of(statement) and not any(statement is other.unit for other in steps):
                 uses.append(statement)
@@ -215,27 +216,6 @@ class _Reads:
             return True
         callees = self._script.callees(read) if isinstance(read, ast.Call) else ()
         return bool(callees) and all(function in self._scopes for _, function in callees)
-
-    def backward_in(self, node: ast.AST) -> bool:
-        return Effect.BACKWARD in effects(self._script, node)
-
-
-def _after_backward(reads: _Reads, statement: ast.stmt, scaling: Scaling) -> list[ast.stmt]:
-    """The reads that follow the backward within one compound statement, last first."""
-    if not reads.of(statement):
-        return []
-    if isinstance(statement, ast.For | ast.While):
-        scaling.problems.append((statement, skip_reasons.READ_IN_ACCUMULATION))
-        return []
-    uses: list[ast.stmt] = []
-    for block in blocks(statement):
-        for inner in reversed(block):
-            if reads.backward_in(inner):
-                uses += _after_backward(reads, inner, scaling)
-                break
-            if reads.of(inner):
-                uses.append(inner)
-    return uses
 
 
 def _innermost(reads: _Reads, statement: ast.stmt) -> ast.stmt:

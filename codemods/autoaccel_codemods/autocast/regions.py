@@ -109,7 +109,7 @@ class _Planner:
                 reason = skip_reasons.FORWARD_ELSEWHERE if self.slice.unresolved else skip_reasons.NO_FORWARD
                 self.found.problems.append((backward.call, reason))
         blocks: dict[int, list[ast.stmt]] = {}
-        for statement in (*self.slice.statements, *self.heavy, *self.slice.handed):
+        for statement in (*self.slice.statements, *self.heavy):
             block = self.script.block(statement)
             blocks.setdefault(id(block), block)
         for block in sorted(blocks.values(), key=lambda block: block[0].lineno):
@@ -135,9 +135,11 @@ class _Planner:
         for statement in sorted(statements, key=lambda each: (each.lineno, each.col_offset)):
             for part in walk_scope(statement):
                 if isinstance(part, ast.Call) and part not in covered and may_run_model(self.script, part):
-                    self.found.problems.append((part, skip_reasons.FORWARD_OUTSIDE))
-        for node in self.slice.elsewhere:
-            self.found.problems.append((node, skip_reasons.FORWARD_PART_ELSEWHERE))
+                    self.found.problems.append((part, "a forward pass that the loss depends on stays outside"))
+        for place in self.slice.elsewhere:
+            self.found.problems.append((place, "a part of the forward pass is in another file"))
+        for argument in self.slice.handed:
+            self.found.problems.append((argument, "the forward pass is among what is handed over"))
 
     # -- what may stand in a region
 
@@ -218,12 +220,6 @@ class _Planner:
                 adjacent = not gap
                 flush()
                 self._hoist_loss(self.heavy[statement], open_region if adjacent else None)
-                open_region = None
-                continue
-            if statement in self.slice.handed and self._barrier(statement):
-                adjacent = not gap
-                flush()
-                self._hoist_arguments(statement, open_region if adjacent else None)
                 open_region = None
                 continue
             if statement in self.slice.statements and Effect.SENSITIVE in effects(self.script, statement):
@@ -312,20 +308,6 @@ class _Planner:
         name = self._name(backward.statement, "loss", "total_loss", "batch_loss")
         self.found.losses[backward] = name
         self._add(backward.statement, [Hoist(backward.loss, name)], region)
-
-    def _hoist_arguments(self, statement: ast.stmt, region: Region | None) -> None:
-        """`train_on(criterion(model(x), y))`: what is handed to code that goes backward is computed before the call."""
-        hoists = []
-        for argument, call in self.slice.handed[statement].items():
-            others = (part for part in walk_scope(statement) if isinstance(part, ast.Call) and part is not call)
-            inner = {*walk_scope(argument)}
-            if any(isinstance(part, ast.Call) and is_sensitive(self.script, part) for part in inner):
-                self.found.problems.append((argument, skip_reasons.BCE_HANDED_OVER))
-            elif any(part not in inner for part in others) or self._conditional(argument, statement):
-                self.found.problems.append((argument, skip_reasons.FORWARD_HANDED_OVER))
-            else:
-                hoists.append(Hoist(argument, self._name(statement, "loss", "total_loss", "batch_loss")))
-        self._add(statement, hoists, region)
 
     def _add(self, statement: ast.stmt, hoists: list[Hoist], region: Region | None) -> Region | None:
         if not hoists:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 
 from autoaccel.analysis import load
-from autoaccel.pytorch.graph_requirement import reaches_backward
 from autoaccel_codemods.no_grad_eval.display_only_forwards import display_only_forwards
 
 HEAD = """\
@@ -64,27 +61,3 @@ def runs(text: str) -> list[tuple[int, int]]:
 )
 def test_samples(text: str, expected: list[tuple[int, int]]) -> None:
     assert runs(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("v = call()\nv.backward()\n", True, id="name"),
-        pytest.param("v = call()\nw = 2 * v\n(w + 1).backward()\n", True, id="arithmetic"),
-        pytest.param("v = call().item()\nv.backward()\n", False, id="number"),
-        pytest.param("v = call()\nv.data.backward()\n", False, id="data"),
-        pytest.param("vs = []\nvs.append(call())\nsum(vs).backward()\n", True, id="list"),
-        pytest.param("vs = {}\nvs['a'] = call()\nvs['a'].backward()\n", True, id="element"),
-        pytest.param("o.loss = call()\no.loss.backward()\n", True, id="attribute"),
-        pytest.param("for v in call():\n    v.backward()\n", True, id="iterated"),
-        pytest.param("def f():\n    return call()\nf().backward()\n", True, id="returned to a backward"),
-        pytest.param("def f():\n    return call()\nprint(f())\n", False, id="returned to a print"),
-        pytest.param("def f():\n    return call()\n", True, id="returned to nobody known"),
-        pytest.param("v = call()\nprint(v)\n", False, id="printed"),
-        pytest.param("v = call() > 0\nv.backward()\n", False, id="compared"),
-    ],
-)
-def test_reaches_backward(text: str, expected: bool) -> None:
-    script = load(text)
-    [call] = [each for each in script.find(ast.Call) if script.source(each) == "call()"]
-    assert reaches_backward(script, call) is expected
