@@ -268,12 +268,12 @@ def _is_strange(script: Script, call: ast.Call) -> bool:
     function = call.func
     if called_name(script, function) is not None:
         return False
-    kinds = {value.kind for value in script.values(function)}
+    kinds = script.values(function).kinds
     if kinds and Kind.UNKNOWN not in kinds:
         return False
     if not isinstance(function, ast.Attribute):
         return True
-    owners = {value.kind for value in script.values(function.value)}
+    owners = script.values(function.value).kinds
     return function.attr not in _OF_NO_MODEL and (not owners or not owners <= _NO_MODELS)
 
 

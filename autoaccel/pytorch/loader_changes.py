@@ -319,8 +319,9 @@ def _makes_anew(home: Script, target: ast.AST) -> bool:
 
 def _is_change(inputs: LoaderInputs, home: Script, call: ast.Call) -> bool:
     """Whether a call may change an input by itself; what the project's own functions do is seen there."""
-    if not home.callees(call):
-        for each in _drawn_from(home, call):
+    drawn = _drawn_from(home, call)
+    if drawn and not home.callees(call):
+        for each in drawn:
             if any(inputs.touched(other, name) for other, name in _named_before(home, each)):
                 return True
     if is_library(home, call):
@@ -329,7 +330,7 @@ def _is_change(inputs: LoaderInputs, home: Script, call: ast.Call) -> bool:
         return False
     method, owner = call.func.attr, call.func.value
     in_place = _is_in_place(method)
-    kinds = {value.kind for value in home.values(owner)}
+    kinds = home.values(owner).kinds
     if kinds <= (_UNCHANGED if in_place else _UNCHANGED | _CONTAINERS | {Kind.TENSOR, Kind.PARAMETER}):
         return False
     if not inputs.touched(home, owner) or home.callees(call):

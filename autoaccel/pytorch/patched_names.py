@@ -83,7 +83,7 @@ def _may_be_module(script: Script, base: ast.expr) -> bool:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name not in ("self", "cls") and bool(re.search(r"amp|torch|mod", name.lower()))
         case ast.Subscript() | ast.Call():
-            return Kind.UNKNOWN in {value.kind for value in script.values(base)}
+            return Kind.UNKNOWN in script.values(base).kinds
         case _:
             return False
 
@@ -235,7 +235,7 @@ def _is_of_name(script: Script, call: ast.Call) -> bool:
 
 def _tells_apart(script: Script, call: ast.Call) -> bool:
     """`type(x)(…)`, `table[type(x)]`, `type(x).__module__` of what may be such an object."""
-    if len(call.args) != 1 or not {each.kind for each in script.values(call.args[0])} & {Kind.SCALER, Kind.UNKNOWN}:
+    if len(call.args) != 1 or not script.values(call.args[0]).kinds & {Kind.SCALER, Kind.UNKNOWN}:
         return False
     match script.parent(call):
         case ast.Call(func=function):

@@ -324,7 +324,7 @@ class _Reader:
             if found is Content.UNKNOWN and not path and _takes_gradients(script, node):
                 return Content.FLOATING
             return found
-        owners = {value.kind for value in script.values(node.value)}
+        owners = script.values(node.value).kinds
         if node.attr in _OUTPUTS and owners <= {Kind.UNKNOWN, Kind.TENSOR}:
             return Content.FLOATING
         return Content.UNKNOWN
@@ -353,7 +353,7 @@ class _Reader:
             return self._builtin(script, call, function.id, path)
         values = script.values(function)
         callees = script.callees(call) or module_containers.forwards(script, call.func)
-        if callees and not any(value.kind is Kind.UNKNOWN for value in values):
+        if callees and Kind.UNKNOWN not in values.kinds:
             return _join(self._returned(other, each, path) for other, each in callees)
         if values and all(value.kind is Kind.LOSS_FUNCTION for value in values):
             return Content.FLOATING
