@@ -9,6 +9,7 @@ import os
 import sys
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,6 +80,7 @@ class Index:
         self._computable: dict[int, frozenset[int]] = {}
         self._importing_here: dict[int, frozenset[int]] = {}
         self._sought: dict[tuple[int, str], bool] = {}
+        self._bound: dict[frozenset[int], Counter[str]] = {}
         self._project = frozenset(self._number(path) for path in sorted({str(path) for path in paths}))
         self._post([self._enter(number, self._read(Path(path))).words for number, path in enumerate([*self._paths])])
 
@@ -201,6 +203,7 @@ class Index:
         index._making = {each: known for each, known in self._making.items() if each != number}
         index._computed = {each: known for each, known in self._computed.items() if each != number}
         index._reached, index._computing, index._computable, index._sought, index._importing_here = {}, {}, {}, {}, {}
+        index._bound = {}
         vars(index).pop("_circles", None)
         index._take_up(number, summary)
         return index
@@ -311,34 +314,48 @@ class Index:
         return mentioning & self._reach(number, shared=shared) if mentioning else mentioning
 
     def patched(self, path: Path) -> Found:
-        """The other files that may bind names of a file to something else, and the names: attributes of what they
-        import from it, by way of any number of files, and attributes of objects that they are handed where it defines
-        a function or class of that name. All that it defines where the attributes' names are computed."""
+        """The names of a file that others may bind to something else: attributes of what they import from it, by way
+        of any number of files, and attributes of objects that they are handed where it defines a function or class of
+        that name. All that it defines where the attributes' names are computed."""
         number = self._number(str(path))
         defined = frozenset(self._defined.get(number, ()))
-        names: set[str] = set()
-        files: set[int] = set()
         try:
-            importing = self._reach(number, shared=False)
-            for each in self._stored.keys() & importing - {number}:
-                of_imports, _ = self._stored[each]
-                names |= of_imports | (defined if "?" in of_imports else frozenset())
-                files.add(each)
-            others = [each for each, (_, of_others) in self._stored.items() if each != number and of_others & defined]
-            if others:
-                for each in self._reach(number, shared=True).intersection(others):
-                    names |= self._stored[each][1] & defined
-                    files.add(each)
+            bound = self._bound_by(self._reach(number, shared=False))
+            own, _ = self._stored.get(number, (frozenset(), frozenset()))
+            names = {name for name, files in bound.items() if files > (name in own)}
+            if "?" in names:
+                names |= defined
+            of_others = {name: self._with_word(f".{name}=?") - {number} for name in defined}
+            if any(of_others.values()):
+                shared = self._reach(number, shared=True)
+                names.update(name for name, files in of_others.items() if not files.isdisjoint(shared))
         except _TooManyError as error:
             return Found((), str(error), tuple(sorted(defined)))
-        return Found(self._ordered(files), self._missing(str(path)), tuple(sorted(names)))
+        return Found((), self._missing(str(path)), tuple(sorted(names)))
+
+    def _bound_by(self, files: frozenset[int]) -> Counter[str]:
+        """The attributes of what they import that some files assign, and how many of them do."""
+        known = self._bound.get(files)
+        if known is None:
+            known = Counter(name for each in files & self._stored.keys() for name in self._stored[each][0])
+            while len(self._bound) >= _KEPT:
+                self._bound.pop(next(iter(self._bound)))
+            self._bound[files] = known
+        return known
 
     def patching(self, path: Path, name: str) -> Found:
-        """Those of the files of `patched` that may bind one of these names."""
-        found = self.patched(path)
-        words = {f".{name}=", f".{name}=?", ".?="}
-        numbers = set().union(*map(self._with_word, words))
-        return Found(tuple(each for each in found.paths if self._numbers[str(each)] in numbers), found.missing)
+        """The other files that may bind one of the names of `patched`."""
+        number = self._number(str(path))
+        defined = frozenset(self._defined.get(number, ()))
+        try:
+            found = set().union(*map(self._with_word, (f".{name}=", f".{name}=?", ".?="))) - {number}
+            importing = found & self._reach(number, shared=False)
+            others = {each for each in found - importing if not self._stored[each][1].isdisjoint(defined)}
+            if others:
+                others &= self._reach(number, shared=True)
+        except _TooManyError as error:
+            return Found((), str(error))
+        return Found(self._ordered(importing | others), self._missing(str(path)))
 
     def related(self, path: Path, most: int) -> Found:
         """The files that may share objects with a file: those that import it, over any number of imports, and what
