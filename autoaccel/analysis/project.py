@@ -84,7 +84,7 @@ class Project:
         self._most = self.bounds.loaded
         self._loaded = 0  # characters of other files that were parsed
         self._shared = 0  # of these, those of `related`
-        self._asked: dict[tuple[str, Path, str], Found] = {}
+        self._asked: dict[tuple[str, Script, str], Found] = {}
         self._texts: dict[Path, str | None] = {}
         self._opened_stars: set[Script] = set()
         self._started: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
@@ -200,13 +200,13 @@ class Project:
 
     # -- who imports whom
 
-    def importers(self, path: Path) -> tuple[Path, ...]:
+    def importers(self, script: Script) -> tuple[Path, ...]:
         """All files whose import lines lead to a module, or to nothing that is known."""
-        return self._ask("importers", path).paths
+        return self._ask("importers", script).paths
 
     def importing(self, script: Script) -> tuple[Script, ...]:
         """The scripts of `importers`. Raises `Incomplete`."""
-        found = Found() if script.path is None else self._ask("importers", script.path)
+        found = self._ask("importers", script)
         if found.missing is not None:
             raise Incomplete(found.missing)
         if len(found.paths) > self.bounds.related:
@@ -248,7 +248,7 @@ class Project:
             yield self._text(path) or ""
 
     def _mentioning(self, script: Script, word: str) -> tuple[Path, ...]:
-        found = Found() if script.path is None else self._ask("mentioning", script.path, word)
+        found = self._ask("mentioning", script, word)
         if found.missing is not None:
             raise Incomplete(found.missing)
         return found.paths
@@ -274,21 +274,24 @@ class Project:
         return known
 
     def _sharing(self, script: Script) -> tuple[Path, ...]:
-        found = Found() if script.path is None else self._ask("related", script.path)
+        found = self._ask("related", script)
         if found.missing is not None:
             raise Incomplete(found.missing)
         return found.paths
 
-    def _ask(self, question: str, path: Path, word: str = "") -> Found:
-        """What the index says; nobody looks for those who import a library, they are everywhere."""
-        key = (question, path, word)
+    def _ask(self, question: str, script: Script, word: str = "") -> Found:
+        """What the index says of the file of a script; nobody looks for those who import a library, they are
+        everywhere."""
+        key = (question, script, word)
         known = self._asked.get(key)
         if known is None:
-            if self.disk.modules.library(str(path.parent), self.consulted.folders):
+            if script.path is None:
+                known = Found()
+            elif script.package:
                 known = Found((), "it belongs to a library")
             else:
-                known = self.disk.ask(*key)
-                self.consulted.asked.add(key)
+                self.consulted.asked.add((question, script.path, word))
+                known = self.disk.ask(question, script.path, word)
             self._asked[key] = known
         return known
 
@@ -317,7 +320,7 @@ class Project:
         none), and why there may be more."""
         if script.path is None:
             return (script,), None
-        found = self._ask("related", script.path) if word is None else self._ask(_CALLERS[method], script.path, word)
+        found = self._ask("related", script) if word is None else self._ask(_CALLERS[method], script, word)
         try:
             return (script, *self._parsed(found.paths)), found.missing
         except Incomplete as incomplete:
@@ -339,7 +342,7 @@ class Project:
         """The names of a module that other files may bind to something else: `engine.log = my_log`."""
         known = self._patched.get(script)
         if known is None:
-            found = Found() if script.path is None else self._ask("patched", script.path)
+            found = self._ask("patched", script)
             own = script.module_scope.definitions if script.tree_index.calls_named("globals") else ()
             known = self._patched[script] = frozenset({*found.names, *own})
         return known
@@ -355,7 +358,7 @@ class Project:
             yield Stored(script, None, how="namespace")
         if script.path is None:
             return
-        found = self._ask("patching", script.path, name)
+        found = self._ask("patching", script, name)
         try:
             if found.missing is not None:
                 raise Incomplete(found.missing)
@@ -516,7 +519,7 @@ class Project:
     def _with_derived(self, ref: ClassRef) -> tuple[tuple[Script, ...] | None, frozenset[str]]:
         """The files in which a class may derive from one, None where there may be more; the names it has in them."""
         script = ref.script
-        found = Found() if script.path is None else self._ask("deriving", script.path, ref.node.name)
+        found = self._ask("deriving", script, ref.node.name)
         if found.missing is not None:
             return None, frozenset()
         try:

@@ -37,6 +37,8 @@ class Content(enum.Enum):
     UNKNOWN = "anything"
     OPEN = "not settled"
 
+    __hash__ = object.__hash__  # as that of `Kind`
+
 
 _NO_TENSORS = frozenset(
     {Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY, Kind.DTYPE, Kind.DEVICE, Kind.OPTIMIZER, Kind.SCHEDULER}
