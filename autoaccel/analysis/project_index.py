@@ -69,8 +69,9 @@ class Index:
         self._loose: dict[str, list[int]] = {}  # by dotted name: who imports it where it leads to nothing known
         self._computed: dict[int, tuple[tuple[str, tuple[str, ...]], ...]] = {}  # who imports by names that are
         # computed: what they begin with, and the folders from below which they are
-        self._words: dict[int, frozenset[str]] = {}  # of files that came after the first ones
         self._postings: dict[str, array[int]] = {}
+        self._later: set[int] = set()  # files that came after the first ones, or are no longer as they were
+        self._posted_later: dict[str, set[int]] = {}  # all their words
         self._targets: dict[tuple[str, str, int], tuple[tuple[int, ...], str]] = {}
         self._entered: set[int] = set()
         self._crowded: set[str] = set()  # folders with too many files
@@ -186,7 +187,7 @@ class Index:
         """This index with another summary for one file."""
         index = Index((), self._read, self._modules, self._beside)
         vars(index).update(vars(self))
-        for name in ("_paths", "_numbers", "_imports", "_names", "_entered", "_words", "_near", "_crowded"):
+        for name in ("_paths", "_numbers", "_imports", "_names", "_entered", "_later", "_near", "_crowded"):
             setattr(index, name, getattr(self, name).copy())
         index._importers = [each.copy() for each in self._importers]
         index._naming = {key: each.copy() for key, each in self._naming.items()}
@@ -194,6 +195,7 @@ class Index:
         for other in index._imports[number]:
             index._importers[other].discard(number)
         index._imports[number] = set()
+        index._posted_later = {word: known - {number} for word, known in self._posted_later.items()}
         index._loose = {name: [each for each in known if each != number] for name, known in self._loose.items()}
         index._assigned = {
             name: {each for each in known if each[0] != number} for name, known in self._assigned.items()
@@ -216,8 +218,11 @@ class Index:
     def _take_up(self, number: int, summary: Summary | None = None) -> None:
         """Note a file that is none of the first ones, or no longer as it was."""
         summary = summary or self._read(Path(self._paths[number]))
-        self._words[number] = frozenset(self._enter(number, summary).words.split())
-        self._note(number, self._words[number])
+        words = frozenset(self._enter(number, summary).words.split())
+        self._later.add(number)
+        for word in words:
+            self._posted_later.setdefault(word, set()).add(number)
+        self._note(number, words)
         vars(self).pop("_computing_names", None)
 
     # -- questions
@@ -534,23 +539,19 @@ class Index:
 
     def _with_word(self, word: str) -> set[int]:
         found = set(self._postings.get(word, ()))
-        found.difference_update(self._words)
-        found.update(each for each, words in self._words.items() if word in words)
-        return found
+        return (found - self._later) | self._posted_later.get(word, set()) if self._later else found
 
     def _those_that_mention(self, numbers: Set[int], name: str) -> set[int]:
         """Those of some files that mention a name, or an attribute of that name."""
+        found = numbers & (self._with_word(name) | self._with_word(f".{name}"))
         if name not in self._postings:  # no name that is defined or imported anywhere
-            return {each for each in numbers if self._mentions(each, name)} | (numbers & self._with_attribute(name))
-        posted = {*self._postings[name], *self._postings.get(f".{name}", ())}
-        known = {each for each in numbers & posted if each not in self._words}
-        return known | {each for each in numbers & self._words.keys() if self._mentions(each, name)}
+            found |= {each for each in numbers - self._later if self._mentions(each, name)}
+        return found
 
     def _mentions(self, number: int, name: str) -> bool:
         """Whether a file mentions a name, or an attribute of that name."""
-        words = self._words.get(number)
-        if words is not None:
-            return name in words or f".{name}" in words
+        if number in self._later:
+            return any(number in self._posted_later.get(word, ()) for word in (name, f".{name}"))
         if name in self._postings:
             return any(
                 (at := bisect_left(known, number)) < len(known) and known[at] == number
