@@ -118,6 +118,8 @@ def _is_instance(script: Script, receiver: ast.expr, ref: ClassRef) -> bool:
 def _are_related(first: ClassRef, second: ClassRef) -> bool:
     """Whether an object may be an instance of both: one class derives from the other."""
     project = first.script.project
+    if first.node is second.node:
+        return True
     return any(each.node is first.node for each in project.lineage(second)) or any(
         each.node is second.node for each in project.lineage(first)
     )

@@ -453,15 +453,15 @@ class Project:
 
     def lineage(self, ref: ClassRef) -> Iterator[ClassRef]:
         """A class and its project bases, nearest first."""
-        seen: set[ast.ClassDef] = set()
-        pending = [ref]
+        yield ref
+        pending = [*self.class_info(ref).bases]
+        seen = {ref.node}
         while pending:
             current = pending.pop(0)
-            if current.node in seen:
-                continue
-            seen.add(current.node)
-            yield current
-            pending.extend(self.class_info(current).bases)
+            if current.node not in seen:
+                seen.add(current.node)
+                yield current
+                pending.extend(self.class_info(current).bases)
 
     def external_lineage(self, ref: ClassRef) -> Iterator[str]:
         """Qualified names of the external classes that a class derives from."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.query import once
 from autoaccel.library_models.graph_operations import (
     ENDING_BUILTINS,
     ENDING_FUNCTIONS,
@@ -391,6 +392,7 @@ def _parts_of(script: Script, value: ast.expr | None) -> Iterator[ast.Name]:
                     yield from _parts_of(script, each)
 
 
+@once
 def _leaf_names(script: Script) -> frozenset[str]:
     """Names of variables and attributes that a file makes require gradients."""
     found: set[str] = set()
