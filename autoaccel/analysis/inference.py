@@ -92,9 +92,7 @@ class Inference:
     def possible(self, expression: ast.expr) -> Values:
         """`values`, asked from within an evaluation: empty while a value goes round in a circle."""
         known = self.queries.known.get(expression)
-        if known is not None:
-            return known  # type: ignore[no-any-return]
-        return self._ask(expression, partial(self._evaluate, expression))
+        return self._ask(expression, partial(self._evaluate, expression)) if known is None else known
 
     # -- expressions
 
