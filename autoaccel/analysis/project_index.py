@@ -10,16 +10,18 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoaccel.summaries import Summary
+from autoaccel.summaries import Summary, summary
 
 if TYPE_CHECKING:
     from autoaccel.analysis.module_search import Modules
+
+Known = Callable[[Path], Summary | None]
 
 _STANDARD = frozenset(sys.stdlib_module_names)
 _KEPT = 64  # answers about what can be reached from a file
@@ -37,17 +39,46 @@ class Found:
     names: tuple[str, ...] = ()
 
 
+class Summaries:
+    """What each file has to do with others: found out before (`known`), or told by its text. `texts` stand in the
+    place of what is on disk."""
+
+    def __init__(self, texts: Mapping[Path, str], known: Known | None) -> None:
+        self._texts = texts
+        self.known = known
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "known": None}  # other processes have the index, or read what they need
+
+    def __call__(self, path: Path) -> Summary:
+        known = None if self.known is None or path in self._texts else self.known(path)
+        return summary(self._data(path)) if known is None else known
+
+    def mention(self, path: Path, word: str) -> bool:
+        """Whether a file mentions a name. Few files have the letters, and only these need to be summed up."""
+        if self.known is None and word.encode(errors="surrogatepass") not in self._data(path):
+            return False
+        return word in self(path).words.split()
+
+    def _data(self, path: Path) -> bytes:
+        text = self._texts.get(path)
+        if text is not None:
+            return text.encode(errors="surrogatepass")
+        try:
+            return path.read_bytes() if path.is_file() else b""
+        except OSError:  # nobody can import it
+            return b""
+
+
 class Index:
-    """The imports and names of files. `read` gives the summary of one, `modules` tells where its imports lead.
+    """The imports and names of files. `summaries` are theirs, `modules` tells where their imports lead.
 
     `paths` are the files of the project; others are taken up when an import leads to them, or when they lie near a
     file whose importers are asked for (`beside`: at most so many in one folder).
     """
 
-    def __init__(
-        self, paths: Iterable[Path], read: Callable[[Path], Summary], modules: Modules, beside: int = 400
-    ) -> None:
-        self._read = read
+    def __init__(self, paths: Iterable[Path], summaries: Summaries, modules: Modules, beside: int = 400) -> None:
+        self._summaries = summaries
         self._modules = modules
         self._beside = beside
         self.folders: set[str] = set()
@@ -83,7 +114,9 @@ class Index:
         self._sought: dict[tuple[int, str], bool] = {}
         self._bound: dict[frozenset[int], Counter[str]] = {}
         self._project = frozenset(self._number(path) for path in sorted({str(path) for path in paths}))
-        self._post([self._enter(number, self._read(Path(path))).words for number, path in enumerate([*self._paths])])
+        self._post(
+            [self._enter(number, self._summaries(Path(path))).words for number, path in enumerate([*self._paths])]
+        )
 
     # -- what is known of each file
 
@@ -185,7 +218,7 @@ class Index:
 
     def with_text(self, path: Path, summary: Summary) -> Index:
         """This index with another summary for one file."""
-        index = Index((), self._read, self._modules, self._beside)
+        index = Index((), self._summaries, self._modules, self._beside)
         vars(index).update(vars(self))
         for name in ("_paths", "_numbers", "_imports", "_names", "_entered", "_later", "_near", "_crowded"):
             setattr(index, name, getattr(self, name).copy())
@@ -217,7 +250,7 @@ class Index:
 
     def _take_up(self, number: int, summary: Summary | None = None) -> None:
         """Note a file that is none of the first ones, or no longer as it was."""
-        summary = summary or self._read(Path(self._paths[number]))
+        summary = summary or self._summaries(Path(self._paths[number]))
         words = frozenset(self._enter(number, summary).words.split())
         self._later.add(number)
         for word in words:
@@ -543,7 +576,7 @@ class Index:
 
     def _those_that_mention(self, numbers: Set[int], name: str) -> set[int]:
         """Those of some files that mention a name, or an attribute of that name."""
-        found = numbers & (self._with_word(name) | self._with_word(f".{name}"))
+        found = (self._with_word(name) | self._with_word(f".{name}")) & numbers
         if name not in self._postings:  # no name that is defined or imported anywhere
             found |= {each for each in numbers - self._later if self._mentions(each, name)}
         return found
@@ -559,7 +592,7 @@ class Index:
             )
         known = self._sought.get((number, name))
         if known is None:  # no name that is defined or imported anywhere
-            known = name in self._read(Path(self._paths[number])).words.split()
+            known = self._summaries.mention(Path(self._paths[number]), name)
             self._sought[number, name] = known
         return known
 
