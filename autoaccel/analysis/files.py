@@ -24,6 +24,7 @@ from autoaccel.dataflow.syntax_index import Tree
 _KEPT = 1_000_000  # characters whose trees are kept for analyses to come; a tree takes seventy times its text
 _OFTEN = 2  # a file that is asked for more often is no longer met in passing
 _KEPT_TEXTS = 1_000_000
+_KEPT_ANSWERS = 2_000  # those of an analysis are asked for again by the cache
 
 
 class Parsed:
@@ -78,6 +79,7 @@ class Files:
         self._read: dict[Path, str | None] = {}
         self._read_size = 0
         self._spare = 0
+        self._answers: dict[tuple[str, Path, str], Found] = {}
 
     def spare(self, characters: int) -> None:
         """What is found out about the first `characters` of text need not be taken to pieces: the process ends soon."""
@@ -153,6 +155,15 @@ class Files:
 
     def ask(self, question: str, path: Path, name: str = "") -> Found:
         """What the index says: who has to do with a file, or with a name of it."""
+        key = (question, path, name)
+        known = self._answers.get(key)
+        if known is None:
+            if len(self._answers) >= _KEPT_ANSWERS:
+                self._answers.clear()
+            known = self._answers[key] = self._ask(question, path, name)
+        return known
+
+    def _ask(self, question: str, path: Path, name: str) -> Found:
         match question:
             case "importers":
                 return self.index.importers(path)

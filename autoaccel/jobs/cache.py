@@ -266,7 +266,9 @@ class Cache:
         if self._files is None:
             return ""
         found = self._files().ask(question, Path(self._full(name)), word)
-        return _digest_of([found.missing or "", *(self._name(str(path)) for path in found.paths)])
+        return _digest_of(
+            [found.missing or "", " ".join(found.names), *(self._name(str(path)) for path in found.paths)]
+        )
 
     @functools.cached_property
     def _tree(self) -> str:

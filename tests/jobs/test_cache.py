@@ -60,6 +60,25 @@ class Net(nn.Module):
         return self.layers(x)
 """
 
+ENGINE = """\
+import numpy as np
+import torch
+
+def load():
+    return np.zeros(3)
+
+batch = torch.tensor([load(), load()])
+"""
+
+OTHER = """\
+import engine
+
+def other():
+    return 1
+
+engine.save = other
+"""
+
 CONTENTS = {
     "stepping": (
         STEPPING,
@@ -179,6 +198,10 @@ def test_after_every_edit_it_says_what_a_run_without_it_says(tmp_path: Path, ans
             id="imports within the project",
         ),
         pytest.param({"stepping.py": STEPPING}, ["stepping.py"], "main.py", MAIN, id="a new neighbour"),
+        pytest.param(
+            {"engine.py": ENGINE, "other.py": OTHER}, ["engine.py"], "other.py", OTHER.replace(".save", ".load"),
+            id="a name that another file binds",
+        ),
         pytest.param(
             {"stepping.py": STEPPING, "main.py": MAIN}, ["stepping.py"], "main.py", None, id="a neighbour is gone"
         ),
