@@ -95,7 +95,7 @@ class Cache:
         return path.removeprefix(self._root) if path.startswith(self._root) else os.path.relpath(path, self._root)
 
     def _full(self, name: str) -> str:
-        return os.path.join(self._root, name)
+        return os.path.normpath(os.path.join(self._root, name))  # as the index calls it, also outside of the root
 
     # -- asking
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from autoaccel.analysis.files import Files
+from autoaccel.analysis.project_index import Found
 from autoaccel.config import Plan, Settings
 from autoaccel.config.selection import Selection
 from autoaccel.jobs import cache as caches
@@ -222,6 +224,27 @@ def test_what_an_answer_leans_on(
     after = lint(tmp_path, cached=True, names=asked)
     assert after == lint(tmp_path, cached=False, names=asked)
     assert after != before, "the edit changes nothing: this test could not fail"
+
+
+def test_files_outside_of_the_root_are_asked_about_by_their_own_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another spelling of a path would be another file to the index, beside the project."""
+    asked: set[Path] = set()
+    ask = Files.ask
+
+    def noted(self: Files, question: str, path: Path, name: str = "") -> Found:
+        asked.add(path)
+        return ask(self, question, path, name)
+
+    monkeypatch.setattr(Files, "ask", noted)
+    for name, text in (("stepping.py", STEPPING), ("main.py", MAIN), ("models.py", MODELS)):
+        write(tmp_path / "project", name, text)
+    files = sorted((tmp_path / "project").glob("*.py"))
+    cache = Cache(tmp_path / FOLDER, tmp_path / "here", files, changes=False)
+    inspection.inspect(files, PLAN, cache=cache, jobs=1)
+    assert asked
+    assert asked <= {*files}
 
 
 def test_the_first_file_is_part_of_the_question(tmp_path: Path) -> None:
