@@ -383,6 +383,8 @@ class Index:
 
     def patching(self, path: Path, name: str) -> Found:
         """The other files that may bind one of the names of `patched`."""
+        if (missing := self.patched(path).missing) is not None:
+            return Found((), missing)
         number = self._number(str(path))
         defined = frozenset(self._defined.get(number, ()))
         try:
