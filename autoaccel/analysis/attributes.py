@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from autoaccel.analysis.namespaces import binds, namespaces
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Stored(NamedTuple):
         method = _method(self.script, self.receiver)
         if method is not None:
             return any(_last_name(each) == "classmethod" for each in method.decorator_list)
-        kinds = {value.kind for value in self.script.inference.possible(self.receiver)}
+        kinds = self.script.inference.possible(self.receiver).kinds
         if kinds == {Kind.CLASS}:
             return True
         return None if kinds & {Kind.CLASS, Kind.UNKNOWN} else False
@@ -69,21 +70,32 @@ def stored_as(script: Script, name: str) -> Iterator[Stored]:
     whose names it computes. Without a receiver: to those of a module that is not known."""
     for target in script.syntax_index.stored(name):
         yield _stored(script, target)._replace(receiver=target.value)
-    for call in script.syntax_index.calls_named("setattr"):
-        match call.args:
-            case [receiver, ast.Constant(value=constant), value] if constant == name:
-                yield Stored(script, value, receiver=receiver)
-            case [receiver, ast.expr() as computed, _] if not isinstance(computed, ast.Constant):
-                yield Stored(script, None, how="computed", receiver=receiver)
-    for call in script.syntax_index.calls_named("object", "patch"):
-        match call.args:
-            case [receiver, ast.Constant(value=constant), *new] if constant == name:  # `mock.patch.object(…)`
-                yield Stored(script, new[0] if new else None, receiver=receiver)
-            case [ast.Constant(value=str() as dotted), *new] if dotted.rpartition(".")[2] == name:
-                yield Stored(script, new[0] if new else None)
+    for given, stored in _stored_by_calls(script):
+        if given is None or given == name:
+            yield stored
     for namespace, owner in namespaces(script):
         if binds(script, namespace, name):
             yield Stored(script, None, how="namespace", receiver=owner)
+
+
+@once
+def _stored_by_calls(script: Script) -> tuple[tuple[object, Stored], ...]:
+    """What a file stores by `setattr` and `mock.patch`, with the names of the attributes, None where computed."""
+    found: list[tuple[object, Stored]] = []
+    for call in script.syntax_index.calls_named("setattr"):
+        match call.args:
+            case [receiver, ast.Constant(value=name), value]:
+                found.append((name, Stored(script, value, receiver=receiver)))
+            case [receiver, _, _]:
+                found.append((None, Stored(script, None, how="computed", receiver=receiver)))
+    for call in script.syntax_index.calls_named("object", "patch"):
+        match call.args:
+            case [receiver, ast.Constant(value=name), *new]:  # `mock.patch.object(…)`
+                found.append((name, Stored(script, new[0] if new else None, receiver=receiver)))
+        match call.args:
+            case [ast.Constant(value=str() as dotted), *new]:
+                found.append((dotted.rpartition(".")[2], Stored(script, new[0] if new else None)))
+    return tuple(found)
 
 
 def _may_be_instance(script: Script, receiver: ast.expr, ref: ClassRef) -> bool:
@@ -106,6 +118,8 @@ def _is_instance(script: Script, receiver: ast.expr, ref: ClassRef) -> bool:
 def _are_related(first: ClassRef, second: ClassRef) -> bool:
     """Whether an object may be an instance of both: one class derives from the other."""
     project = first.script.project
+    if first.node is second.node:
+        return True
     return any(each.node is first.node for each in project.lineage(second)) or any(
         each.node is second.node for each in project.lineage(first)
     )

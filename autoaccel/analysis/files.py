@@ -11,22 +11,20 @@ import os
 import stat
 import tokenize
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 
 from autoaccel.analysis.module_search import Modules
-from autoaccel.analysis.project_index import KnownFiles, ProjectIndex
+from autoaccel.analysis.project_index import Known, KnownFiles, ProjectIndex, Summaries
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
 from autoaccel.dataflow.syntax_index import SyntaxIndex
-from autoaccel.summaries import Summary, summary
 
 _KEPT = 1_000_000  # characters whose trees are kept for analyses to come; a tree takes seventy times its text
 _OFTEN = 2  # a file that is asked for more often is no longer met in passing
 _KEPT_TEXTS = 1_000_000
-
-Known = Callable[[Path], Summary | None]
+_KEPT_ANSWERS = 2_000  # those of an analysis are asked for again by the cache
 
 
 class Parsed:
@@ -73,7 +71,7 @@ class Files:
         self.texts = {Path(os.path.abspath(path)): text for path, text in (texts or {}).items()}
         self.bounds = bounds or Bounds()
         self.modules = Modules(frozenset(str(path.parent) for path in self.paths), self.texts)
-        self._summaries = _Summaries(self.texts, known)
+        self._summaries = Summaries(self.texts, known)
         self._members = frozenset(self.paths)
         self._parsed: dict[Path, Parsed] = {}
         self._parsed_size = 0
@@ -81,6 +79,7 @@ class Files:
         self._read: dict[Path, str | None] = {}
         self._read_size = 0
         self._spare = 0
+        self._answers: dict[tuple[str, Path, str], KnownFiles] = {}
 
     def spare(self, characters: int) -> None:
         """What is found out about the first `characters` of text need not be taken to pieces: the process ends soon."""
@@ -96,7 +95,7 @@ class Files:
         path = Path(os.path.abspath(path))
         files = Files((), {**self.texts, path: text}, self.bounds)
         files.paths, files._members, files.modules = self.paths, self._members, self.modules
-        files._summaries = _Summaries(files.texts, self._summaries.known)
+        files._summaries = Summaries(files.texts, self._summaries.known)
         if "index" in vars(self):
             files.index = self.index.with_text(path, files._summaries(path))
         files._parsed = {each: parsed for each, parsed in self._parsed.items() if each != path}
@@ -156,6 +155,15 @@ class Files:
 
     def ask(self, question: str, path: Path, name: str = "") -> KnownFiles:
         """What the index says: who has to do with a file, or with a name of it."""
+        key = (question, path, name)
+        known = self._answers.get(key)
+        if known is None:
+            if len(self._answers) >= _KEPT_ANSWERS:
+                self._answers.clear()
+            known = self._answers[key] = self._ask(question, path, name)
+        return known
+
+    def _ask(self, question: str, path: Path, name: str) -> KnownFiles:
         match question:
             case "importers":
                 return self.index.importers(path)
@@ -171,29 +179,6 @@ class Files:
                 return self.index.mentioning(path, name)
             case _:
                 return self.index.callers(path, name, self.bounds.related, method=question != "callers")
-
-
-class _Summaries:
-    """What each file has to do with others: found out before, or told by its text."""
-
-    def __init__(self, texts: Mapping[Path, str], known: Known | None) -> None:
-        self._texts = texts
-        self.known = known
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "known": None}  # other processes have the index, or read what they need
-
-    def __call__(self, path: Path) -> Summary:
-        text = self._texts.get(path)
-        if text is not None:
-            return summary(text.encode(errors="surrogatepass"))
-        known = None if self.known is None else self.known(path)
-        if known is not None:
-            return known
-        try:
-            return summary(path.read_bytes() if path.is_file() else b"")
-        except OSError:  # nobody can import it
-            return Summary()
 
 
 def _read(path: Path, most: int) -> str | None:

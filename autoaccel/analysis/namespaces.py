@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.query import once
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -16,19 +17,22 @@ _READERS = frozenset(  # functions that only read what they are handed
 )
 
 
-def namespaces(script: Script) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+@once
+def namespaces(script: Script) -> tuple[tuple[ast.expr, ast.expr | None], ...]:
     """The namespaces that a file mentions, and the objects that they are of; None for a module's that is reached
     through one of its functions."""
+    found: list[tuple[ast.expr, ast.expr | None]] = []
     for mention in script.syntax_index.mentions("__dict__"):
         if isinstance(mention, ast.Attribute):
-            yield mention, mention.value
+            found.append((mention, mention.value))
     for mention in script.syntax_index.mentions("__globals__", "__code__"):
         if isinstance(mention, ast.Attribute) and (mention.attr != "__code__" or isinstance(mention.ctx, ast.Store)):
-            yield mention, None
+            found.append((mention, None))
     for call in script.syntax_index.calls_named("vars"):
         if len(call.args) == 1:
             loaded = any(each.attr == "modules" for each in script.within(call.args[0], ast.Attribute))
-            yield call, None if loaded else call.args[0]
+            found.append((call, None if loaded else call.args[0]))
+    return tuple(found)
 
 
 def binds(script: Script, namespace: ast.expr, name: str) -> bool:

@@ -18,16 +18,16 @@ from autoaccel.analysis.attributes import Stored
 from autoaccel.analysis.files import Files
 from autoaccel.analysis.module_search import ImportTarget, name_in_library
 from autoaccel.analysis.project_index import KnownFiles
-from autoaccel.dataflow.abstract_values import BOUND
+from autoaccel.dataflow.abstract_values import BOUND, Kind
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Callers, CallSite, Incomplete
-from autoaccel.dataflow.query import Queries
+from autoaccel.dataflow.query import Queries, once
 from autoaccel.dataflow.reaching_definitions import Definition, ElementPath
 from autoaccel.library_models import library_values
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.abstract_values import ClassRef, Kind
+    from autoaccel.dataflow.abstract_values import ClassRef
 
 _CALLERS = ("callers", "callers of a method")
 _PROCESSES = ("Process", "spawn", "start_processes")
@@ -83,10 +83,12 @@ class Project:
         self._most = self.bounds.loaded
         self._loaded = 0  # characters of other files that were parsed
         self._shared = 0  # of these, those of `related`
-        self._asked: dict[tuple[str, Path, str], KnownFiles] = {}
+        self._asked: dict[tuple[str, Script, str], KnownFiles] = {}
         self._texts: dict[Path, str | None] = {}
         self._opened_stars: set[Script] = set()
         self._started: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
+        self._patched: dict[Script, frozenset[str]] = {}
+        self._members: dict[ClassRef, frozenset[str]] = {}
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -197,13 +199,13 @@ class Project:
 
     # -- who imports whom
 
-    def importers(self, path: Path) -> tuple[Path, ...]:
+    def importers(self, script: Script) -> tuple[Path, ...]:
         """All files whose import lines lead to a module, or to nothing that is known."""
-        return self._ask("importers", path).paths
+        return self._ask("importers", script).paths
 
     def importing(self, script: Script) -> tuple[Script, ...]:
         """The scripts of `importers`. Raises `Incomplete`."""
-        found = KnownFiles() if script.path is None else self._ask("importers", script.path)
+        found = self._ask("importers", script)
         if found.missing is not None:
             raise Incomplete(found.missing)
         if len(found.paths) > self.bounds.related:
@@ -245,7 +247,7 @@ class Project:
             yield self._text(path) or ""
 
     def _mentioning(self, script: Script, word: str) -> tuple[Path, ...]:
-        found = KnownFiles() if script.path is None else self._ask("mentioning", script.path, word)
+        found = self._ask("mentioning", script, word)
         if found.missing is not None:
             raise Incomplete(found.missing)
         return found.paths
@@ -271,21 +273,24 @@ class Project:
         return known
 
     def _sharing(self, script: Script) -> tuple[Path, ...]:
-        found = KnownFiles() if script.path is None else self._ask("related", script.path)
+        found = self._ask("related", script)
         if found.missing is not None:
             raise Incomplete(found.missing)
         return found.paths
 
-    def _ask(self, question: str, path: Path, word: str = "") -> KnownFiles:
-        """What the index says; nobody looks for those who import a library, they are everywhere."""
-        key = (question, path, word)
+    def _ask(self, question: str, script: Script, word: str = "") -> KnownFiles:
+        """What the index says of the file of a script; nobody looks for those who import a library, they are
+        everywhere."""
+        key = (question, script, word)
         known = self._asked.get(key)
         if known is None:
-            if self.disk.modules.library(str(path.parent), self.consulted.folders):
+            if script.path is None:
+                known = KnownFiles()
+            elif script.package:
                 known = KnownFiles((), "it belongs to a library")
             else:
-                known = self.disk.ask(*key)
-                self.consulted.asked.add(key)
+                self.consulted.asked.add((question, script.path, word))
+                known = self.disk.ask(question, script.path, word)
             self._asked[key] = known
         return known
 
@@ -314,7 +319,7 @@ class Project:
         none), and why there may be more."""
         if script.path is None:
             return (script,), None
-        found = self._ask("related", script.path) if word is None else self._ask(_CALLERS[method], script.path, word)
+        found = self._ask("related", script) if word is None else self._ask(_CALLERS[method], script, word)
         try:
             return (script, *self._parsed(found.paths)), found.missing
         except Incomplete as incomplete:
@@ -334,9 +339,12 @@ class Project:
 
     def rebound_names(self, script: Script) -> frozenset[str]:
         """The names of a module that other files may bind to something else: `engine.log = my_log`."""
-        found = KnownFiles() if script.path is None else self._ask("patched", script.path)
-        own = script.module_scope.definitions if script.syntax_index.calls_named("globals") else ()
-        return frozenset({*found.names, *own})
+        known = self._patched.get(script)
+        if known is None:
+            found = self._ask("patched", script)
+            own = script.module_scope.definitions if script.syntax_index.calls_named("globals") else ()
+            known = self._patched[script] = frozenset({*found.names, *own})
+        return known
 
     def rebindings(self, script: Script, name: str) -> tuple[Stored, ...]:
         """What other files may bind such a name to; a store of nothing in sight where that is not known."""
@@ -349,7 +357,7 @@ class Project:
             yield Stored(script, None, how="namespace")
         if script.path is None:
             return
-        found = self._ask("patching", script.path, name)
+        found = self._ask("patching", script, name)
         try:
             if found.missing is not None:
                 raise Incomplete(found.missing)
@@ -361,7 +369,7 @@ class Project:
                     values = other.inference.possible(stored.receiver)
                     if any(value.node is script.tree for value in values):
                         yield stored
-                    elif any(value.kind.name == "UNKNOWN" for value in values) and self.is_handed_on(script):
+                    elif Kind.UNKNOWN in values.kinds and self.is_handed_on(script):
                         yield stored
         except Incomplete:
             yield Stored(script, None)
@@ -384,9 +392,8 @@ class Project:
         return self.queries.ask(("lent", ref, method), lambda: self._is_lent(ref, method), False, True)
 
     def _is_lent(self, ref: ClassRef, method: str) -> bool:
-        mention = re.compile(rf"\b{re.escape(ref.node.name)}\s*\.\s*{re.escape(method)}\b")
         try:
-            if not any(map(mention.search, self.texts_with_word(ref.script, ref.node.name))):
+            if method not in self._members_mentioned(ref):
                 return False
             files = self.with_word(ref.script, ref.node.name)
         except Incomplete:
@@ -398,10 +405,20 @@ class Project:
             if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load)
         )
 
+    def _members_mentioned(self, ref: ClassRef) -> frozenset[str]:
+        """The names that are read of a class somewhere, as far as texts tell. Raises `Incomplete`."""
+        known = self._members.get(ref)
+        if known is None:
+            name = ref.node.name  # what stands before it is looked at behind it: a plain word is searched for fastest
+            mention = re.compile(rf"{name}(?<!\w{name})\s*\.\s*(\w+)")
+            found = map(mention.findall, self.texts_with_word(ref.script, name))
+            known = self._members[ref] = frozenset(itertools.chain.from_iterable(found))
+        return known
+
     def _lends(self, script: Script, part: ast.Attribute, ref: ClassRef) -> bool:
         """Whether `Trainer.run` gets an object that is none of the class."""
         owners = script.inference.possible(part.value)
-        if not any(value.kind.name == "CLASS" and value.node is ref.node for value in owners):
+        if not any(value.kind is Kind.CLASS and value.node is ref.node for value in owners):
             return False
         match script.parent(part):
             case ast.Call(func=function, args=[ast.expr() as first, *_]) if function is part:
@@ -435,15 +452,15 @@ class Project:
 
     def lineage(self, ref: ClassRef) -> Iterator[ClassRef]:
         """A class and its project bases, nearest first."""
-        seen: set[ast.ClassDef] = set()
-        pending = [ref]
+        yield ref
+        pending = [*self.class_info(ref).bases]
+        seen = {ref.node}
         while pending:
             current = pending.pop(0)
-            if current.node in seen:
-                continue
-            seen.add(current.node)
-            yield current
-            pending.extend(self.class_info(current).bases)
+            if current.node not in seen:
+                seen.add(current.node)
+                yield current
+                pending.extend(self.class_info(current).bases)
 
     def external_lineage(self, ref: ClassRef) -> Iterator[str]:
         """Qualified names of the external classes that a class derives from."""
@@ -469,7 +486,7 @@ class Project:
                 for cls in other.find(ast.ClassDef):
                     bases = [each for each in cls.bases if self._may_stand_for(other, each, names)]
                     values = [value for each in bases for value in other.inference.possible(each)]
-                    unknown = any(value.kind.name == "UNKNOWN" for value in values)
+                    unknown = any(value.kind is Kind.UNKNOWN for value in values)
                     if unknown and (_names(other, cls.bases, base.node.name) or _computes_base(other, cls)):
                         return None
                     if any(value.cls is not None and value.cls.node is base.node for value in values):
@@ -501,7 +518,7 @@ class Project:
     def _with_derived(self, ref: ClassRef) -> tuple[tuple[Script, ...] | None, frozenset[str]]:
         """The files in which a class may derive from one, None where there may be more; the names it has in them."""
         script = ref.script
-        found = KnownFiles() if script.path is None else self._ask("deriving", script.path, ref.node.name)
+        found = self._ask("deriving", script, ref.node.name)
         if found.missing is not None:
             return None, frozenset()
         try:
@@ -511,8 +528,6 @@ class Project:
 
     def instance_kind(self, ref: ClassRef) -> Kind:
         """The kind of a project class's instances; unknown where it derives from a class that cannot be seen."""
-        from autoaccel.dataflow.abstract_values import Kind
-
         plain = True
         for name in self.external_lineage(ref):
             kind = library_values.class_kind(library_values.canonical(name))
@@ -609,7 +624,7 @@ class Project:
     def _candidate_calls(self, other: Script, wanted: tuple[str, ...], *, instance: bool) -> Iterator[ast.Call]:
         """Calls under one of these names, or of what can be an instance."""
         if instance:
-            return (call for call in other.find(ast.Call) if self._may_hold_instance(other, call.func))
+            return iter(_instance_calls(other))
         names = (*wanted, *other.import_aliases(wanted))
         looked_up = (other.parent(call) for call in other.syntax_index.calls_named("getattr"))
         return itertools.chain(
@@ -623,17 +638,6 @@ class Project:
             ),
         )
 
-    def _may_hold_instance(self, other: Script, function: ast.expr) -> bool:
-        """Whether a callee can be an object that was stored under a name: not a builtin, a library function or a
-        plain method."""
-        match function:
-            case ast.Name(id=name):
-                return name not in other.plain_callees
-            case ast.Attribute(attr=name):
-                return name != "__init__" and name not in other.plain_callees
-            case _:
-                return True
-
     def _enters(self, other: Script, call: ast.Call, function: ast.AST, cls: ast.AST | None) -> bool | None:
         """Whether a call may enter a function, itself or as constructor or `forward` of what is called; None where it
         is not known what is called."""
@@ -643,7 +647,7 @@ class Project:
                 return True
             if value.cls is None or not isinstance(cls, ast.ClassDef):
                 continue
-            constructs = value.kind.name == "CLASS"
+            constructs = value.kind is Kind.CLASS
             if constructs != (name == "__init__") or name not in ("__init__", "forward", "__call__"):
                 continue
             if self._defining(value.cls, name) is cls:
@@ -652,7 +656,7 @@ class Project:
         if not isinstance(cls, ast.ClassDef) or receiver is None:
             return False
         receivers = other.inference.possible(receiver)
-        return None if any(value.kind.name == "UNKNOWN" for value in receivers) else False
+        return None if Kind.UNKNOWN in receivers.kinds else False
 
     def _defining(self, ref: ClassRef, method: str) -> ast.ClassDef | None:
         """The class of a lineage that gives a method its body."""
@@ -704,8 +708,16 @@ class Project:
         made = getattr(function, "name", "") == "__init__"
         if receiver is not None and (not made or getattr(call.func, "attr", "") == "__init__"):
             owner = other.inference.possible(receiver)
-            return not any(value.node is cls for value in owner if value.kind.name == "CLASS")
+            return not any(value.node is cls for value in owner if value.kind is Kind.CLASS)
         return True
+
+
+@once
+def _instance_calls(script: Script) -> tuple[ast.Call, ...]:
+    """The calls of what can be an object that was stored under a name: not a builtin, a library function, a plain
+    method or the constructor of a base class."""
+    never = {*script.plain_callees, "__init__"}
+    return tuple(call for call in script.find(ast.Call) if _terminal(call.func) not in never)
 
 
 def _makes_classes(script: Script, name: str) -> bool:

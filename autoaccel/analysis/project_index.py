@@ -9,16 +9,19 @@ import os
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoaccel.summaries import Summary
+from autoaccel.summaries import Summary, summary
 
 if TYPE_CHECKING:
     from autoaccel.analysis.module_search import Modules
+
+Known = Callable[[Path], Summary | None]
 
 _STANDARD = frozenset(sys.stdlib_module_names)
 _KEPT = 64  # answers about what can be reached from a file
@@ -36,17 +39,46 @@ class KnownFiles:
     names: tuple[str, ...] = ()
 
 
+class Summaries:
+    """What each file has to do with others: found out before (`known`), or told by its text. `texts` stand in the
+    place of what is on disk."""
+
+    def __init__(self, texts: Mapping[Path, str], known: Known | None) -> None:
+        self._texts = texts
+        self.known = known
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "known": None}  # other processes have the index, or read what they need
+
+    def __call__(self, path: Path) -> Summary:
+        known = None if self.known is None or path in self._texts else self.known(path)
+        return summary(self._data(path)) if known is None else known
+
+    def mention(self, path: Path, word: str) -> bool:
+        """Whether a file mentions a name. Few files have the letters, and only these need to be summed up."""
+        if self.known is None and word.encode(errors="surrogatepass") not in self._data(path):
+            return False
+        return word in self(path).words.split()
+
+    def _data(self, path: Path) -> bytes:
+        text = self._texts.get(path)
+        if text is not None:
+            return text.encode(errors="surrogatepass")
+        try:
+            return path.read_bytes() if path.is_file() else b""
+        except OSError:  # nobody can import it
+            return b""
+
+
 class ProjectIndex:
-    """The imports and names of files. `read` gives the summary of one, `modules` tells where its imports lead.
+    """The imports and names of files. `summaries` are theirs, `modules` tells where their imports lead.
 
     `paths` are the files of the project; others are taken up when an import leads to them, or when they lie near a
     file whose importers are asked for (`beside`: at most so many in one folder).
     """
 
-    def __init__(
-        self, paths: Iterable[Path], read: Callable[[Path], Summary], modules: Modules, beside: int = 400
-    ) -> None:
-        self._read = read
+    def __init__(self, paths: Iterable[Path], summaries: Summaries, modules: Modules, beside: int = 400) -> None:
+        self._summaries = summaries
         self._modules = modules
         self._beside = beside
         self.folders: set[str] = set()
@@ -68,8 +100,9 @@ class ProjectIndex:
         self._loose: dict[str, list[int]] = {}  # by dotted name: who imports it where it leads to nothing known
         self._computed: dict[int, tuple[tuple[str, tuple[str, ...]], ...]] = {}  # who imports by names that are
         # computed: what they begin with, and the folders from below which they are
-        self._words: dict[int, frozenset[str]] = {}  # of files that came after the first ones
         self._postings: dict[str, array[int]] = {}
+        self._later: set[int] = set()  # files that came after the first ones, or are no longer as they were
+        self._posted_later: dict[str, set[int]] = {}  # all their words
         self._targets: dict[tuple[str, str, int], tuple[tuple[int, ...], str]] = {}
         self._entered: set[int] = set()
         self._crowded: set[str] = set()  # folders with too many files
@@ -79,8 +112,11 @@ class ProjectIndex:
         self._computable: dict[int, frozenset[int]] = {}
         self._importing_here: dict[int, frozenset[int]] = {}
         self._sought: dict[tuple[int, str], bool] = {}
+        self._bound: dict[frozenset[int], Counter[str]] = {}
         self._project = frozenset(self._number(path) for path in sorted({str(path) for path in paths}))
-        self._post([self._enter(number, self._read(Path(path))).words for number, path in enumerate([*self._paths])])
+        self._post(
+            [self._enter(number, self._summaries(Path(path))).words for number, path in enumerate([*self._paths])]
+        )
 
     # -- what is known of each file
 
@@ -182,9 +218,9 @@ class ProjectIndex:
 
     def with_text(self, path: Path, summary: Summary) -> ProjectIndex:
         """This index with another summary for one file."""
-        index = ProjectIndex((), self._read, self._modules, self._beside)
+        index = ProjectIndex((), self._summaries, self._modules, self._beside)
         vars(index).update(vars(self))
-        for name in ("_paths", "_numbers", "_imports", "_names", "_entered", "_words", "_near", "_crowded"):
+        for name in ("_paths", "_numbers", "_imports", "_names", "_entered", "_later", "_near", "_crowded"):
             setattr(index, name, getattr(self, name).copy())
         index._importers = [each.copy() for each in self._importers]
         index._naming = {key: each.copy() for key, each in self._naming.items()}
@@ -192,6 +228,7 @@ class ProjectIndex:
         for other in index._imports[number]:
             index._importers[other].discard(number)
         index._imports[number] = set()
+        index._posted_later = {word: known - {number} for word, known in self._posted_later.items()}
         index._loose = {name: [each for each in known if each != number] for name, known in self._loose.items()}
         index._assigned = {
             name: {each for each in known if each[0] != number} for name, known in self._assigned.items()
@@ -201,6 +238,7 @@ class ProjectIndex:
         index._making = {each: known for each, known in self._making.items() if each != number}
         index._computed = {each: known for each, known in self._computed.items() if each != number}
         index._reached, index._computing, index._computable, index._sought, index._importing_here = {}, {}, {}, {}, {}
+        index._bound = {}
         vars(index).pop("_circles", None)
         index._take_up(number, summary)
         return index
@@ -212,9 +250,12 @@ class ProjectIndex:
 
     def _take_up(self, number: int, summary: Summary | None = None) -> None:
         """Note a file that is none of the first ones, or no longer as it was."""
-        summary = summary or self._read(Path(self._paths[number]))
-        self._words[number] = frozenset(self._enter(number, summary).words.split())
-        self._note(number, self._words[number])
+        summary = summary or self._summaries(Path(self._paths[number]))
+        words = frozenset(self._enter(number, summary).words.split())
+        self._later.add(number)
+        for word in words:
+            self._posted_later.setdefault(word, set()).add(number)
+        self._note(number, words)
         vars(self).pop("_computing_names", None)
 
     # -- questions
@@ -311,34 +352,50 @@ class ProjectIndex:
         return mentioning & self._reach(number, shared=shared) if mentioning else mentioning
 
     def rebound_names(self, path: Path) -> KnownFiles:
-        """The other files that may bind names of a file to something else, and the names: attributes of what they
-        import from it, by way of any number of files, and attributes of objects that they are handed where it defines
-        a function or class of that name. All that it defines where the attributes' names are computed."""
+        """The names of a file that others may bind to something else: attributes of what they import from it, by way
+        of any number of files, and attributes of objects that they are handed where it defines a function or class of
+        that name. All that it defines where the attributes' names are computed."""
         number = self._number(str(path))
         defined = frozenset(self._defined.get(number, ()))
-        names: set[str] = set()
-        files: set[int] = set()
         try:
-            importing = self._reach(number, shared=False)
-            for each in self._stored.keys() & importing - {number}:
-                of_imports, _ = self._stored[each]
-                names |= of_imports | (defined if "?" in of_imports else frozenset())
-                files.add(each)
-            others = [each for each, (_, of_others) in self._stored.items() if each != number and of_others & defined]
-            if others:
-                for each in self._reach(number, shared=True).intersection(others):
-                    names |= self._stored[each][1] & defined
-                    files.add(each)
+            bound = self._bound_by(self._reach(number, shared=False))
+            own, _ = self._stored.get(number, (frozenset(), frozenset()))
+            names = {name for name, files in bound.items() if files > (name in own)}
+            if "?" in names:
+                names |= defined
+            of_others = {name: self._with_word(f".{name}=?") - {number} for name in defined}
+            if any(of_others.values()):
+                shared = self._reach(number, shared=True)
+                names.update(name for name, files in of_others.items() if not files.isdisjoint(shared))
         except _TooManyError as error:
             return KnownFiles((), str(error), tuple(sorted(defined)))
-        return KnownFiles(self._ordered(files), self._missing(str(path)), tuple(sorted(names)))
+        return KnownFiles((), self._missing(str(path)), tuple(sorted(names)))
+
+    def _bound_by(self, files: frozenset[int]) -> Counter[str]:
+        """The attributes of what they import that some files assign, and how many of them do."""
+        known = self._bound.get(files)
+        if known is None:
+            known = Counter(name for each in files & self._stored.keys() for name in self._stored[each][0])
+            while len(self._bound) >= _KEPT:
+                self._bound.pop(next(iter(self._bound)))
+            self._bound[files] = known
+        return known
 
     def rebinding_files(self, path: Path, name: str) -> KnownFiles:
-        """Those of the files of `patched` that may bind one of these names."""
-        found = self.rebound_names(path)
-        words = {f".{name}=", f".{name}=?", ".?="}
-        numbers = set().union(*map(self._with_word, words))
-        return KnownFiles(tuple(each for each in found.paths if self._numbers[str(each)] in numbers), found.missing)
+        """The other files that may bind one of the names of `rebound_names`."""
+        if (missing := self.rebound_names(path).missing) is not None:
+            return KnownFiles((), missing)
+        number = self._number(str(path))
+        defined = frozenset(self._defined.get(number, ()))
+        try:
+            found = set().union(*map(self._with_word, (f".{name}=", f".{name}=?", ".?="))) - {number}
+            importing = found & self._reach(number, shared=False)
+            others = {each for each in found - importing if not self._stored[each][1].isdisjoint(defined)}
+            if others:
+                others &= self._reach(number, shared=True)
+        except _TooManyError as error:
+            return KnownFiles((), str(error))
+        return KnownFiles(self._ordered(importing | others), self._missing(str(path)))
 
     def related(self, path: Path, most: int) -> KnownFiles:
         """The files that may share objects with a file: those that import it, over any number of imports, and what
@@ -517,23 +574,19 @@ class ProjectIndex:
 
     def _with_word(self, word: str) -> set[int]:
         found = set(self._postings.get(word, ()))
-        found.difference_update(self._words)
-        found.update(each for each, words in self._words.items() if word in words)
-        return found
+        return (found - self._later) | self._posted_later.get(word, set()) if self._later else found
 
     def _those_that_mention(self, numbers: Set[int], name: str) -> set[int]:
         """Those of some files that mention a name, or an attribute of that name."""
+        found = (self._with_word(name) | self._with_word(f".{name}")) & numbers
         if name not in self._postings:  # no name that is defined or imported anywhere
-            return {each for each in numbers if self._mentions(each, name)} | (numbers & self._with_attribute(name))
-        posted = {*self._postings[name], *self._postings.get(f".{name}", ())}
-        known = {each for each in numbers & posted if each not in self._words}
-        return known | {each for each in numbers & self._words.keys() if self._mentions(each, name)}
+            found |= {each for each in numbers - self._later if self._mentions(each, name)}
+        return found
 
     def _mentions(self, number: int, name: str) -> bool:
         """Whether a file mentions a name, or an attribute of that name."""
-        words = self._words.get(number)
-        if words is not None:
-            return name in words or f".{name}" in words
+        if number in self._later:
+            return any(number in self._posted_later.get(word, ()) for word in (name, f".{name}"))
         if name in self._postings:
             return any(
                 (at := bisect_left(known, number)) < len(known) and known[at] == number
@@ -541,7 +594,7 @@ class ProjectIndex:
             )
         known = self._sought.get((number, name))
         if known is None:  # no name that is defined or imported anywhere
-            known = name in self._read(Path(self._paths[number])).words.split()
+            known = self._summaries.mention(Path(self._paths[number]), name)
             self._sought[number, name] = known
         return known
 

@@ -343,7 +343,7 @@ class Script:
                 return False
             case ast.Constant(value=int()):
                 return True
-        kinds = {value.kind for value in self.values(expression)}
+        kinds = self.values(expression).kinds
         if kinds == {Kind.DEVICE}:
             return True
         allowed = {Kind.DEVICE, Kind.STRING, Kind.UNKNOWN}

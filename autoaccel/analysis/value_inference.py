@@ -78,9 +78,6 @@ class Inference:
         return expression in self.queries.known
 
     def _ask(self, key: Hashable, compute: Callable[[], Values]) -> Values:
-        known = self.queries.known.get(key)
-        if known is not None:
-            return known  # type: ignore[no-any-return]
         return self.queries.ask(key, partial(self._computed, compute), NOTHING, ANY)
 
     def _computed(self, compute: Callable[[], Values]) -> Values:
@@ -95,9 +92,7 @@ class Inference:
     def possible(self, expression: ast.expr) -> Values:
         """`values`, asked from within an evaluation: empty while a value goes round in a circle."""
         known = self.queries.known.get(expression)
-        if known is not None:
-            return known  # type: ignore[no-any-return]
-        return self._ask(expression, partial(self._evaluate, expression))
+        return self._ask(expression, partial(self._evaluate, expression)) if known is None else known
 
     # -- expressions
 
@@ -141,7 +136,7 @@ class Inference:
             case ast.UnaryOp(operand=operand):
                 return arithmetic(self.possible(operand), Values({NUMBER}), node, self.script)
             case ast.Compare(left=left, ops=[operator], comparators=[right]):
-                kinds = {value.kind for value in self.possible(left) | self.possible(right)}
+                kinds = (self.possible(left) | self.possible(right)).kinds
                 if Kind.TENSOR in kinds or Kind.BATCH in kinds:
                     return Values({Value(Kind.TENSOR, node, self.script)})
                 elementwise = not isinstance(operator, ast.Is | ast.IsNot | ast.In | ast.NotIn)
@@ -317,7 +312,7 @@ class Inference:
             )
         if definition.value is not None and not all(value.kind is Kind.UNKNOWN for value in found):
             found |= Values(value for value in self.possible(definition.value) if value.kind is not Kind.UNKNOWN)
-        if Kind.UNKNOWN in {value.kind for value in found}:
+        if Kind.UNKNOWN in found.kinds:
             used = self._by_use(definition)
             if used and not any(value.kind not in (Kind.UNKNOWN, Kind.NONE) for value in found):
                 return used
@@ -334,12 +329,12 @@ class Inference:
     def _passed(self, function: ast.AST, argument: ast.arg, annotated: Values) -> Values:
         """What call sites pass for an annotated parameter: it says which loader or model, where the annotation says
         only that it is one."""
-        kinds = {value.kind for value in annotated}
+        kinds = annotated.kinds
         if not kinds <= {Kind.DATASET, Kind.LOADER, Kind.MODULE, Kind.OPTIMIZER}:
             return annotated
         passed = self.script.project.arguments(self.script, function, argument.arg)
         given = [script.inference.possible(each) for script, each in passed]
-        return union(given) if given and all({value.kind for value in each} <= kinds for each in given) else annotated
+        return union(given) if given and all(each.kinds <= kinds for each in given) else annotated
 
     def _receiver(self, function: ast.AST, argument: ast.arg) -> Values | None:
         """`self` in a method is an instance of its class."""

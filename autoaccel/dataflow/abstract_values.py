@@ -67,23 +67,34 @@ BOUND = ("bound",)
 class Values(frozenset["Value"]):
     """A set of possible values, iterated in the order of the source: no answer follows from how a set is hashed."""
 
-    __slots__ = ("_digest", "_kind", "_nesting", "_ordered")
+    __slots__ = ("_digest", "_kind", "_kinds", "_nesting", "_ordered")
 
     def __iter__(self) -> Iterator[Value]:
         if len(self) < 2:
-            return super().__iter__()
+            return _unordered(self)
         try:
             return iter(self._ordered)
         except AttributeError:
-            self._ordered: tuple[Value, ...] = tuple(sorted(super().__iter__(), key=_identity))
+            self._ordered: tuple[Value, ...] = tuple(sorted(_unordered(self), key=_identity))
             return iter(self._ordered)
 
     def unordered(self) -> Iterator[Value]:
         """The values as they lie: for what does not depend on their order, which costs a sort to find out."""
-        return super().__iter__()
+        return _unordered(self)
 
     def __or__(self, other: AbstractSet[Value]) -> Values:  # type: ignore[override]
-        return self if self.issuperset(other) else Values(super().__or__(other))
+        if not self and isinstance(other, Values):
+            return other
+        return self if self.issuperset(other) else Values(self.union(other))
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of all values, `Kind.UNKNOWN` among them where not all are known."""
+        try:
+            return self._kinds
+        except AttributeError:
+            self._kinds: frozenset[Kind] = frozenset([value.kind for value in _unordered(self)])
+            return self._kinds
 
     @property
     def kind(self) -> Kind | None:
@@ -91,7 +102,9 @@ class Values(frozenset["Value"]):
         try:
             return self._kind
         except AttributeError:
-            self._kind: Kind | None = kind_of(self.unordered())
+            kinds = self.kinds - {Kind.NONE} if len(self.kinds) > 1 else self.kinds
+            (only,) = kinds if len(kinds) == 1 else (None,)
+            self._kind: Kind | None = None if only is Kind.UNKNOWN else only
             return self._kind
 
     @property
@@ -121,6 +134,7 @@ class Values(frozenset["Value"]):
         return Values(self.difference(other))
 
 
+_unordered = frozenset.__iter__
 Items = tuple[tuple[int | str | None, Values], ...]
 
 
@@ -165,17 +179,6 @@ def _identity(value: Value) -> tuple[object, ...]:
         "" if value.cls is None else f"{value.cls.script.path}:{value.cls.node.lineno}",
         tuple((str(key), values.digest) for key, values in value.items),
     )
-
-
-def kind_of(values: Iterable[Value]) -> Kind | None:
-    """The kind that all values share, `None` as a default aside; None when they differ or one is unknown."""
-    kinds = {value.kind for value in values}
-    if len(kinds) > 1:
-        kinds.discard(Kind.NONE)
-    if len(kinds) != 1:
-        return None
-    kind = kinds.pop()
-    return None if kind is Kind.UNKNOWN else kind
 
 
 def without_checkpoint_reads(values: Values) -> Values:
@@ -259,7 +262,7 @@ def item(owner: Value, step: int | str | None) -> Values:
 
 
 def arithmetic(left: Values, right: Values, node: ast.expr, script: Script) -> Values:
-    kinds = {value.kind for value in (left | right).unordered()}
+    kinds = (left | right).kinds
     if Kind.TENSOR in kinds or Kind.PARAMETER in kinds:
         return Values({Value(Kind.TENSOR, node, script)})
     batches = [value for value in left | right if value.kind is Kind.BATCH]

@@ -90,6 +90,8 @@ class Queries:
         known = self.known.get(key, _UNKNOWN)
         if known is not _UNKNOWN:
             return known  # type: ignore[no-any-return]
+        if not self._open:
+            return self._from_outside(key, compute, anything)
         level = self._open.get(key)
         if level is not None:
             self._lowest = min(self._lowest, level)
@@ -98,8 +100,6 @@ class Queries:
         if answered is not None:
             self._lowest = min(self._lowest, answered[1])
             return answered[0]  # type: ignore[no-any-return]
-        if not self._open:
-            return self._from_outside(key, compute, anything)
         if len(self._open) >= self._deepest:
             raise _TooDeepError(key, compute, anything)
         return self._evaluate(key, compute, anything)
@@ -159,13 +159,15 @@ class Queries:
         finally:
             del self._open[key]
         lowest = self._lowest
-        self._assumed[key] = answer
         if lowest >= level:  # nothing that was found leans on a question that is still open
-            self._settle(begin, settled=rounds <= self._rounds)
-            del self._assumed[key]
+            if len(self._finished) > begin:
+                self._settle(begin, settled=rounds <= self._rounds)
+            if key in self._assumed:
+                del self._assumed[key]
             self.known[key] = answer
             self._lowest, self._wavering = outside, wavered
         else:
+            self._assumed[key] = answer
             for each in self._finished[begin:]:  # what leans on this one leans on what this one leans on
                 found, leaned_on, top = self._round[each]
                 if leaned_on >= level:

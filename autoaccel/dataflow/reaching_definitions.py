@@ -200,10 +200,8 @@ class ReachingDefinitions:
 
     def qualified(self, expression: ast.AST) -> Qualified | None:
         """What an imported name, or an attribute of one, stands for; None when it is rebound or none."""
-        try:
+        if expression in self._qualified:
             return self._qualified[expression]
-        except KeyError:
-            pass
         found: Qualified | None = None
         if isinstance(expression, ast.Name):
             definitions = self.definitions(expression)

@@ -135,25 +135,42 @@ class SyntaxIndex:
 
     def calls_named(self, *names: str) -> list[ast.Call]:
         """Calls of what ends in one of these names: `step` for `optimizer.step()`, in preorder."""
-        found = [self._calls_by_last_name[name] for name in dict.fromkeys(names) if name in self._calls_by_last_name]
-        return found[0] if len(found) == 1 else self.in_order([call for calls in found for call in calls])
+        return self._named(self._calls_by_last_name, names)
 
     def mentions(self, *names: str) -> list[ast.Name | ast.Attribute]:
         """The names and attributes that are spelled so: `f`, `module.f`, `self.f`; in preorder."""
-        return self.in_order([each for name in dict.fromkeys(names) for each in self._mentions.get(name, ())])
+        return self._named(self._mentions, names)
+
+    def _named(self, known: dict[str, list[Node]], names: tuple[str, ...]) -> list[Node]:
+        if len(names) == 1:
+            return known.get(names[0], [])
+        found = [known[name] for name in dict.fromkeys(names) if name in known]
+        return found[0] if len(found) == 1 else self.in_order([each for nodes in found for each in nodes])
 
     def stored(self, name: str) -> list[ast.Attribute]:
         """The targets that store an attribute of this name, in preorder."""
-        found = self._mentions.get(name, [])
-        return [each for each in found if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)]
+        return self._stored.get(name, [])
 
     @cached_property
     def _mentions(self) -> dict[str, list[ast.Name | ast.Attribute]]:
         found: dict[str, list[ast.Name | ast.Attribute]] = {}
         for name in self.find(ast.Name):
             found.setdefault(name.id, []).append(name)
+        both = set()
         for attribute in self.find(ast.Attribute):
+            if attribute.attr in found:
+                both.add(attribute.attr)
             found.setdefault(attribute.attr, []).append(attribute)
+        for each in both:
+            found[each] = self.in_order(found[each])
+        return found
+
+    @cached_property
+    def _stored(self) -> dict[str, list[ast.Attribute]]:
+        found: dict[str, list[ast.Attribute]] = {}
+        for attribute in self.find(ast.Attribute):
+            if isinstance(attribute.ctx, ast.Store):
+                found.setdefault(attribute.attr, []).append(attribute)
         return found
 
     @cached_property

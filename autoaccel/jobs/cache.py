@@ -95,7 +95,7 @@ class Cache:
         return path.removeprefix(self._root) if path.startswith(self._root) else os.path.relpath(path, self._root)
 
     def _full(self, name: str) -> str:
-        return os.path.join(self._root, name)
+        return os.path.normpath(os.path.join(self._root, name))  # as the index calls it, also outside of the root
 
     # -- asking
 
@@ -266,7 +266,9 @@ class Cache:
         if self._files is None:
             return ""
         found = self._files().ask(question, Path(self._full(name)), word)
-        return _digest_of([found.missing or "", *(self._name(str(path)) for path in found.paths)])
+        return _digest_of(
+            [found.missing or "", " ".join(found.names), *(self._name(str(path)) for path in found.paths)]
+        )
 
     @functools.cached_property
     def _tree(self) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _SHARD = 16  # files: neighbours share what is parsed, and a slow folder must not keep one process busy to the end
 _ENOUGH = 64  # files to analyse that are worth the start of a process
-_SPARED = 1_000_000  # characters; what is known of that much text takes less memory than it takes time to let it go
+_SPARED = 2_000_000  # characters; of smaller projects, what is known takes less memory than time to let it go
 
 DIED = "left alone, the process that worked on it died (out of memory, or a crash of the interpreter)"
 
@@ -137,7 +137,8 @@ def _shared_files(files: Sequence[Path], cache: Cache | None) -> Files:
 
 def prepared(shared: Files, jobs: int) -> Files:
     """What all analyses share. Several processes shall not each find out which file imports what."""
-    shared.spare(_SPARED // jobs)
+    if sum(map(shared.size, shared.paths)) <= _SPARED:
+        shared.spare(_SPARED)
     if jobs > 1:
         import autoaccel.rewriting.linting  # noqa: F401 - processes that are forked have it, then
 

@@ -184,7 +184,7 @@ def _may_be_device(script: Script, expression: ast.expr) -> bool:
             return not text.startswith(_ON_CPU)
         case ast.Constant(value=None):
             return False
-    kinds = {value.kind for value in script.values(expression)}
+    kinds = script.values(expression).kinds
     return not kinds <= {Kind.DTYPE, Kind.NONE} and (Kind.TENSOR not in kinds or Kind.DEVICE in kinds)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -73,7 +73,7 @@ def device_move(script: Script, call: ast.Call) -> DeviceMove | None:
     target = given.pop("other", None) or given.get("device")
     if target is None:
         return None
-    kinds = {value.kind for value in script.values(target)}
+    kinds = script.values(target).kinds
     if kinds == {Kind.DTYPE}:
         return None
     if function.attr == "type_as" or kinds <= {Kind.TENSOR, Kind.PARAMETER}:
@@ -84,14 +84,14 @@ def device_move(script: Script, call: ast.Call) -> DeviceMove | None:
     return DeviceMove(call, receiver, Code("{0}", (target,)), Code("{0}", (dtype,)) if dtype is not None else None)
 
 
-def _is_place(script: Script, target: ast.expr, kinds: set[Kind]) -> bool:
+def _is_place(script: Script, target: ast.expr, kinds: Set[Kind]) -> bool:
     """Numbers and strings are places too, to `.to`. A bare None may just as well be a dtype that was not chosen."""
     if kinds == {Kind.NONE}:
         return "dev" in script.source(target).lower()
     return kinds <= _PLACES or script.is_device(target)
 
 
-def _like(script: Script, call: ast.Call, receiver: ast.expr, other: ast.expr, kinds: set[Kind]) -> DeviceMove:
+def _like(script: Script, call: ast.Call, receiver: ast.expr, other: ast.expr, kinds: Set[Kind]) -> DeviceMove:
     if isinstance(other, ast.Attribute) and other.attr == "data":
         other = other.value
     plain = isinstance(other, ast.Name) or (isinstance(other, ast.Attribute) and isinstance(other.value, ast.Name))
@@ -110,7 +110,7 @@ def _cuda(script: Script, call: ast.Call, receiver: ast.expr, index: ast.expr | 
             return DeviceMove(call, receiver, Code(f"{quote}cuda:{number}{quote}"))
         case ast.Constant(value=str()):
             return DeviceMove(call, receiver, Code("{0}", (index,)))
-    kinds = {value.kind for value in script.values(index)}
+    kinds = script.values(index).kinds
     if kinds and kinds <= {Kind.DEVICE, Kind.STRING}:
         return DeviceMove(call, receiver, Code("{0}", (index,)))
     if kinds == {Kind.NUMBER} and _surely_int(script, index):

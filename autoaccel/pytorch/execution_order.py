@@ -150,7 +150,7 @@ def _called_by_name(file: Script, function: Function) -> Iterator[ScriptNode]:
     for other in files:
         for call in other.syntax_index.calls_named(name):
             callees = other.callees(call)
-            unknown = not callees and any(value.kind is Kind.UNKNOWN for value in other.values(call.func))
+            unknown = not callees and Kind.UNKNOWN in other.values(call.func).kinds
             overridden = any(where.parent(callee) in bases for where, callee in callees if callee is not function)
             if overridden or (unknown and isinstance(call.func, ast.Attribute) is method):
                 yield other, call

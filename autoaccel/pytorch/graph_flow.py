@@ -238,7 +238,7 @@ class GraphFlow:
         functions: list[tuple[Script, ast.AST]] = [*script.callees(call), *_lambdas(script, call.func)]
         for other, function in functions:
             self._enter(script, call, argument, other, function, held, call_stack)
-        kinds = {value.kind for value in values}
+        kinds = values.kinds
         if functions and (Kind.UNKNOWN not in kinds or isinstance(functions[0][1], ast.Lambda)):
             return True if Kind.CLASS in kinds else None
         if functions and isinstance(call.func, ast.Attribute) and script.kind(call.func.value) in _MODELS:
@@ -292,7 +292,7 @@ class GraphFlow:
 
     def _collected(self, script: Script, function: ast.Attribute, held: bool, call_stack: CallStack) -> bool | None:
         """A method that is not in sight: what it is called on may keep what it is given."""
-        kinds = {value.kind for value in script.values(function.value)}
+        kinds = script.values(function.value).kinds
         owner, name = _last_name(function.value).lower(), function.attr
         if kinds and kinds <= {Kind.MODULE, Kind.LOSS_FUNCTION, Kind.SCALER}:
             return False
@@ -485,7 +485,7 @@ class GraphFlow:
             case ast.Attribute():
                 if _is_of_module(script, owner):
                     raise _UNFOLLOWED
-                kinds = {value.kind for value in script.values(owner)}
+                kinds = script.values(owner).kinds
                 self._attribute_reads(
                     script, possible_classes(script, owner.value), owner.attr, not kinds or not kinds <= _TENSORS
                 )
@@ -497,7 +497,7 @@ class GraphFlow:
                 self._fill_result(script, owner, call_stack)
 
     def _fill_definition(self, script: Script, definition: Definition, owner: ast.expr, call_stack: CallStack) -> None:
-        kinds = {value.kind for value in script.values(owner)}
+        kinds = script.values(owner).kinds
         self._spread(script, definition, not kinds or not kinds <= _TENSORS, call_stack)
         match definition.how:
             case "assign" | "walrus" | "global" | "with" | "for" | "aug" if definition.value is not None:
@@ -515,7 +515,7 @@ class GraphFlow:
     def _fill_result(self, script: Script, call: ast.Call, call_stack: CallStack) -> None:
         """What a call returns: an object of its own, or a part of what it was called on or with."""
         callees = script.callees(call)
-        if {value.kind for value in script.values(call.func)} == {Kind.CLASS}:
+        if script.values(call.func).kinds == {Kind.CLASS}:
             return
         for other, function in callees:
             inner = push_call(call_stack, (script, call, function))

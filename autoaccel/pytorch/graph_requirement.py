@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.query import once
 from autoaccel.library_models.graph_operations import (
     ENDING_BUILTINS,
     ENDING_FUNCTIONS,
@@ -259,12 +260,12 @@ def _is_strange(script: Script, call: ast.Call) -> bool:
     function = call.func
     if called_name(script, function) is not None:
         return False
-    kinds = {value.kind for value in script.values(function)}
+    kinds = script.values(function).kinds
     if kinds and Kind.UNKNOWN not in kinds:
         return False
     if not isinstance(function, ast.Attribute):
         return True
-    owners = {value.kind for value in script.values(function.value)}
+    owners = script.values(function.value).kinds
     return function.attr not in _OF_NO_MODEL and (not owners or not owners <= _NO_MODELS)
 
 
@@ -382,6 +383,7 @@ def _parts_of(script: Script, value: ast.expr | None) -> Iterator[ast.Name]:
                     yield from _parts_of(script, each)
 
 
+@once
 def _leaf_names(script: Script) -> frozenset[str]:
     """Names of variables and attributes that a file makes require gradients."""
     found: set[str] = set()

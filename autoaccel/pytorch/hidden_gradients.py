@@ -320,7 +320,7 @@ def _called_kinds(script: Script, call: ast.Call) -> frozenset[str]:
     if called_name(script, function) is not None and not script.is_project_name(function):
         return frozenset()
     values = script.values(function)
-    kinds = {value.kind for value in values}
+    kinds = values.kinds
     named = frozenset({function.attr}) if isinstance(function, ast.Attribute) else frozenset()
     if named & _RESUMING:
         return named | {_GENERATOR}

@@ -251,7 +251,7 @@ class _HostTensor:
         if any(value.kind is Kind.CLASS for value in values):
             return None
         library = isinstance(call.func, ast.Name) and call.func.id in library_values.BUILTINS
-        if library or where.qualname(call.func) is not None or {value.kind for value in values} <= _SEEN:
+        if library or where.qualname(call.func) is not None or values.kinds <= _SEEN:
             return where.tree
         if isinstance(call.func, ast.Attribute):
             if name in METHODS or name.endswith("_"):

@@ -123,7 +123,7 @@ def _is_of_name(script: Script, call: ast.Call) -> bool:
 
 def _tells_apart(script: Script, call: ast.Call) -> bool:
     """`type(x)(…)`, `table[type(x)]`, `type(x).__module__` of what may be such an object."""
-    if len(call.args) != 1 or not {each.kind for each in script.values(call.args[0])} & {Kind.SCALER, Kind.UNKNOWN}:
+    if len(call.args) != 1 or not script.values(call.args[0]).kinds & {Kind.SCALER, Kind.UNKNOWN}:
         return False
     match script.parent(call):
         case ast.Call(func=function):

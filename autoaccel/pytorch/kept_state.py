@@ -106,7 +106,7 @@ def _collects(script: Script, method: ast.Attribute, function: ast.AST) -> bool:
     call = script.parent(method)
     if isinstance(call, ast.Call) and script.callees(call):
         return False
-    owners = {value.kind for value in script.values(method.value)}
+    owners = script.values(method.value).kinds
     if owners <= {Kind.TENSOR, Kind.PARAMETER, Kind.BATCH, Kind.ARRAY, Kind.STRING, Kind.NUMBER}:
         return method.attr.endswith("_")
     if owners == {Kind.MODULE}:
@@ -133,7 +133,7 @@ def _carrying(script: Script, value: ast.expr) -> Iterator[ast.expr]:
 
 def may_carry_graph(script: Script, value: ast.expr, seen: set[Definition]) -> bool:
     """Whether an expression of a function may have a graph that does not stem from what the function is given."""
-    if {each.kind for each in script.values(value)} <= _WITHOUT_GRAPH:
+    if script.values(value).kinds <= _WITHOUT_GRAPH:
         return False
     match value:
         case ast.Constant() | ast.Compare() | ast.JoinedStr() | ast.Lambda() | ast.UnaryOp(op=ast.Not()):

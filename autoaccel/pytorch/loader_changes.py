@@ -324,8 +324,9 @@ def _makes_anew(file: Script, target: ast.AST) -> bool:
 
 def _is_change(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
     """Whether a call may change an input by itself; what the project's own functions do is seen there."""
-    if not file.callees(call):
-        for each in _drawn_from(file, call):
+    drawn = _drawn_from(file, call)
+    if drawn and not file.callees(call):
+        for each in drawn:
             if any(inputs.touched(other, name) for other, name in _named_before(file, each)):
                 return True
     if is_library(file, call):
@@ -334,7 +335,7 @@ def _is_change(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
         return False
     method, owner = call.func.attr, call.func.value
     in_place = _is_in_place(method)
-    kinds = {value.kind for value in file.values(owner)}
+    kinds = file.values(owner).kinds
     if kinds <= (_UNCHANGED if in_place else _UNCHANGED | _CONTAINERS | {Kind.TENSOR, Kind.PARAMETER}):
         return False
     if not inputs.touched(file, owner) or file.callees(call):

@@ -124,7 +124,7 @@ class LoaderInputs:
         inside = self._makes_batches(file, expression)
         if isinstance(expression, ast.Name) and not inside:
             self.held.update((each.scope.node, expression.id) for each in file.definitions(expression))
-        if not any(value.kind is Kind.UNKNOWN for value in values):
+        if Kind.UNKNOWN not in values.kinds:
             return
         match expression:
             case ast.Lambda():
@@ -255,7 +255,7 @@ class LoaderInputs:
         values = file.values(expression)
         if any(self._is_object(value) for value in values):
             return True
-        unknown = any(value.kind is Kind.UNKNOWN for value in values)
+        unknown = Kind.UNKNOWN in values.kinds
         match expression:
             case ast.Attribute(value=owner, attr=attr) if attr in PARTS:
                 loaders = [value for value in file.values(owner) if value.kind is Kind.LOADER]
@@ -296,7 +296,7 @@ class LoaderInputs:
         values = file.values(owner)
         name = owner.id if isinstance(owner, ast.Name) else getattr(owner, "attr", None)
         hidden = any(value.node in self.opaque for value in values) or (
-            name is not None and self._is_called(file, name) and any(value.kind is Kind.UNKNOWN for value in values)
+            name is not None and self._is_called(file, name) and Kind.UNKNOWN in values.kinds
         )
         return hidden or attr in self.attributes or attr in self.methods or attr.startswith("__")
 

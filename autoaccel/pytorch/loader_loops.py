@@ -64,7 +64,7 @@ def loader_loops(script: Script) -> tuple[LoaderLoop, ...]:
 def _loader_loops(script: Script) -> Iterator[LoaderLoop]:
     for node in script.find(ast.For):
         for loader, target, prefetched in _leaves(script, node.iter, node.target, False):
-            kinds = {value.kind for value in script.values(loader)} - {Kind.NONE}
+            kinds = script.values(loader).kinds - {Kind.NONE}
             if kinds == {Kind.LOADER}:
                 yield LoaderLoop(node, loader, target, True, prefetched)
             elif kinds == {Kind.UNKNOWN} and _named_loader(loader):
@@ -229,7 +229,7 @@ def _target_device(script: Script, call: ast.Call, method: str) -> ast.expr | No
         return first
     if method == "type":
         return None
-    kinds = {value.kind for value in script.values(first)}
+    kinds = script.values(first).kinds
     if kinds & {Kind.DTYPE, Kind.TENSOR, Kind.BATCH}:
         return None
     if kinds == {Kind.UNKNOWN} and not script.is_device(first):

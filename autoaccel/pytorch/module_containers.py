@@ -67,7 +67,7 @@ def modules(script: Script, function: ast.expr) -> list[Value]:
     """The constructors of what is called: of what a loop over a container, or a subscript of it, gives, those of all
     elements."""
     values = script.values(function)
-    if isinstance(function, ast.Name) and any(value.kind is Kind.UNKNOWN for value in values):
+    if isinstance(function, ast.Name) and Kind.UNKNOWN in values.kinds:
         definitions = script.definitions(function)
         if definitions and all(each.how == "for" and each.value is not None for each in definitions):
             return [found for each in definitions if each.value for found in _of_loop(script, each.value)]

@@ -54,7 +54,7 @@ def _closure(script: Script, beside: Callable[[Script], Iterable[Script]]) -> tu
 
 
 def _importers(script: Script) -> Iterator[Script]:
-    importers = () if script.path is None else script.project.importers(script.path)
+    importers = script.project.importers(script)
     if len(importers) >= script.project.bounds.graph_files:
         raise Incomplete("more files import it than are looked at")
     for path in importers:

@@ -62,14 +62,14 @@ def _callees(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.Funct
             yield from _bodies(part.cls)
     if any(part.kind is Kind.UNKNOWN for part in parts):
         yield from _all_models(script)
-    if not any(value.kind is Kind.UNKNOWN for value in callees) or script.qualname(call.func) is not None:
+    if Kind.UNKNOWN not in callees.kinds or script.qualname(call.func) is not None:
         return
     related = script.project.related(script)
     name = call.func.attr if isinstance(call.func, ast.Attribute) else None
     if name is None or any(other.syntax_index.stored(name) for other in related):
         yield from _all_models(script)
         yield from tabled_functions(script)
-    elif any(value.kind is Kind.UNKNOWN for value in owners) and not name.startswith("__"):  # of `super()`
+    elif Kind.UNKNOWN in owners.kinds and not name.startswith("__"):  # of `super()`
         for other in related:
             yield from ((other, each) for each in other.find(ast.FunctionDef) if each.name == name)
 

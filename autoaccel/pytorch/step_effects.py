@@ -188,7 +188,7 @@ def is_optimizer_step(script: Script, call: ast.Call) -> bool:
         return True
     if kind is not None or script.callees(call):
         return False
-    kinds = {value.kind for value in script.values(function.value)}
+    kinds = script.values(function.value).kinds
     if Kind.SCHEDULER in kinds or Kind.SCALER in kinds:
         return False
     return Kind.OPTIMIZER in kinds or _called_optimizer(function.value)
@@ -207,7 +207,7 @@ def _called_optimizer(expression: ast.expr) -> bool:
 
 def is_direct_forward(script: Script, call: ast.Call) -> bool:
     """A call that runs a model: `model(x)`, `model.encode(x)`; what functions run counts as their effect."""
-    kinds = {value.kind for value in script.values(call.func)}
+    kinds = script.values(call.func).kinds
     if Kind.MODULE in kinds and Kind.CLASS not in kinds:
         return True
     function = call.func
@@ -219,7 +219,7 @@ def is_direct_forward(script: Script, call: ast.Call) -> bool:
         return False
     if script.qualname(function) is not None:
         return False
-    if {value.kind for value in script.values(function.value)} != {Kind.MODULE}:
+    if script.values(function.value).kinds != {Kind.MODULE}:
         return False
     if script.callees(call):  # what it does there is what counts
         return function.attr in _FORWARDS
@@ -257,7 +257,7 @@ def _may_be_forward(script: Script, call: ast.Call) -> bool:
         return script.kind(function) not in (Kind.CLASS, Kind.OPTIMIZER)
     if not any(script.kind(each) not in _PLAIN for each in arguments):
         return False
-    if {value.kind for value in script.values(function)} - {Kind.EXTERNAL} != {Kind.UNKNOWN}:
+    if script.values(function).kinds - {Kind.EXTERNAL} != {Kind.UNKNOWN}:
         return qualified is not None and _has_parameters(script, function)
     if qualified is not None:
         return _has_parameters(script, function)
@@ -266,7 +266,7 @@ def _may_be_forward(script: Script, call: ast.Call) -> bool:
     if not isinstance(function, ast.Attribute) or any(each.cls is not None for each in script.values(function.value)):
         return False
     receiver = function.value
-    unknown = {value.kind for value in script.values(receiver)} == {Kind.UNKNOWN}
+    unknown = script.values(receiver).kinds == {Kind.UNKNOWN}
     return unknown and (_is_made(script, receiver) or _has_parameters(script, receiver))
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from autoaccel.analysis.files import Files
+from autoaccel.analysis.project_index import KnownFiles
 from autoaccel.config import Configuration, Settings
 from autoaccel.config.selection import Selection
 from autoaccel.jobs import cache as caches
@@ -58,6 +60,25 @@ class Net(nn.Module):
 
     def forward(self, x):
         return self.layers(x)
+"""
+
+ENGINE = """\
+import numpy as np
+import torch
+
+def load():
+    return np.zeros(3)
+
+batch = torch.tensor([load(), load()])
+"""
+
+OTHER = """\
+import engine
+
+def other():
+    return 1
+
+engine.save = other
 """
 
 CONTENTS = {
@@ -182,6 +203,10 @@ def test_after_every_edit_it_says_what_a_run_without_it_says(tmp_path: Path, ans
         ),
         pytest.param({"stepping.py": STEPPING}, ["stepping.py"], "main.py", MAIN, id="a new neighbour"),
         pytest.param(
+            {"engine.py": ENGINE, "other.py": OTHER}, ["engine.py"], "other.py", OTHER.replace(".save", ".load"),
+            id="a name that another file binds",
+        ),
+        pytest.param(
             {"stepping.py": STEPPING, "main.py": MAIN}, ["stepping.py"], "main.py", None, id="a neighbour is gone"
         ),
     ],
@@ -201,6 +226,27 @@ def test_what_an_answer_leans_on(
     after = lint(tmp_path, cached=True, names=asked)
     assert after == lint(tmp_path, cached=False, names=asked)
     assert after != before, "the edit changes nothing: this test could not fail"
+
+
+def test_files_outside_of_the_root_are_asked_about_by_their_own_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another spelling of a path would be another file to the index, beside the project."""
+    asked: set[Path] = set()
+    ask = Files.ask
+
+    def noted(self: Files, question: str, path: Path, name: str = "") -> KnownFiles:
+        asked.add(path)
+        return ask(self, question, path, name)
+
+    monkeypatch.setattr(Files, "ask", noted)
+    for name, text in (("stepping.py", STEPPING), ("main.py", MAIN), ("models.py", MODELS)):
+        write(tmp_path / "project", name, text)
+    files = sorted((tmp_path / "project").glob("*.py"))
+    cache = Cache(tmp_path / FOLDER, tmp_path / "here", files, changes=False)
+    inspection.inspect(files, PLAN, cache=cache, jobs=1)
+    assert asked
+    assert asked <= {*files}
 
 
 def test_the_first_file_is_part_of_the_question(tmp_path: Path) -> None:

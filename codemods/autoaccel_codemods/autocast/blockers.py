@@ -179,7 +179,7 @@ def _conversion(script: Script, call: ast.Call, function: ast.Attribute) -> str 
         return None
     named = [keyword.value for keyword in call.keywords if keyword.arg in ("dtype", "other")]
     for argument in (*call.args, *named):
-        kinds = {value.kind for value in script.values(argument)}
+        kinds = script.values(argument).kinds
         said = argument in named or re.search(r"dtype|precision|getattr\(torch", script.source(argument))
         unsure = Kind.UNKNOWN in kinds and said
         if (Kind.DTYPE in kinds or unsure) and not _is_float32(script, argument):
@@ -197,7 +197,7 @@ def _is_float32(script: Script, dtype: ast.expr) -> bool:
 
 def may_be_module(script: Script, expression: ast.expr) -> bool:
     """Whether an expression may be a module: what is not known is one if it is used like one, or made nothing of."""
-    kinds = {value.kind for value in script.values(expression)}
+    kinds = script.values(expression).kinds
     if Kind.MODULE in kinds:
         return True
     if Kind.UNKNOWN not in kinds:
@@ -464,7 +464,7 @@ def written_by_index(script: Script, index: ast.expr) -> bool:
         case ast.BinOp(left=left, right=right):
             return written_by_index(script, left) or written_by_index(script, right)
         case _:
-            kinds = {value.kind for value in script.values(index)}
+            kinds = script.values(index).kinds
             return bool(kinds & {Kind.TENSOR, Kind.BATCH, Kind.ARRAY, Kind.SEQUENCE, Kind.UNKNOWN})
 
 

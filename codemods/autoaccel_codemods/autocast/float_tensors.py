@@ -37,6 +37,8 @@ class Content(enum.Enum):
     UNKNOWN = "anything"
     OPEN = "not settled"
 
+    __hash__ = object.__hash__  # as that of `Kind`
+
 
 _NO_TENSORS = frozenset(
     {Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY, Kind.DTYPE, Kind.DEVICE, Kind.OPTIMIZER, Kind.SCHEDULER}
@@ -326,7 +328,7 @@ class _Reader:
             if found is Content.UNKNOWN and not path and _takes_gradients(script, node):
                 return Content.FLOATING
             return found
-        owners = {value.kind for value in script.values(node.value)}
+        owners = script.values(node.value).kinds
         if node.attr in _OUTPUTS and owners <= {Kind.UNKNOWN, Kind.TENSOR}:
             return Content.FLOATING
         return Content.UNKNOWN
@@ -355,7 +357,7 @@ class _Reader:
             return self._builtin(script, call, function.id, path)
         values = script.values(function)
         callees = script.callees(call) or module_containers.forwards(script, call.func)
-        if callees and not any(value.kind is Kind.UNKNOWN for value in values):
+        if callees and Kind.UNKNOWN not in values.kinds:
             return _join(self._returned(other, each, path) for other, each in callees)
         if values and all(value.kind is Kind.LOSS_FUNCTION for value in values):
             return Content.FLOATING

@@ -186,7 +186,7 @@ class _Search:
             known = qualified.startswith((*_TORCH, "operator.")) and qualified.rsplit(".", 1)[-1] in LOW
             return known or _hands_on(script, call)
         values = script.values(call.func)
-        if not self._callees(script, call) or any(value.kind is Kind.UNKNOWN for value in values):
+        if not self._callees(script, call) or Kind.UNKNOWN in values.kinds:
             modules = [value for value in values if value.kind is Kind.MODULE]
             if modules:
                 return not all(value.name in _NOT_LOW for value in modules if value.cls is None)
@@ -647,7 +647,7 @@ class _Search:
         if not callees and not isinstance(function, ast.Attribute):
             for other, callee in tabled_functions(script):
                 self._enter(low, call, other, callee)
-        if callees and not any(value.kind is Kind.UNKNOWN for value in values):
+        if callees and Kind.UNKNOWN not in values.kinds:
             return
         if isinstance(function, ast.Attribute) and not module:
             self._given_method(low, call, function)

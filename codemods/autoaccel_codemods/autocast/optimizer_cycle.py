@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 Awaited = frozenset[int]  # what has not happened yet
 Happens = Callable[["Script", ast.AST, Awaited], Awaited]
+_INERT = (ast.Lambda, ast.Name, ast.Constant)
 _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 
 
@@ -91,7 +92,7 @@ class CycleWalk:
     def _expression(self, script: Script, node: ast.AST, state: Awaited) -> Awaited:
         """What a simple statement or an expression does, in the order of evaluation."""
         for part in children(node):
-            if not isinstance(part, ast.Lambda) and state and not self.ended:
+            if not isinstance(part, _INERT) and state and not self.ended:
                 state = self._expression(script, part, state)
         if not state or self.ended:
             return state

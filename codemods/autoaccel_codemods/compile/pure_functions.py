@@ -77,7 +77,7 @@ def _is_operation(script: Script, call: ast.Call) -> bool:
         return name.startswith("torch.") and name not in _RANDOM and not script.is_project_name(call.func)
     if not isinstance(call.func, ast.Attribute) or call.func.attr in _IMPURE:
         return False
-    kinds = {value.kind for value in script.values(call.func.value)}
+    kinds = script.values(call.func.value).kinds
     return bool(kinds) and kinds <= {Kind.TENSOR, Kind.BATCH}
 
 

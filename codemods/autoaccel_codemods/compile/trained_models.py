@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.pytorch.evaluation_only import evaluation_forwards
 from autoaccel.pytorch.evaluation_passes import runs_forward
@@ -83,8 +84,8 @@ def trained_models(script: Script) -> Iterator[TrainedModel]:
         origins.sort(key=lambda origin: origin[0].lineno)
     for origins in sorted(groups.values(), key=lambda each: (each[-1][1].lineno, each[-1][1].col_offset)):
         model = _trained(script, origins)
-        once = model.problem is None and not any(target in repeated for _, target in origins)
-        yield dataclasses.replace(model, problem="it runs a single time") if once else model
+        single = model.problem is None and not any(target in repeated for _, target in origins)
+        yield dataclasses.replace(model, problem="it runs a single time") if single else model
 
 
 def _makes_objects(script: Script) -> bool:
@@ -146,9 +147,14 @@ def _origins(script: Script) -> dict[ModelOrigin, bool]:
     return found
 
 
-def training_forwards(script: Script) -> Iterator[tuple[Script, ast.Call, bool]]:
+@once
+def training_forwards(script: Script) -> tuple[tuple[Script, ast.Call, bool], ...]:
     """Calls of models in scopes with a backward pass, and in what these scopes call, and whether they are repeated;
     not the calls inside models."""
+    return tuple(_training_forwards(script))
+
+
+def _training_forwards(script: Script) -> Iterator[tuple[Script, ast.Call, bool]]:
     pending: list[tuple[Script, ast.AST]] = []
     pending.extend((script, scope) for scope in training_scopes(script))
     seen: set[ast.AST] = set()

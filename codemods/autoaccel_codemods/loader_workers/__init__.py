@@ -103,12 +103,13 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
         yield first
     if "pin_memory" not in given and _has_accelerator(script, uses):
         yield _pinned(script, made, uses)
-    if "persistent_workers" in given or not _persists(script, made, uses):
+    chosen = isinstance(workers, ast.Constant) and isinstance(workers.value, int) and workers.value > 0
+    if "persistent_workers" in given or not (first or chosen) or not _persists(script, made, uses):
         return
     if first is not None:
         edits = _add(script, made, "persistent_workers", "num_workers() > 0")
         yield RULE.finding(made.call, "its workers are started again for every pass", *edits, needs=(first,))
-    elif isinstance(workers, ast.Constant) and isinstance(workers.value, int) and workers.value > 0:
+    else:
         yield RULE.skip(
             made.call, "persistent workers would change the shuffles of a loader whose workers it chose itself"
         )
