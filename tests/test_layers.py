@@ -11,7 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
-    ("edits",),
+    ("defects", "patterns", "sources", "summaries"),
+    ("discovery", "edits"),
     ("dataflow",),
     ("library_models",),
     ("analysis",),
@@ -19,7 +20,8 @@ LAYERS = (
     ("config", "rewriting"),
     ("autoaccel_codemods",),
     ("jobs", "reports", "measure"),
-    ("cli",),
+    ("cli", "codemod", "flake8"),
+    ("__main__",),
 )
 BESIDE = ("runtime",)
 """What rewritten scripts import, which imports nothing else."""
@@ -71,6 +73,10 @@ def room(module: str) -> str:
 
 def rank(module: str) -> int | None:
     return next((number for number, rooms in enumerate(LAYERS) if room(module) in rooms), None)
+
+
+def test_every_module_has_a_rank() -> None:
+    assert {room(module) for module in imports() if rank(module) is None} == {*BESIDE, ""}
 
 
 @pytest.mark.parametrize("layer", [each for rooms in LAYERS for each in rooms])

@@ -17,6 +17,13 @@ GONE = {
     r"\b(hazards|judging|saturation|courses|laps|gating|jitter)\.py": "blockers, evaluation_only, …",
     r"\bfrom autoaccel\.script\b": "autoaccel.analysis, autoaccel.pytorch",
     r"\b(Lane|HostThread|NotUnderstood|_with_company|_CALM)\b": "CopyStream, FetchThread, Unsupported, …",
+    r"\b(graph_loss|graph_places|inference_only|tensor_types|execution_count|unused_forwards|patched_names)\b": (
+        "graph_requirement, object_references, evaluation_only, tensor_type_aliases, run_once_code, …"
+    ),
+    r"\b(pinning\.py|call_context|worker_cost|tree_index|lost_graph|ALIKE\b(?<!_ALIKE))\b": (
+        "pin_memory, execution_mode, worker_count, syntax_index, needs_graph, SAME_DTYPE"
+    ),
+    r"\b(home_of|training_homes|class Home|Escapes|is_step|is_forward)\b": "scope, file, LowPrecisionFlow, …",
 }
 
 
