@@ -18,7 +18,7 @@ from autoaccel.dataflow.completeness import Incomplete, ScriptNode
 from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, position
 from autoaccel.library_models import library_values
-from autoaccel.library_models.tensor_operations import METHODS, STORING
+from autoaccel.library_models.tensor_operations import LOSSES, METHODS, PRODUCTS, STORING
 from autoaccel.pytorch.batches import changed_in_place
 from autoaccel.pytorch.loader_inputs import same_memory
 
@@ -33,6 +33,9 @@ _MAYBE_SAME = frozenset(
     tensor_split hsplit vsplit dsplit diagonal swapdims moveaxis ravel as_strided broadcast_to real imag view_as_real
     asfarray astype get pop setdefault copy popitem""".split()
 )
+_NEW_MEMORY = frozenset(name for name in METHODS | PRODUCTS | LOSSES if not name.endswith("_")) - {
+    "storage", "untyped_storage", *_MAYBE_SAME
+}  # fmt: skip
 _OF_CONTAINERS = frozenset("get pop setdefault copy popitem".split())
 _HOLDING = frozenset("list tuple set dict zip enumerate reversed sorted iter next filter".split())
 _CALLED = frozenset({"map", "starmap", "apply", "tree_map", "setattr"})
@@ -291,7 +294,7 @@ def _unless_copied(file: Script, expression: ast.expr, value: Value, seen: froze
                     each._replace(path=(*each.path, STAR)) if each.kind is Kind.BATCH else each
                     for each in memory(file, owner, seen)
                 )
-            elif attr in _MAYBE_SAME or (attr.endswith("_") and not attr.endswith("__")):
+            elif attr in _MAYBE_SAME or not (attr in _NEW_MEMORY or file.callees(expression)):
                 yield from memory(file, owner, seen)
             else:
                 yield from _returned(file, expression, seen)
