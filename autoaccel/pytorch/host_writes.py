@@ -79,6 +79,8 @@ class _HostTensor:
                     continue
                 if any(self._is_part(value, node) for value in found):
                     return _CHANGED
+                if self._was_held(file, owner):
+                    return _MAYBE_CHANGED
                 if not _is_sum(file, owner, node):
                     unknown.append((file, node))
         if kept and unknown:
@@ -92,6 +94,14 @@ class _HostTensor:
         if not value.path and self.transfer.path and isinstance(node, ast.Subscript | ast.AugAssign):
             return False  # an item of the container is replaced, no tensor is changed
         return _overlap(value.path, self.transfer.path)
+
+    def _was_held(self, file: Script, owner: ast.expr) -> bool:
+        """Whether a name of unknown value was bound to the tensor, or to what shares its memory."""
+        definitions = file.definitions(owner) if isinstance(owner, ast.Name) else ()
+        return any(
+            each.node is self.transfer.site or (each.value is not None and self._is_held(file, each.value))
+            for each in _before_additions(file, definitions)
+        )
 
     def _replaces(self, file: Script, node: ast.AST) -> bool:
         """`batch[key] = batch[key].to(device)`: the batch gets the copy, nothing is written to the tensor."""
