@@ -135,6 +135,8 @@ class BatchReads:
                 case ast.comprehension() | ast.For():
                     return
                 case ast.Assign(targets=[target]) if not isinstance(target, ast.Attribute | ast.Subscript):
+                    if _is_lost(self.script, target):
+                        yield Read(name, path, None)
                     return
                 case ast.Tuple() if _unpacks(self.script, parent):
                     return
@@ -349,6 +351,16 @@ def _moved_otherwise(choice: ast.IfExp, name: ast.Name, transfers: dict[ast.Call
     """`v.to(device) if torch.is_tensor(v) else v`: what stays is no tensor, or there is no device at all."""
     moved = [node for node in breadth_first(choice.body) if isinstance(node, ast.Call) and node in transfers]
     return bool(moved) and isinstance(choice.orelse, ast.Name) and choice.orelse is name
+
+
+def _is_lost(script: Script, target: ast.expr) -> bool:
+    """Whether a name is bound of whose uses nothing is known."""
+    return any(
+        {value.kind for value in script.values(use)} == {Kind.UNKNOWN}
+        for name in script.within(target, ast.Name)
+        for definition in script.definitions(name)
+        for use in (*script.uses(definition), *script.additions(definition))
+    )
 
 
 def _unpacks(script: Script, parent: ast.Tuple) -> bool:
