@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import ANY, Kind, Value, Values, union
-from autoaccel.pytorch.batches import changed_in_place
+from autoaccel.pytorch.batches import changed_in_place, root
 from autoaccel.pytorch.host_writes import memory
 
 if TYPE_CHECKING:
@@ -86,14 +86,22 @@ def _leaves(values: Values) -> Iterator[Value]:
 def _is_written_to(use: Iteration, batches: Values) -> bool:
     """Whether the host writes to the memory of a batch; another item in its place in a new container does not."""
     container = all(value.kind in (Kind.SEQUENCE, Kind.MAPPING) for value in batches)
+    sites = (use.node, *_nexts(use))
     for file in use.script.project.related(use.script):
         for owner, node in changed_in_place(file):
             for value in memory(file, owner):
-                if value.kind is Kind.BATCH and value.node in (use.node, *_nexts(use)):
+                name = root(owner) if value.kind is Kind.UNKNOWN else None
+                if name is not None and _holds_batch(file, name, sites):
+                    return True  # a part of which nothing is known
+                if value.kind is Kind.BATCH and value.node in sites:
                     item = isinstance(node, ast.Subscript) and not value.path
                     if not (item and (container or _is_moved(file, node))):
                         return True
     return False
+
+
+def _holds_batch(file: Script, name: ast.Name, sites: tuple[ast.AST, ...]) -> bool:
+    return any(value.kind is Kind.BATCH and value.node in sites for value in file.values(name))
 
 
 def _is_moved(file: Script, node: ast.AST) -> bool:
