@@ -18,7 +18,7 @@ from autoaccel.analysis import Project, Script, load
 from autoaccel.analysis.files import Files
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.edits import Finding
+from autoaccel.edits import Finding, Tier
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.rule import Rule
 from autoaccel.summaries import Summary, summary
@@ -96,9 +96,25 @@ def said(texts: Texts, bounds: Bounds | None = None, only: Iterable[Path] | None
 
 
 def gained(texts: Texts, bounds: Bounds, full: dict[Path, Said]) -> list[str]:
-    """The findings that are there only with lower bounds: there are none, or a silence was taken for a No."""
+    """The findings that are there only with lower bounds, or more exact: there are none, or a silence was taken for
+    a No. That one is less exact is right."""
     lower = said(texts, bounds, full)
-    return [f"{path}: {each}" for path in full for each in sorted(lower[path] - full[path])]
+    allowed = {path: {_without_tier(each): _tier(each) for each in found} for path, found in full.items()}
+    return [
+        f"{path}: {each}"
+        for path in full
+        for each in sorted(lower[path] - full[path])
+        if _tier(each) < allowed[path].get(_without_tier(each), Tier.OPT_IN + 1)
+    ]
+
+
+def _without_tier(said: str) -> str:
+    place, _, rest = said.partition(" ")
+    return f"{place} {rest.partition(' ')[2]}"
+
+
+def _tier(said: str) -> Tier:
+    return next(each for each in Tier if each.label == said.split(" ")[1])
 
 
 def in_another_order(texts: Texts, seed: int) -> dict[Path, Said]:
