@@ -167,7 +167,16 @@ class _HostTensor:
         if where.inside(move, use):
             return True  # an argument is moved before the call
         stored = isinstance(use, ast.Subscript) and where.statement(use) is where.statement(move)
-        return stored or position(use) > position(move)
+        return stored or position(use) > position(move) or self._is_of_last_batch(where, use)
+
+    def _is_of_last_batch(self, where: Script, use: ast.AST) -> bool:
+        """Whether a place before the move has the tensor from the iteration before: `old.mul_(2)` … `old = x`."""
+        site = self.transfer.site
+        if where is not self.transfer.site_script or not where.inside(use, site):
+            return False
+        return any(
+            self._is_held(where, name) and _comes_around(where, name, site) for name in where.within(use, ast.Name)
+        )
 
     def _repeated(self, where: Script, move: ast.AST, use: ast.AST) -> bool:
         """Whether both run several times for one batch; a loop over the batch has another part of it each time."""
@@ -344,6 +353,26 @@ def _is_sum(file: Script, owner: ast.expr, node: ast.AST) -> bool:
     begun = _before_additions(file, file.reaching_definitions.before_addition(owner))
     unknown = any(value.kind is Kind.UNKNOWN for each in begun for value in file.inference.definition(each))
     return bool(begun) and not unknown
+
+
+def _comes_around(file: Script, name: ast.Name, loop: ast.AST, seen: frozenset[Definition] = frozenset()) -> bool:
+    """Whether a name may have what the iteration before has bound, by way of any number of names."""
+    for each in {*_before_additions(file, file.definitions(name)), *file.definitions(name)} - seen:
+        if each.node is loop or not file.inside(each.node, loop):
+            continue
+        if position(each.node) > position(name) or (file.inside(name, each.node) and not _is_addition(each.node, name)):
+            return True
+        block = file.block(file.statement(each.node))
+        if not any(file.inside(name, statement) for statement in block):
+            return True  # bound under a condition: where it does not hold, to what was there before
+        inner = file.within(each.value, ast.Name) if each.value is not None else ()
+        if any(_comes_around(file, part, loop, seen | {each}) for part in inner):
+            return True
+    return False
+
+
+def _is_addition(node: ast.AST, name: ast.Name) -> bool:
+    return isinstance(node, ast.AugAssign) and node.target is name
 
 
 def _before_additions(file: Script, definitions: Iterable[Definition]) -> list[Definition]:

@@ -35,6 +35,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.reaching_definitions import STAR, Definition
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.pytorch.batches import Target, device_of, own_to_method
+from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_changes import drawn_beside
 from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, loader_loops, loops_of_unknown, transfers_of
 from autoaccel.rewriting.rule import Rule
@@ -65,7 +66,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             continue
         batch = BatchReads(script, loop)
         moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in transfers))
-        problem = _unfit(script, loop) or next((p for each in moves if (p := own_to_method(script, each))), None)
+        problem = _unfit(script, loop) or next(
+            (p for each in moves if (p := own_to_method(script, each) or changed_after(script, each))), None
+        )
         if problem is None and any(_is_either(batch, each) for each in moves):
             problem = "a batch is moved whole, or only a part of it"
         device, trouble = _device(batch, moves)
