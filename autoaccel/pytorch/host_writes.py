@@ -8,6 +8,7 @@ count as well, and code that is not seen counts as one that writes.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.project import bind_argument
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
 from autoaccel.dataflow.completeness import Incomplete, ScriptNode
+from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, position
 from autoaccel.library_models import library_values
@@ -41,15 +43,31 @@ _HOLDING = frozenset("list tuple set dict zip enumerate reversed sorted iter nex
 _CALLED = frozenset({"map", "starmap", "apply", "tree_map", "setattr"})
 _SEEN = frozenset({Kind.EXTERNAL, Kind.MODULE, Kind.LOSS_FUNCTION, Kind.OPTIMIZER, Kind.DEVICE, Kind.DTYPE})
 
+# `buffer.pin_memory()`, `torch.empty((8, 4), pin_memory=True)`
+_PINNING = re.compile(
+    r"(?<!accel)\.pin_memory\s*\(|\b(?:empty|zeros|ones|full|tensor|rand\w*|arange|\w+_like|new_\w+)\s*"
+    r"\((?:[^()]|\([^()]*\))*?\bpin_memory\s*=\s*(?!False)"
+)
 _CHANGED = "the host tensor is changed after its copy has begun"
 _KEPT = "the host tensor is kept, and may be changed after its copy has begun"
 _MAYBE_CHANGED = "the host tensor is kept, and what may be it is changed after its copy has begun"
+_REFILLED = "batches may lie in page-locked memory of the script's own, which is filled again while it is copied"
 _HANDED_ON = "after its copy has begun, the host tensor goes to code that is not seen and may change it"
 
 
 def changed_after(script: Script, transfer: BatchTransfer) -> str | None:
     """Why the host tensor may change while it is still being copied."""
-    return _HostTensor(script, transfer).problem()
+    return _HostTensor(script, transfer).problem() or _own_pinned_memory(transfer.site_script)
+
+
+@once
+def _own_pinned_memory(script: Script) -> str | None:
+    """Why batches may lie in page-locked memory that their source fills again: it is asked for outside of loaders."""
+    try:
+        texts = script.project.texts_with_word(script, "pin_memory")
+        return _REFILLED if any(map(_PINNING.search, texts)) else None
+    except Incomplete as unseen:
+        return f"{_REFILLED}: {unseen}"
 
 
 class _HostTensor:

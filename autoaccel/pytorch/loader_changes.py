@@ -126,6 +126,8 @@ class LoaderState:
 
 def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
     """Why the batches of a loop cannot be made before it asks for them."""
+    if any("default_generator" in text for text in script.project.texts_with_word(script, "default_generator")):
+        return "its order may come from the generator that everything draws from"
     known = {
         call: loader_state(file, made)
         for file, call in script.creations(loop.loader)

@@ -8,6 +8,7 @@ Only batches of a data loader are moved this way. Left alone:
 - copies back to the CPU, where values would be read before they arrive;
 - a batch whose tensor on the host is changed after the copy has begun: by a helper, an object that keeps it, through
   NumPy or `out=`; or that is handed to code that is not seen then;
+- projects that make page-locked memory of their own, which may be filled again for the next batch;
 - objects with a `to()` of their own, which may not know the argument;
 - tensors that were computed on the host, which are not pinned.
 

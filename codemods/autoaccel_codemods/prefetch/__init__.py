@@ -13,6 +13,7 @@ Only what the loop itself moves is moved ahead. Left alone:
 - parts of the batch that the host reads or changes as well (lengths for packing, labels for NumPy);
 - samples, their order or their collation that ask a model or that the loop changes: a step too early they differ;
 - loops that draw from the generator of the loader's order as well;
+- batches that the loop changes while they are copied, as `non-blocking` (AA103) says;
 - iterators that are resumed after a `break`, endless streams, batches that `itertools.cycle` keeps;
 - a device that is only known inside the loop;
 - objects with a `to()` of their own.
