@@ -168,14 +168,6 @@ def _used_by_key(script: Script, transfer: BatchTransfer) -> bool:
     return False
 
 
-def is_named(owner: ast.expr, transfer: BatchTransfer) -> bool:
-    """Whether what is changed has the name of what is moved: it may be that whatever is known of its value."""
-    changed, moved = root(owner), transfer.call.func
-    assert isinstance(moved, ast.Attribute)
-    held = root(moved.value)
-    return changed is not None and held is not None and changed.id == held.id
-
-
 @once
 def changed_in_place(script: Script) -> tuple[tuple[ast.expr, ast.AST], ...]:
     """What a file changes in place, and where."""

@@ -126,8 +126,6 @@ class LoaderState:
 
 def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
     """Why the batches of a loop cannot be made before it asks for them."""
-    if any("default_generator" in text for text in script.project.texts_with_word(script, "default_generator")):
-        return "its order may come from the generator that everything draws from"
     known = {
         call: loader_state(file, made)
         for file, call in script.creations(loop.loader)
@@ -137,6 +135,8 @@ def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
     for state in known.values():
         if (problem := state.problem([(script, loop.node)])) is not None:
             return problem
+        if _shares_generator(state.script):
+            return "the generator of its order may be drawn from or asked beside it"
     made = [value.node for value in script.values(loop.loader) if value.kind is not Kind.NONE]
     if not all(node in known for node in made):
         calls = (call for call in script.find(ast.Call) if _hands_on(script, call))
@@ -144,6 +144,64 @@ def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
             if runs_within(script, node, script, loop.node):
                 return "its dataset or order may be changed while it is read"
     return None
+
+
+@once
+def _shares_generator(script: Script) -> bool:
+    """Whether the generator of an order of samples is not one of its own: `generator=torch.default_generator`, one that
+    two loaders have, one that is handed on."""
+    return any(
+        keyword.arg == "generator" and _orders(script, call) and not _is_own_generator(script, keyword.value)
+        for call in script.find(ast.Call)
+        for keyword in call.keywords
+    )
+
+
+def _orders(script: Script, call: ast.Call) -> bool:
+    """Whether a call makes a loader or a sampler, which draw when they are iterated."""
+    name = script.qualname(call.func) or ""
+    return name.startswith("torch.utils.data.") and not name.endswith("random_split")
+
+
+def _is_own_generator(script: Script, value: ast.expr) -> bool:
+    match value:
+        case ast.Constant(value=None):
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Call() as made, attr="manual_seed")):
+            return _is_own_generator(script, made)
+        case ast.Call(func=function):
+            return script.qualname(function) == "torch.Generator"
+        case ast.Name():
+            definitions = script.definitions(value)
+            made_here = [each for each in definitions if each.value is not None and each.how == "assign"]
+            if not definitions or len(made_here) < len(definitions):
+                return False
+            if not all(_is_own_generator(script, each.value) for each in made_here if each.value is not None):
+                return False
+            return all(
+                use is value or _is_followed(script, use)
+                for use in script.find(ast.Name)
+                if use.id == value.id and isinstance(use.ctx, ast.Load)
+            )
+        case _:
+            return False
+
+
+def _is_followed(script: Script, generator: ast.Name) -> bool:
+    """Whether a use of a generator counts among the changes: `g.manual_seed(0)`, `torch.randperm(n, generator=g)`."""
+    match parent := script.parent(generator):
+        case ast.Attribute(attr="manual_seed"):
+            return True
+        case ast.keyword(arg="generator"):
+            call = script.parent(parent)
+            return (
+                isinstance(call, ast.Call)
+                and not _orders(script, call)
+                and is_library(script, call)
+                and (script.qualname(call.func) or "").startswith("torch.")
+            )
+        case _:
+            return False
 
 
 def _changes_by_name(script: Script, node: ast.AST) -> bool:
@@ -288,9 +346,8 @@ def changed_by_library(script: Script, call: ast.Call) -> list[ast.expr]:
 
 def _drawn_from(script: Script, call: ast.Call) -> list[ast.expr]:
     """The generator that a call draws from, which is another one afterwards: `torch.randn(4, generator=noise)`."""
-    name = script.qualname(call.func) or ""
-    if name.startswith("torch.utils.data.") and not name.endswith("random_split"):
-        return []  # loaders and samplers draw when they are iterated
+    if _orders(script, call):
+        return []
     return [keyword.value for keyword in call.keywords if keyword.arg == "generator"]
 
 

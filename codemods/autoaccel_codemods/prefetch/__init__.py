@@ -67,9 +67,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             continue
         batch = BatchReads(script, loop)
         moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in transfers))
-        problem = _unfit(script, loop) or next(
-            (p for each in moves if (p := own_to_method(script, each) or changed_after(script, each))), None
-        )
+        problem = _unfit(script, loop) or next((p for each in moves if (p := own_to_method(script, each))), None)
         if problem is None and any(_is_either(batch, each) for each in moves):
             problem = "a batch is moved whole, or only a part of it"
         device, trouble = _device(batch, moves)
@@ -93,6 +91,8 @@ def _on_cpu(script: Script, loop: LoaderLoop) -> Finding:
 
 def _kept(batch: BatchReads) -> str:
     """Why no part of the batch may be moved ahead."""
+    if problem := next((p for each in batch.transfers.values() if (p := changed_after(batch.script, each))), None):
+        return problem
     if batch.shared_copies():
         return "its batches are moved again after a copy was changed"
     return "its batches are used on the CPU as well, or before they are moved"

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis.project import bind_argument
-from autoaccel.dataflow.abstract_values import UNKNOWN, Kind
+from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.reaching_definitions import STAR, Definition, ElementPath
 from autoaccel.dataflow.syntax_index import Function, breadth_first, position
-from autoaccel.pytorch.batches import changed_in_place, is_named, root
+from autoaccel.pytorch.batches import changed_in_place, root
+from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, loader_loops, transfers_of
 
 if TYPE_CHECKING:
@@ -192,11 +193,11 @@ class BatchReads:
 
     def shared_copies(self) -> frozenset[ElementPath]:
         """Parts of the batch of which there are several tensors, one of which is changed in place: each move makes one,
-        and the part itself is another.
+        and the part itself is another, which the host may change while it is copied.
 
         On the device every further move gives the same tensor, so a change of one would show in the others.
         """
-        several = set(self._changed_after_move())
+        several = {each.path[:1] for each in self.transfers.values() if changed_after(self.script, each)}
         if not self._changes_copies():
             return frozenset(several)
         seen: set[ElementPath] = set()
@@ -208,21 +209,6 @@ class BatchReads:
                 several.add(transfer.path[:1])
             seen.add(transfer.path[:1])
         return frozenset(several)
-
-    def _changed_after_move(self) -> Iterator[ElementPath]:
-        """The parts that are changed on the host after a copy of them was made: `host = x; x = x.to(d); host += 1`."""
-        for owner, node in changed_in_place(self.script):
-            values = self.script.values(owner)
-            parts = {
-                value.path[:1]
-                for value in values
-                if value.kind is Kind.BATCH and value.node is self.loop.node and value.name != "copy"
-            }
-            for transfer in self.transfers.values():
-                same = self.script.function(node) is self.script.function(transfer.call)
-                if transfer.path[:1] in parts or (UNKNOWN in values and is_named(owner, transfer)):
-                    if not same or position(node) > position(transfer.call):
-                        yield transfer.path[:1]
 
     def _in_inner_loop(self, node: ast.AST) -> bool:
         """Whether code runs several times for one batch."""
