@@ -24,6 +24,7 @@ from autoaccel.dataflow.completeness import Callers, CallSite, Incomplete
 from autoaccel.dataflow.query import Queries, once
 from autoaccel.dataflow.reaching_definitions import Definition, ElementPath
 from autoaccel.library_models import library_values
+from autoaccel.library_models.tensor_operations import METHODS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -61,6 +62,9 @@ class Consulted:
     texts: set[Path] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
     asked: set[tuple[str, Path, str]] = field(default_factory=set)
+
+
+_HOLDING_NO_MODELS = frozenset("matplotlib pylab seaborn PIL cv2 numpy math random time datetime os re json".split())
 
 
 class Project:
@@ -590,11 +594,14 @@ class Project:
     ) -> Callers:
         cls = script.parent(function)
         found: list[CallSite] = []
+        instance = isinstance(cls, ast.ClassDef) and wanted[0] in ("forward", "__call__")
         for other, call in calls:
             enters = self._enters(other, call, function, cls)
             if enters:
                 found.append((other, call))
-            elif enters is None:
+            elif enters is None and not (
+                instance and (_is_tensor_method(call, files) or _is_foreign(other, call.func))
+            ):
                 missing = missing or f"`{other.source(call.func)}` in {_line(other, call, script)} may be a call of it"
         for other in files:
             missing = missing or self._handed_on(script, function, other, wanted)
@@ -710,6 +717,36 @@ class Project:
             owner = other.inference.possible(receiver)
             return not any(value.node is cls for value in owner if value.kind is Kind.CLASS)
         return True
+
+
+def _is_tensor_method(call: ast.Call, files: Iterable[Script]) -> bool:
+    """Whether a call of something unknown can only be a tensor's method, `x.size(0)`, for nothing is stored there."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else None
+    return name in METHODS and not any(any(True for _ in each.syntax_index.stored(name)) for each in files)
+
+
+def _is_foreign(script: Script, expression: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether an object was made by a library that never holds a model, of nothing that is the project's:
+    `plt.figure(figsize=(4, 4))`."""
+    qualified = script.qualname(expression) if isinstance(expression, ast.Name | ast.Attribute) else None
+    if qualified is not None:
+        return qualified.partition(".")[0] in _HOLDING_NO_MODELS and not script.is_project_name(expression)
+    parts: list[ast.expr] = []
+    match expression:
+        case ast.Constant():
+            return True
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            parts = elements
+        case ast.UnaryOp(operand=inner) | ast.Starred(value=inner) | ast.Attribute(value=inner):
+            parts = [inner]
+        case ast.Call(func=function, args=arguments, keywords=keywords):
+            parts = [function, *arguments, *(each.value for each in keywords)]
+        case ast.Name() if expression not in seen:
+            bound = script.definitions(expression)
+            parts = [each.value for each in bound if each.value is not None and each.how == "assign"]
+            if len(parts) < len(bound):
+                return False
+    return bool(parts) and all(_is_foreign(script, each, seen | {expression}) for each in parts)
 
 
 @once

@@ -302,7 +302,8 @@ class Inference:
         if own is not None:
             return own
         passed = self.script.project.arguments(self.script, function, argument.arg)
-        given = [self._mapped(function, argument), *(each.inference.possible(value) for each, value in passed)]
+        mapped = self._mapped(function, argument)
+        given = [mapped, *(each.inference.possible(value) for each, value in passed)]
         found = union(given)
         if not found:
             if len(given) > 1:
@@ -312,6 +313,8 @@ class Inference:
             )
         if definition.value is not None and not all(value.kind is Kind.UNKNOWN for value in found):
             found |= Values(value for value in self.possible(definition.value) if value.kind is not Kind.UNKNOWN)
+        if not mapped and self.script.project.callers(self.script, function).missing is not None:
+            found |= ANY
         if Kind.UNKNOWN in found.kinds:
             used = self._by_use(definition)
             if used and not any(value.kind not in (Kind.UNKNOWN, Kind.NONE) for value in found):
