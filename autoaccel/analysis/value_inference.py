@@ -335,6 +335,8 @@ class Inference:
         kinds = annotated.kinds
         if not kinds <= {Kind.DATASET, Kind.LOADER, Kind.MODULE, Kind.OPTIMIZER}:
             return annotated
+        if self.script.project.callers(self.script, function).missing is not None:
+            return annotated
         passed = self.script.project.arguments(self.script, function, argument.arg)
         given = [script.inference.possible(each) for script, each in passed]
         return union(given) if given and all(each.kinds <= kinds for each in given) else annotated

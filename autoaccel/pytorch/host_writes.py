@@ -347,6 +347,8 @@ def _unless_copied(file: Script, expression: ast.expr, value: Value, seen: froze
         case ast.Name():
             for each in _before_additions(file, file.definitions(expression)):
                 if each.how == "param":
+                    if file.callers(each.scope.node).missing is not None:
+                        yield UNKNOWN
                     for other, given in file.project.arguments(file, each.scope.node, each.name):
                         yield from memory(other, given, seen)
                 elif each.value is not None and each.how in ("assign", "walrus") and not each.path:

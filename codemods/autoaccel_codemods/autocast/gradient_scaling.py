@@ -163,7 +163,7 @@ def _unscale(
         for statement in reversed(block[:at]):
             if Effect.BACKWARD in effects(script, statement):
                 if reads.of(statement):
-                    scaling.problems.append((statement, "gradients are read in a statement that goes backward"))
+                    scaling.problems.append((statement, skip_reasons.READ_BESIDE_BACKWARD))
                 break
             if reads.of(statement) and not any(statement is other.unit for other in steps):
                 uses.append(statement)

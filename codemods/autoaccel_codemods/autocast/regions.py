@@ -135,11 +135,11 @@ class _Planner:
         for statement in sorted(statements, key=lambda each: (each.lineno, each.col_offset)):
             for part in walk_scope(statement):
                 if isinstance(part, ast.Call) and part not in covered and may_run_model(self.script, part):
-                    self.found.problems.append((part, "a forward pass that the loss depends on stays outside"))
+                    self.found.problems.append((part, skip_reasons.FORWARD_OUTSIDE))
         for place in self.slice.elsewhere:
-            self.found.problems.append((place, "a part of the forward pass is in another file"))
+            self.found.problems.append((place, skip_reasons.FORWARD_PART_ELSEWHERE))
         for argument in self.slice.handed:
-            self.found.problems.append((argument, "the forward pass is among what is handed over"))
+            self.found.problems.append((argument, skip_reasons.FORWARD_HANDED_OVER))
 
     # -- what may stand in a region
 
