@@ -677,7 +677,8 @@ class Project:
         return None
 
     def arguments(self, script: Script, function: ast.AST, parameter: str) -> Iterator[tuple[Script, ast.expr]]:
-        """The expressions that call sites pass for a parameter."""
+        """The expressions that known call sites pass for a parameter; `callers(…).missing` tells whether there may be
+        others."""
         for other, call in self.callers(script, function):
             found = bind_argument(function, call, parameter, bound=self.is_bound(script, function, other, call))
             if found is not None:

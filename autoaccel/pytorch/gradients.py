@@ -54,11 +54,30 @@ def calls_by_phase(script: Script) -> list[ast.Call]:
 
 
 def is_optimizer_step(script: Script, call: ast.Call) -> bool:
-    """`optimizer.step(…)`; also `scaler.step(optimizer)`."""
+    """`optimizer.step(…)` and `scaler.step(optimizer)`; of unknown objects, those that are called like an optimizer."""
     function = call.func
-    if not isinstance(function, ast.Attribute) or function.attr != "step":
+    if not isinstance(function, ast.Attribute) or function.attr != "step" or script.qualname(function) is not None:
         return False
-    return script.kind(function.value) in (Kind.OPTIMIZER, Kind.SCALER)
+    kind = script.kind(function.value)
+    if kind in (Kind.OPTIMIZER, Kind.SCALER):
+        return True
+    if kind is not None or script.callees(call):
+        return False
+    kinds = script.values(function.value).kinds
+    if Kind.SCHEDULER in kinds or Kind.SCALER in kinds:
+        return False
+    return Kind.OPTIMIZER in kinds or _called_optimizer(function.value)
+
+
+def _called_optimizer(expression: ast.expr) -> bool:
+    match expression:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            lowered = name.lower().strip("_")
+            return ("optim" in lowered and "sched" not in lowered) or lowered in ("opt", "opt_g", "opt_d", "opti")
+        case ast.Subscript(value=value):
+            return _called_optimizer(value)
+        case _:
+            return False
 
 
 @once

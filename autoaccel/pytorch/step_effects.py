@@ -14,7 +14,7 @@ from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import children
 from autoaccel.library_models.library_values import BUILTINS
 from autoaccel.library_models.tensor_operations import METHODS, STORING
-from autoaccel.pytorch.gradients import is_backward
+from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -176,33 +176,6 @@ def is_sensitive(script: Script, call: ast.Call) -> bool:
             value.kind is Kind.LOSS_FUNCTION and value.name in _SENSITIVE_LOSSES for value in script.values(call.func)
         )
     return False
-
-
-def is_optimizer_step(script: Script, call: ast.Call) -> bool:
-    """`optimizer.step(…)` and `scaler.step(optimizer)`; of unknown objects, those that are called like an optimizer."""
-    function = call.func
-    if not isinstance(function, ast.Attribute) or function.attr != "step" or script.qualname(function) is not None:
-        return False
-    kind = script.kind(function.value)
-    if kind in (Kind.OPTIMIZER, Kind.SCALER):
-        return True
-    if kind is not None or script.callees(call):
-        return False
-    kinds = script.values(function.value).kinds
-    if Kind.SCHEDULER in kinds or Kind.SCALER in kinds:
-        return False
-    return Kind.OPTIMIZER in kinds or _called_optimizer(function.value)
-
-
-def _called_optimizer(expression: ast.expr) -> bool:
-    match expression:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            lowered = name.lower().strip("_")
-            return ("optim" in lowered and "sched" not in lowered) or lowered in ("opt", "opt_g", "opt_d", "opti")
-        case ast.Subscript(value=value):
-            return _called_optimizer(value)
-        case _:
-            return False
 
 
 def is_direct_forward(script: Script, call: ast.Call) -> bool:

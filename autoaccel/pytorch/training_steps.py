@@ -15,9 +15,9 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.pytorch.gradients import calls_by_phase, is_backward
+from autoaccel.pytorch.gradients import calls_by_phase, is_backward, is_optimizer_step
 from autoaccel.pytorch.reachable_code import reachable_code
-from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, is_optimizer_step
+from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

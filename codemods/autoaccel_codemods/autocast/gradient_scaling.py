@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.reaching_definitions import Definition
 from autoaccel.dataflow.syntax_index import walk_scope
-from autoaccel.pytorch.gradients import calls_by_phase, is_backward
-from autoaccel.pytorch.step_effects import Effect, effects, gradient_reads, is_optimizer_step
+from autoaccel.pytorch.gradients import calls_by_phase, is_backward, is_optimizer_step
+from autoaccel.pytorch.step_effects import Effect, effects, gradient_reads
 from autoaccel.pytorch.training_steps import common_name
 from autoaccel_codemods.autocast import optimized_parameters, skip_reasons
 from autoaccel_codemods.autocast.backward_slice import blocks

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.pytorch.step_effects import Effect, call_effects, gradient_reads, is_optimizer_step
+from autoaccel.pytorch.gradients import is_optimizer_step
+from autoaccel.pytorch.step_effects import Effect, call_effects, gradient_reads
 from autoaccel.pytorch.training_steps import container
 
 if TYPE_CHECKING:

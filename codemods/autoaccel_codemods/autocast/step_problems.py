@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.pytorch import data_parallel
-from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, is_optimizer_step
+from autoaccel.pytorch.gradients import is_optimizer_step
+from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects
 from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep, scope_of
 from autoaccel_codemods.autocast import blockers, skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem
