@@ -69,7 +69,7 @@ def test_imports(text: str, imports: tuple[str, ...]) -> None:
         pytest.param("from m import A, B\nx, y = A, B\n", "=x=B", True, id="assigned as one of a tuple"),
         pytest.param("Old = A\n", "=Old=A", False, id="assigned what is neither imported nor defined"),
         pytest.param("from m import A\nx = A()\n", "=x=A", False, id="assigned what a call gives"),
-        pytest.param("from m import A\nx.y = A\n", "=y=A", False, id="assigned to an attribute"),
+        pytest.param("from m import A\nx.y = A\n", "=y=A", True, id="assigned to an attribute"),
         pytest.param("import m\nm.log = f\n", ".log=", True, id="an attribute of an import"),
         pytest.param("import m as n\nn.a.log: int = f\n", ".log=", True, id="a part of a renamed import"),
         pytest.param("import m\nm.log == f\n", ".log=", False, id="compared, not assigned"),

@@ -14,7 +14,7 @@ history = []
 
 for step in range(40):
     frames = [np.sin(np.linspace(0, k, 16) + rng.normal(0, 0.1, 16)).astype(np.float32) for k in range(16)]
-    inputs = torch.tensor(frames)
+    inputs = torch.tensor(frames, dtype=torch.float32)
     buffer[:] = inputs.numpy()[:, ::4] * 0.5
     history.append(torch.tensor(buffer))
     targets = torch.stack(history[-3:]).mean(0)
