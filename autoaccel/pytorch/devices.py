@@ -46,7 +46,10 @@ def visible_device(script: Script, statement: ast.stmt) -> str | None:
 def _is_bound_anew(script: Script, expression: ast.Name | ast.Attribute, statement: ast.stmt, scope: ast.AST) -> bool:
     """Whether a device, or what it is an attribute of, may be another one by the time of a statement."""
     parts = {script.source(part) for part in (expression, getattr(expression, "value", expression))}
-    targets = (*script.within(scope, ast.Name), *script.within(scope, ast.Attribute))
+    targets: tuple[ast.Name | ast.Attribute, ...] = (
+        *script.within(scope, ast.Name),
+        *script.within(scope, ast.Attribute),
+    )
     return any(
         isinstance(each.ctx, ast.Store)
         and expression.lineno < each.lineno < statement.lineno
