@@ -319,14 +319,14 @@ class LoaderInputs:
 
 
 def same_memory(value: Value) -> Iterator[ast.expr]:
-    """The tensors and arrays whose memory another one may share."""
+    """The tensors and arrays whose memory another one may share; none where it is its own, or not known."""
     match value.node:
         case ast.Subscript(value=owner):
             yield owner
-        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _VIEWS:
-            yield owner
         case ast.Call(args=[first, *_]) if value.name in _SHARES:
             yield first
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _VIEWS:
+            yield owner
         case ast.For(iter=owner) | ast.comprehension(iter=owner):
             yield owner
 
