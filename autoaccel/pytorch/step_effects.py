@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class Effect(enum.Flag):
-    """The words for it."""
+    """What code may do to a training step. Code that is not seen does nothing, but for what its name says.
+
+    Whether it may run a model is asked of `may_run_model`.
+    """
 
     NONE = 0
     BACKWARD = enum.auto()
