@@ -57,6 +57,10 @@ FORWARDS = {
     "no loader": ("in loader", "in make()", []),
     "an optimizer": ("correct = 0", "correct = 0\noptimizer = torch.optim.SGD(net.parameters(), lr=1)", []),
     "a backward pass": ("print(correct)", "correct.backward()", []),
+    "a backward pass by its name": ("print(correct)", "getattr(correct, 'backward')()", []),
+    "gradients by hand": ("correct = 0", "correct = 0\nfrom torch.autograd import grad", []),
+    "only `Variable`": ("correct = 0", "correct = 0\nfrom torch.autograd import Variable", ["net(x)"]),
+    "more than `Variable`": ("correct = 0", "correct = 0\nfrom torch.autograd import Variable, grad", []),
     "gradients of the input": ("    with", "    x.requires_grad_()\n    with", []),
     "a framework": ("import torch\n", "import torch\nimport pytorch_lightning\n", []),
 }

@@ -74,6 +74,12 @@ def state_of(body: str, *, before: str = "", item: str = "self.x[i] * self.width
         "unknown.sampler.update(x)",
         "print(order.last)",
         "[data.widen() for _ in x]",
+        "data.x.data = x",
+        "data.x.data.copy_(x)",
+        "w = weights.view(-1); w.zero_()",
+        "w = weights.numpy(); w[0] = 1",
+        "torch.squeeze(weights).zero_()",
+        "torch.nn.functional.relu(data.x, inplace=True)",
     ],
 )
 def test_changed_while_it_is_read(body: str) -> None:
@@ -93,6 +99,8 @@ def test_changed_while_it_is_read(body: str) -> None:
         "other = torch.zeros(3); other.zero_()",
         "loader.sampler.get_weights()",
         "random.shuffle([1, 2])",
+        "w = weights.clone(); w.zero_()",
+        "w = x.view(-1); w.zero_()",
         "torch.add(x, x, out=x)",
     ],
 )
