@@ -53,7 +53,10 @@ def may_move_creation(script: Script, call: ast.Call) -> bool:
 
 
 def device_move(script: Script, call: ast.Call) -> DeviceMove | None:
-    """What a call moves and where to; None for calls that move nothing, `.to(torch.float16)` among them."""
+    """What a call moves and where to; None for calls that move nothing, `.to(torch.float16)` among them.
+
+    Where the place is not known, the move has a `problem`.
+    """
     function = call.func
     if (
         not isinstance(function, ast.Attribute)
@@ -135,6 +138,7 @@ def _surely_int(script: Script, index: ast.expr) -> bool:
             isinstance(each.node, ast.arg)
             and isinstance(each.node.annotation, ast.Name)
             and each.node.annotation.id == "int"
+            and not (isinstance(each.value, ast.Constant) and each.value.value is None)  # `gpu: int = None`
         )
         for each in definitions
     )

@@ -21,7 +21,10 @@ def is_used(script: Script) -> bool:
 
 
 def visible_device(script: Script, statement: ast.stmt) -> str | None:
-    """The source text of the device that code at `place` runs on, in words of the script that are bound there."""
+    """The source text of the device that a statement runs on, in words of the script that are bound there.
+
+    None where none is known, surely bound and still the same.
+    """
     scope = script.function(statement) or script.tree
     near: list[tuple[int, str]] = []
     far: list[str] = []
@@ -29,7 +32,8 @@ def visible_device(script: Script, statement: ast.stmt) -> str | None:
         at = script.function(expression) or script.tree
         text = script.source(expression)
         if at is scope and precedes(script, script.statement(expression), statement):
-            near.append((expression.lineno, text))
+            if not _is_bound_anew(script, expression, statement, scope):
+                near.append((expression.lineno, text))
         elif _bound_everywhere(script, expression, scope):
             far.append(text)
     if near:
@@ -37,6 +41,21 @@ def visible_device(script: Script, statement: ast.stmt) -> str | None:
     if far:
         return max(dict.fromkeys(far), key=far.count)  # of several, the first that is written
     return _parameter(script, scope)
+
+
+def _is_bound_anew(script: Script, expression: ast.Name | ast.Attribute, statement: ast.stmt, scope: ast.AST) -> bool:
+    """Whether a device, or what it is an attribute of, may be another one by the time of a statement."""
+    parts = {script.source(part) for part in (expression, getattr(expression, "value", expression))}
+    targets: tuple[ast.Name | ast.Attribute, ...] = (
+        *script.within(scope, ast.Name),
+        *script.within(scope, ast.Attribute),
+    )
+    return any(
+        isinstance(each.ctx, ast.Store)
+        and expression.lineno < each.lineno < statement.lineno
+        and script.source(each) in parts
+        for each in targets
+    )
 
 
 def _mentioned(script: Script) -> Iterator[ast.Name | ast.Attribute]:
@@ -80,15 +99,27 @@ def _bound_everywhere(script: Script, expression: ast.expr, scope: ast.AST) -> b
         if not (isinstance(expression.value, ast.Name) and expression.value.id == "self"):
             return False
         cls = script.enclosing_class(expression)
-        return cls is not None and script.parent(scope) is cls
+        own = isinstance(scope, ast.FunctionDef) and [each.arg for each in scope.args.args[:1]] == ["self"]
+        return own and cls is not None and script.parent(scope) is cls
     if not isinstance(expression, ast.Name) or scope is script.tree:
         return False
     definitions = script.definitions(expression)
     if not definitions or any(each.scope.node is not script.tree or each.how != "assign" for each in definitions):
         return False
+    if not _binds_surely(script.tree.body, {each.node for each in definitions}):
+        return False
     return not any(
         part.id == expression.id and isinstance(part.ctx, ast.Store) for part in script.within(scope, ast.Name)
     ) and expression.id not in {part.arg for part in script.within(scope, ast.arg)}
+
+
+def _binds_surely(block: list[ast.stmt], bindings: set[ast.AST]) -> bool:
+    """Whether whoever runs or imports a block has one of its bindings: not of those under `if __name__ == …`."""
+    return any(
+        each in bindings
+        or (isinstance(each, ast.If) and _binds_surely(each.body, bindings) and _binds_surely(each.orelse, bindings))
+        for each in block
+    )
 
 
 def _parameter(script: Script, function: ast.AST) -> str | None:

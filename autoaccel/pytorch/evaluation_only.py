@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from autoaccel.pytorch.loader_loops import LoaderLoop
 
 _TRAINS = re.compile(
-    r"backward\(|autograd\.(?!Variable)|\boptim\b|zero_grad|torch\.func\b|enable_grad|requires_grad_\(|\.grad\b"
-    r"|GradScaler|Trainer|\.fit\("
+    r"\bbackward\b|autograd\.(?!Variable)|autograd +import +(?!Variable *(?:#|as\b|$))|\boptim\b|zero_grad"
+    r"|torch\.func\b|enable_grad|requires_grad_\(|\.grad\b|GradScaler|Trainer|\.fit\(",
+    re.MULTILINE,
 )
 _LOGITS = frozenset("argmax max topk softmax log_softmax sigmoid".split())
 _KEEPS = frozenset(
@@ -42,7 +43,7 @@ class EvaluationForward:
 
 
 def only_evaluates(script: Script) -> bool:
-    """Whether nothing in the project trains, or asks for gradients."""
+    """Whether nothing in the project trains, or asks for gradients, to go by its words."""
     return not script.frameworks and not any(map(_TRAINS.search, script.project.related_texts(script)))
 
 

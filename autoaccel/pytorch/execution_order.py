@@ -23,9 +23,11 @@ def runs_within(
     """Whether `node` may run inside the body of `outer`, directly or through calls, however many.
 
     A function that is handed over may be called whenever it pleases others, but for code that `makes_batches`, and for
-    functions that hold `outer` themselves.
+    functions that hold `outer` themselves. True also where it is not known.
     """
     extents = extents_of(script, outer)
+    if any(_is_drawn_unseen(*each) for each in extents):
+        return True
     around = set(_functions_around(script, outer))
     pending: list[ScriptNode] = [(file, node)]
     seen: set[Function] = set()
@@ -42,7 +44,7 @@ def runs_within(
             if _files_naming(file, function)[1] is not None:
                 return True
             mentions = list(_mentions(file, function))
-            if mentions and function not in around:
+            if (mentions or _is_implicit(function)) and function not in around:
                 return True
             pending.extend(mentions)
         if any(file.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
@@ -55,27 +57,51 @@ def runs_within(
 
 
 def runs_after(file: Script, node: ast.AST, script: Script, call: ast.Call) -> bool:
-    """Whether a place may run after a loader was made: between two passes, when its workers hold a copy already."""
+    """Whether a place may run after a loader was made: between two passes, when its workers hold a copy already.
+
+    True also where it is not known.
+    """
+    made, complete = _calls_to(script, call)
     pending: list[ScriptNode] = [(file, node)]
     seen: set[Function] = set()
     while pending:
         file, node = pending.pop()
         function = file.function(node)
-        if file is script and function is script.function(call):
-            if node.lineno >= call.lineno or repeats(file, node, script, call):  # type: ignore[attr-defined]
+        beside = [each for where, each in made if where is file and where.function(each) is function]
+        if any(node.lineno >= each.lineno or repeats(file, node, file, each) for each in beside):  # type: ignore[attr-defined]
+            return True
+        if function is None and not beside:  # another file, which is imported first, or imports this one
+            if repeats(file, node, script, call) or file is not script or not complete:
                 return True
-            continue
-        if function is None:  # another file, which is imported first, or imports this one
-            if repeats(file, node, script, call) or file is not script:
-                return True
-            continue
-        if function not in seen:
+        if function is not None and not beside and function not in seen:
             seen.add(function)
             callers = file.callers(function)
-            if _files_naming(file, function)[1] is not None:
+            if _files_naming(file, function)[1] is not None or _is_implicit(function):
+                return True
+            if any(True for _ in _mentions(file, function)):
                 return True
             pending.extend((*callers, *_called_by_name(file, function)))
     return False
+
+
+def _calls_to(script: Script, call: ast.Call) -> tuple[list[tuple[Script, ast.Call]], bool]:
+    """A call, the calls of the function that it is in, and so on, and whether these are all."""
+    found = [(script, call)]
+    complete = True
+    for file, each in found:
+        function = file.function(each)
+        if function is not None:
+            callers = file.callers(function)
+            complete = complete and callers.missing is None
+            found.extend(other for other in callers if other not in found)
+    return found, complete
+
+
+def _is_drawn_unseen(script: Script, loop: ast.AST) -> bool:
+    """Whether a loop is part of a generator that is read without being called by its name: `__iter__`."""
+    function = script.function(loop)
+    yields = any(script.in_scope(loop, kind) for kind in (ast.Yield, ast.YieldFrom))
+    return yields and function is not None and _is_implicit(function)
 
 
 def _reader(script: Script, call: ast.Call) -> ScriptNode | None:
@@ -116,6 +142,7 @@ def extents_of(script: Script, outer: ast.AST) -> list[ScriptNode]:
 
 
 def in_body(script: Script, node: ast.AST, outer: ast.AST) -> bool:
+    """Whether a place is in what a loop runs for each of its items, its own target among them."""
     match outer:
         case ast.For() | ast.AsyncFor():
             return any(script.inside(node, each) for each in (outer.target, *outer.body))
@@ -137,7 +164,10 @@ def _files_naming(file: Script, function: Function) -> tuple[tuple[Script, ...],
 
 
 def _called_by_name(file: Script, function: Function) -> Iterator[ScriptNode]:
-    """Calls that may enter a function, to go by its name: what they call is not known, or is what it overrides."""
+    """Calls that may enter a function, to go by its name: what they call is not known, or is what it overrides.
+
+    Properties are entered wherever an attribute of their name is read or assigned to.
+    """
     name = getattr(function, "name", None)
     if name is None or name in CONSTRUCTORS:
         return
@@ -148,12 +178,20 @@ def _called_by_name(file: Script, function: Function) -> Iterator[ScriptNode]:
         {each.node for each in file.project.lineage(file.class_ref(cls))} if isinstance(cls, ast.ClassDef) else set()
     )
     for other in files:
+        if _is_property(function):
+            yield from ((other, each) for each in other.syntax_index.mentions(name) if isinstance(each, ast.Attribute))
         for call in other.syntax_index.calls_named(name):
             callees = other.callees(call)
             unknown = not callees and Kind.UNKNOWN in other.values(call.func).kinds
             overridden = any(where.parent(callee) in bases for where, callee in callees if callee is not function)
             if overridden or (unknown and isinstance(call.func, ast.Attribute) is method):
                 yield other, call
+
+
+def _is_implicit(function: Function) -> bool:
+    """Whether Python calls a method by itself: `__getitem__`, `__enter__`."""
+    name = getattr(function, "name", "")
+    return name.startswith("__") and name.endswith("__") and name not in CONSTRUCTORS | {"__call__"}
 
 
 def _is_property(function: Function) -> bool:

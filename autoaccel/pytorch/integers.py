@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def integral(script: Script, expression: ast.expr, depth: int = 0) -> bool:
-    """Whether an expression surely is an int: literals, lengths, sizes, and sums and products of them."""
+    """Whether an expression surely is an int: literals, lengths, sizes, and sums and products of them.
+
+    False also where it is not known. Annotations of single parameters and of names are believed.
+    """
     if depth > 8:
         return False
     match expression:
@@ -40,15 +43,18 @@ def integral(script: Script, expression: ast.expr, depth: int = 0) -> bool:
 def _integral_binding(script: Script, definition: Definition, depth: int) -> bool:
     annotation = getattr(definition.node, "annotation", None)
     if isinstance(annotation, ast.Name) and annotation.id == "int":
-        return True
+        parameters = script.parent(definition.node)  # those of `*n: int` and `**n: int` say what is in them
+        return not isinstance(parameters, ast.arguments) or definition.node not in (parameters.vararg, parameters.kwarg)
     value = definition.value
     match definition.how:
         case "assign" if value is not None and not definition.path:
             return integral(script, value, depth + 1)
         case "assign" if value is not None and len(definition.path) == 1:  # n, c = x.shape
             index = definition.path[0]
-            if isinstance(value, ast.Tuple) and isinstance(index, int) and index < len(value.elts):
-                return integral(script, value.elts[index], depth + 1)
+            if isinstance(value, ast.Tuple) and isinstance(index, int):
+                shifted = any(isinstance(each, ast.Starred) for each in value.elts)
+                within = -len(value.elts) <= index < len(value.elts)
+                return within and not shifted and integral(script, value.elts[index], depth + 1)
             sizes = value.func if isinstance(value, ast.Call) and not value.args else value
             return (
                 isinstance(sizes, ast.Attribute)

@@ -335,9 +335,15 @@ def is_library(script: Script, call: ast.Call) -> bool:
 
 
 def changed_by_library(script: Script, call: ast.Call) -> list[ast.expr]:
-    """What a function of a library changes: `random.shuffle(order)`, `torch.relu_(x)`, `torch.add(a, b, out=c)`."""
+    """What a function of a library changes: `random.shuffle(order)`, `torch.relu_(x)`, `torch.add(a, b, out=c)`.
+
+    Functions that do not say so by their name or an argument count as those that only read.
+    """
     name = script.qualname(call.func) or f"builtins.{getattr(call.func, 'id', '')}"
-    in_place = name.startswith("torch.") and name.endswith("_")
+    in_place = (name.endswith("_") and not name.endswith("__")) or any(
+        keyword.arg == "inplace" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False)
+        for keyword in call.keywords
+    )
     return [
         *(call.args[:1] if in_place or name in _MUTATORS else ()),
         *(keyword.value for keyword in call.keywords if keyword.arg == "out"),

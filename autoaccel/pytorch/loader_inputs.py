@@ -298,11 +298,23 @@ class LoaderInputs:
         hidden = any(value.node in self.opaque for value in values) or (
             name is not None and self._is_called(file, name) and Kind.UNKNOWN in values.kinds
         )
-        return hidden or attr in self.attributes or attr in self.methods or attr.startswith("__")
+        memory = attr in ("data", "T") and any(value.cls is None for value in values)  # of a tensor
+        return hidden or memory or attr in self.attributes or attr in self.methods or attr.startswith("__")
 
     def touched(self, file: Script, expression: ast.expr) -> bool:
         """Whether a change of this object is one of what batches are made from: `sampler.weights` of a sampler that
-        reads its weights."""
+        reads its weights, or a view of them under another name."""
+        pending = [(file, expression)]
+        for where, each in pending:
+            if self._is_touched(where, each):
+                return True
+            views = (value for value in where.values(each) if value.kind in (Kind.TENSOR, Kind.ARRAY))
+            found = [(value.script, owner) for value in views if value.script for owner in same_memory(value)]
+            pending.extend(place for place in found if place not in pending)
+        return False
+
+    def _is_touched(self, file: Script, expression: ast.expr) -> bool:
+        """The same for an object as it is written here."""
         attr: str | None = None
         while True:
             if self.includes(file, expression):
@@ -319,14 +331,14 @@ class LoaderInputs:
 
 
 def same_memory(value: Value) -> Iterator[ast.expr]:
-    """The tensors and arrays whose memory another one may share."""
+    """The tensors and arrays whose memory another one may share; none where it is its own, or not known."""
     match value.node:
         case ast.Subscript(value=owner):
             yield owner
-        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _VIEWS:
-            yield owner
         case ast.Call(args=[first, *_]) if value.name in _SHARES:
             yield first
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _VIEWS:
+            yield owner
         case ast.For(iter=owner) | ast.comprehension(iter=owner):
             yield owner
 

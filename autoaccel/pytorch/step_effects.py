@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class Effect(enum.Flag):
-    """The words for it."""
+    """What code may do to a training step. Code that is not seen does nothing, but for what its name says.
+
+    Whether it may run a model is asked of `may_run_model`.
+    """
 
     NONE = 0
     BACKWARD = enum.auto()
@@ -322,9 +325,11 @@ def _is_iterated(script: Script, expression: ast.expr) -> bool:
 
 def reads_gradient(script: Script, node: ast.Attribute) -> bool:
     """`p.grad` where its size matters; emptying it, zeroing it and asking whether there is one do not count."""
-    if node.attr != "grad" or script.qualname(node) is not None or isinstance(node.ctx, ast.Store | ast.Del):
+    if node.attr != "grad" or script.qualname(node) is not None:
         return False
     parent = script.parent(node)
+    if not isinstance(node.ctx, ast.Load):
+        return isinstance(parent, ast.AugAssign)  # `p.grad += noise`
     if isinstance(parent, ast.Compare) and all(
         isinstance(each, ast.Constant) and each.value is None for each in parent.comparators
     ):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import AddImport, Code, InsertAfter
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from autoaccel.dataflow.reaching_definitions import Definition
 
 _TYPE = re.compile(r"^torch\.(cuda\.)?(Float|Double|Half|BFloat16|Long|Int|Short|Char|Byte|Bool)?Tensor$")
+_DEFAULTS = re.compile(r"\bset_default_(dtype|tensor_type|device)\b")
 _DTYPES = {
     "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "long", "Int": "int32",
     "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool", None: "float32",
@@ -33,7 +35,10 @@ class TensorType:
 
 
 def tensor_type(script: Script, expression: ast.expr) -> TensorType | None:
-    """The type that an expression names; `torch.Tensor` counts as float32 unless the script changes the default."""
+    """The type that an expression names, None where it names none or that is not known.
+
+    `torch.Tensor` counts as float32 unless the project changes the default.
+    """
     found = _TYPE.match(script.qualname(expression) or "")
     if found is None or (found[2] is None and (found[1] or changes_default(script))):
         return None
@@ -41,9 +46,8 @@ def tensor_type(script: Script, expression: ast.expr) -> TensorType | None:
 
 
 def changes_default(script: Script) -> bool:
-    """Whether the file changes the default dtype or device: `torch.ones(n)` may not be float32 on the CPU then."""
-    names = ("torch.set_default_dtype", "torch.set_default_tensor_type", "torch.set_default_device")
-    return any(True for _ in script.calls(*names))
+    """Whether the project mentions the default dtype or device: `torch.ones(n)` may not be float32 on the CPU then."""
+    return any(map(_DEFAULTS.search, script.project.related_texts(script)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +65,7 @@ class ChosenType:
 
 
 def chosen_type(script: Script, name: ast.expr) -> ChosenType | None:
-    """The choice that a name stands for, if the test may be evaluated again where the name is used."""
+    """The choice that a name stands for, if the test may be evaluated again where the name is used; None otherwise."""
     if not isinstance(name, ast.Name):
         return None
     definitions = script.definitions(name)
@@ -168,10 +172,9 @@ def _repeatable(script: Script, test: ast.expr, use: ast.AST) -> bool:
         case ast.Name():
             return _bound_once(script, test, use)
         case ast.Attribute(value=value, attr=attribute):
-            written = any(
-                each.attr == attribute and isinstance(each.ctx, ast.Store) for each in script.find(ast.Attribute)
+            return (
+                not _is_written(script, attribute) and script.qualname(test) is None and _repeatable(script, value, use)
             )
-            return not written and script.qualname(test) is None and _repeatable(script, value, use)
         case ast.Call(func=function, args=[], keywords=[]):
             return script.qualname(function) == "torch.cuda.is_available" and _visible(script, function, use)
         case ast.BoolOp(values=values):
@@ -180,6 +183,17 @@ def _repeatable(script: Script, test: ast.expr, use: ast.AST) -> bool:
             return _repeatable(script, operand, use)
         case _:
             return False
+
+
+def _is_written(script: Script, attribute: str) -> bool:
+    """Whether the project may store an attribute of this name, `args.cuda = False`, or not all of it is seen."""
+    try:
+        files = script.project.related(script)
+    except Incomplete:
+        return True
+    names = (each.args[1] for file in files for each in file.syntax_index.calls_named("setattr") if len(each.args) > 1)
+    named = any(not isinstance(each, ast.Constant) or each.value == attribute for each in names)
+    return named or any(file.syntax_index.stored(attribute) for file in files)
 
 
 def _bound_once(script: Script, name: ast.Name, use: ast.AST) -> bool:

@@ -9,7 +9,15 @@ import pytest
 from autoaccel.analysis import load
 from autoaccel.analysis.keyword_arguments import mapping_items, mapping_keys
 from autoaccel.pytorch.execution_order import runs_within
-from autoaccel.pytorch.loader_calls import in_daemon, iterations, loader_calls, repeats
+from autoaccel.pytorch.loader_calls import (
+    advances,
+    in_daemon,
+    iterations,
+    loader_calls,
+    loops_over_unknown,
+    repeats,
+    unwrapped,
+)
 from autoaccel.pytorch.loader_loops import loader_loops
 
 IMPORTS = "from torch.utils.data import DataLoader\n"
@@ -135,3 +143,70 @@ def test_keys_that_callers_pass_on() -> None:
 def test_keys_of_a_function_that_nobody_calls_are_not_known() -> None:
     (made,) = loader_calls(load(IMPORTS + "def make(n, **kw):\n    return DataLoader([1], n, **kw)\n"))
     assert made.problem is not None
+
+
+@pytest.mark.parametrize(
+    ("call", "written"),
+    [
+        ("DataLoader([1], shuffle=True)", True),
+        ("DataLoader([1], 2, True)", True),
+        ("DataLoader([1], **{'shuffle': True})", False),
+        ("DataLoader([1])", False),
+    ],
+)
+def test_whether_the_call_itself_sets_it(call: str, written: bool) -> None:
+    (made,) = loader_calls(load(IMPORTS + call + "\n"))
+    assert made.writes("shuffle") is written
+
+
+@pytest.mark.parametrize("call", ["DataLoader(*parts)", "DataLoader([1], **read())", "DataLoader([1], *more)"])
+def test_arguments_that_are_not_seen(call: str) -> None:
+    (made,) = loader_calls(load(IMPORTS + call + "\n"))
+    assert made.problem is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("for x in loader:\n    pass\n", []),
+        ("def f(train_loader):\n    for x in train_loader:\n        pass\n", [4]),
+        ("def f(train_loader):\n    for x in train_loader:\n        pass\nf(loader)\n", []),
+    ],
+    ids=["made in sight", "nobody says where it was made", "made by the caller"],
+)
+def test_loops_over_unknown(body: str, lines: list[int]) -> None:
+    script = load(IMPORTS + "loader = DataLoader([1])\n" + body)
+    found = [getattr(node, "lineno", 0) for _, node in loops_over_unknown(script)]
+    assert found == lines
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("enumerate(loader)", "loader"),
+        ("tqdm(enumerate(loader, 1))", "loader"),
+        ("zip(loader, other)", "zip(loader, other)"),
+        ("mine(loader)", "mine(loader)"),
+        ("loader", "loader"),
+    ],
+)
+def test_unwrapped(expression: str, expected: str) -> None:
+    script = load(IMPORTS + f"from tqdm import tqdm\nloader = DataLoader([1])\nseen({expression})\n")
+    (call,) = (each for each in script.find(ast.Call) if script.source(each.func) == "seen")
+    assert script.source(unwrapped(script, call.args[0])) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("it = iter(loader)\nnext(it)\n", True),
+        ("it = iter(loader)\ndef f():\n    next(it)\n", True),
+        ("it = iter(other)\nnext(it)\n", False),
+        ("it = iter([1])\nnext(it)\n", False),
+    ],
+)
+def test_advances(body: str, expected: bool) -> None:
+    script = load(IMPORTS + "loader = DataLoader([1])\nother = DataLoader([2])\n" + body)
+    made = next(loader_calls(script))
+    taken = [each for each in script.find(ast.Call) if script.source(each.func) == "next"]
+    assert [advances(script, each, made.call) for each in taken] == [expected]

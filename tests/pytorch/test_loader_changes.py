@@ -74,6 +74,12 @@ def state_of(body: str, *, before: str = "", item: str = "self.x[i] * self.width
         "unknown.sampler.update(x)",
         "print(order.last)",
         "[data.widen() for _ in x]",
+        "data.x.data = x",
+        "data.x.data.copy_(x)",
+        "w = weights.view(-1); w.zero_()",
+        "w = weights.numpy(); w[0] = 1",
+        "torch.squeeze(weights).zero_()",
+        "torch.nn.functional.relu(data.x, inplace=True)",
     ],
 )
 def test_changed_while_it_is_read(body: str) -> None:
@@ -93,6 +99,8 @@ def test_changed_while_it_is_read(body: str) -> None:
         "other = torch.zeros(3); other.zero_()",
         "loader.sampler.get_weights()",
         "random.shuffle([1, 2])",
+        "w = weights.clone(); w.zero_()",
+        "w = x.view(-1); w.zero_()",
         "torch.add(x, x, out=x)",
     ],
 )
@@ -145,3 +153,32 @@ def test_workers_hold_no_order() -> None:
     (made,) = loader_calls(script)
     assert loader_state(script, made).changed_after(script, made.call)
     assert not loader_state(script, made, in_workers=True).changed_after(script, made.call)
+
+
+@pytest.mark.parametrize(
+    ("body", "changed"),
+    [
+        ("it = make()\nfor x in it:\n    pass\ndata.width = 2\n", True),
+        ("data.width = 2\nit = make()\n", False),
+        ("def fit():\n    it = make()\n    for epoch in range(2):\n        data.widen()\nfit()\n", True),
+        ("def fit():\n    data.widen()\n    it = make()\nfit()\n", False),
+        ("def later():\n    data.widen()\nit = make()\nregister(later)\n", True),
+        ("class Mode:\n    def __enter__(self):\n        data.widen()\nit = make()\nwith Mode():\n    pass\n", True),
+        ("it = make()\ndata.unread = 2\n", False),
+    ],
+    ids=[
+        "behind the call of what makes it",
+        "before it",
+        "in its caller's loop",
+        "in its caller, before it",
+        "handed over",
+        "by a context",
+        "of what is not read",
+    ],
+)
+def test_changed_after_a_function_has_made_it(body: str, changed: bool) -> None:
+    text = SCRIPT.format(item="self.x[i] * self.width", given="", dataset="data")
+    text = text.replace("loader = DataLoader(data", "def make():\n    return DataLoader(data")
+    script = load(text + body)
+    (made,) = loader_calls(script)
+    assert loader_state(script, made).changed_after(script, made.call) is changed

@@ -1,0 +1,252 @@
+"""What the batches of a loader are made from: objects, names and code that are reached, and what may be trained."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from autoaccel.analysis import Script, load
+from autoaccel.pytorch.loader_calls import loader_calls
+from autoaccel.pytorch.loader_inputs import IN_WORKERS, LoaderInputs, has_parameters, same_memory
+
+HEAD = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, Sampler, TensorDataset
+scale, unread, table = 2, 3, [1]
+net = nn.Linear(8, 2)
+class Data(Dataset):
+    def __init__(self, rows, change=None):
+        self.rows, self.change = rows, change
+    def __getitem__(self, i):
+        return self.rows[i] * scale + len(table)
+    def note(self):
+        return unread
+class Changed(Data):
+    def __getitem__(self, i):
+        return self.change(self.rows[i])
+class Order(Sampler):
+    def __iter__(self):
+        return iter([2, 1])
+rows = torch.ones(4)
+data, other, order = Data(rows), Data(torch.zeros(4)), Order()
+"""
+
+
+def inputs(text: str, parts: tuple[str, ...] = ()) -> tuple[Script, LoaderInputs]:
+    script = load(f"{HEAD}{text}\n")
+    [made] = loader_calls(script)
+    return script, LoaderInputs(script, made, parts) if parts else LoaderInputs(script, made)
+
+
+def seen(script: Script) -> ast.expr:
+    return next(each.args[0] for each in script.find(ast.Call) if script.source(each.func) == "seen")
+
+
+# By case: a script with one loader; whether the argument of `seen(…)` may be what its batches are made from.
+INCLUDED = {
+    "the dataset": ("DataLoader(data)\nseen(data)", True),
+    "another object of its class": ("DataLoader(data)\nseen(other)", False),
+    "what it holds": ("DataLoader(data)\nseen(rows)", True),
+    "what it holds, by its attribute": ("DataLoader(data)\nseen(data.rows)", True),
+    "what another object of its class holds, which has the same attributes": (
+        "DataLoader(data)\nseen(other.rows)",
+        True,
+    ),
+    "a view by a function": ("DataLoader(TensorDataset(torch.squeeze(rows)))\nseen(rows)", True),
+    "another name for it": ("d = data\nDataLoader(d)\nseen(data)", True),
+    "one of two": ("DataLoader(data if t else other)\nseen(other)", True),
+    "the order": ("DataLoader(data, sampler=order)\nseen(order)", True),
+    "a name that its code reads": ("DataLoader(data)\nseen(table)", True),
+    "a name that other methods read": ("DataLoader(data)\nseen(unread)", False),
+    "of the loader": ("loader = DataLoader(data)\nseen(loader.dataset)", True),
+    "of the loader, not set": ("loader = DataLoader(data)\nseen(loader.sampler)", False),
+    "of another loader": ("a = DataLoader(data)\ndef f(b: DataLoader):\n    seen(b.dataset)", True),
+    "the loader": ("loader = DataLoader(data)\nseen(loader)", False),
+    "the batch": ("for x in DataLoader(data):\n    seen(x)", False),
+    "in a library's dataset": ("DataLoader(TensorDataset(rows))\nseen(rows)", True),
+    "in a library's dataset out of sight": ("from lib import Wrap\nDataLoader(Wrap(data))\nseen(data)", True),
+    "a view": ("DataLoader(TensorDataset(rows.view(-1)))\nseen(rows)", True),
+    "a copy": ("DataLoader(TensorDataset(rows.clone()))\nseen(rows)", False),
+    "what a function gives": ("def make():\n    return data\nDataLoader(make())\nseen(data)", True),
+    "of a parameter": ("def f(d):\n    DataLoader(d)\nf(data)\nseen(data)", True),
+    "a parameter that is unknown": ("def f(d):\n    DataLoader(d)\n    seen(d)", True),
+    "another parameter that is unknown": ("def f(d, e):\n    DataLoader(d)\n    seen(e)", False),
+    "an attribute that is unknown": ("def f(a):\n    DataLoader(a.train_set)\n    seen(a.train_set)", True),
+    "of an object that is unknown": ("DataLoader(data)\ndef f(loader):\n    seen(loader.dataset)", True),
+    "a name that a lambda reads": ("mean = [1]\nDataLoader(data, collate_fn=lambda b: b + mean)\nseen(mean)", True),
+    "a number": ("DataLoader(data)\nseen(3)", False),
+}
+
+
+@pytest.mark.parametrize("case", INCLUDED)
+def test_includes(case: str) -> None:
+    text, expected = INCLUDED[case]
+    script, found = inputs(text)
+    assert found.includes(script, seen(script)) is expected
+
+
+def test_workers_hold_no_order() -> None:
+    script, found = inputs("DataLoader(data, sampler=order)\nseen(order)", IN_WORKERS)
+    assert not found.includes(script, seen(script))
+
+
+# By case: a script with one loader; the names of the functions that make its batches.
+CODE = {
+    "a dataset": ("DataLoader(data)", {"__getitem__"}),
+    "a dataset and an order": ("DataLoader(data, sampler=order)", {"__getitem__", "__iter__"}),
+    "a function": ("def mix(b):\n    return b\nDataLoader(data, collate_fn=mix)", {"__getitem__", "mix"}),
+    "a function that calls another": (
+        "def part(b):\n    return b\ndef mix(b):\n    return part(b)\nDataLoader([1], collate_fn=mix)",
+        {"mix", "part"},
+    ),
+    "an object that is called": (
+        "class Mix:\n    def __call__(self, b):\n        return b\nDataLoader([1], collate_fn=Mix())",
+        {"__call__"},
+    ),
+    "a function in a tuple": (
+        "def mix(b):\n    pass\nfs = (print, mix)\nDataLoader([1], collate_fn=fs[1])",
+        {"mix"},
+    ),
+    "a dataset that derives": (
+        "class More(Data):\n    def __getitem__(self, i):\n        return i\nDataLoader(More(rows))",
+        {"__getitem__"},
+    ),
+    "a list": ("DataLoader([1, 2])", set()),
+}
+
+
+@pytest.mark.parametrize("case", CODE)
+def test_code(case: str) -> None:
+    text, expected = CODE[case]
+    _, found = inputs(text)
+    assert {getattr(each, "name", "") for each in found.code} == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "trained"),
+    [
+        ("DataLoader(data)", False),
+        ("DataLoader(Changed(rows, net))", True),
+        ("DataLoader(Changed(rows, nn.Flatten()))", False),
+        ("DataLoader(Changed(rows, nn.Sequential(net)))", True),
+        ("DataLoader(TensorDataset(nn.Parameter(rows)))", True),
+        ("DataLoader(TensorDataset(net.weight))", True),
+        ("DataLoader(data, collate_fn=lambda b: net(b))", True),
+        ("def mix(b):\n    return net(b)\nDataLoader(data, collate_fn=mix)", True),
+        ("def f(d):\n    DataLoader(d)\nf(TensorDataset(net.weight))", True),
+    ],
+)
+def test_trained(text: str, trained: bool) -> None:
+    assert (inputs(text)[1].trained is not None) is trained
+
+
+@pytest.mark.parametrize(
+    ("body", "keeps"),
+    [
+        ("return self.rows[i]", False),
+        ("self.last = i\n        return i", True),
+        ("self.rows[i] = 0\n        return i", True),
+        ("self.rows.append(i)\n        return i", True),
+        ("global count\n        count = i\n        return i", True),
+        ("x = [i]\n        x.append(i)\n        return x", False),
+    ],
+)
+def test_keeps_state(body: str, keeps: bool) -> None:
+    text = f"class Own(Dataset):\n    rows = []\n    def __getitem__(self, i):\n        {body}\nDataLoader(Own())"
+    assert (inputs(text)[1].keeps_state() is not None) is keeps
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("DataLoader(data)\nrows += 1", True),
+        ("DataLoader(data)\nr = rows\nr += 1", True),
+        ("DataLoader(data)\nn = 0\nn += 1", False),
+        ("DataLoader(data)\nr = rows.clone()\nr += 1", False),
+        ("DataLoader(data)\ntable += [2]", True),
+        ("def f(d):\n    DataLoader(d)\n    d += [1]", True),
+    ],
+)
+def test_extends(text: str, expected: bool) -> None:
+    script, found = inputs(text)
+    [target] = [each.target for each in script.find(ast.AugAssign)]
+    assert isinstance(target, ast.Name)
+    assert found.extends(script, target) is expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("data", True),
+        ("data.rows[0]", True),
+        ("data.rows.view(-1)", True),
+        ("data.unread", False),
+        ("data.unread[0]", False),
+        ("rows[0]", True),
+        ("rows.clone()", False),
+        ("make()", False),
+    ],
+)
+def test_touched(expression: str, expected: bool) -> None:
+    script, found = inputs(f"DataLoader(data)\nseen({expression})")
+    assert found.touched(script, seen(script)) is expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("x[0]", ["x"]),
+        ("x.view(-1)", ["x"]),
+        ("x.numpy()", ["x"]),
+        ("torch.from_numpy(x)", ["x"]),
+        ("torch.squeeze(x)", ["x"]),
+        ("x.clone()", []),
+        ("torch.zeros(3)", []),
+    ],
+)
+def test_same_memory(expression: str, expected: list[str]) -> None:
+    script = load(f"{HEAD}x = torch.ones(3)\nseen({expression})\n")
+    owners = [script.source(each) for value in script.values(seen(script)) for each in same_memory(value)]
+    assert owners == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("nn.Linear(2, 2)", True),
+        ("nn.ReLU()", False),
+        ("nn.Parameter(rows)", True),
+        ("torch.optim.SGD(ps, lr=1)", True),
+        ("nn.Sequential(nn.Flatten(), nn.ReLU())", False),
+        ("nn.Sequential(nn.Flatten(), nn.Linear(2, 2))", True),
+        ("nn.Sequential(*parts)", True),
+        ("nn.Sequential()", True),
+        ("Plain()", False),
+        ("Deep()", True),
+        ("Holds(make())", True),
+        ("Derived()", True),
+        ("rows", False),
+        ("3", False),
+    ],
+)
+def test_has_parameters(expression: str, expected: bool) -> None:
+    classes = """\
+from lib import Strange
+class Plain(nn.Module):
+    def forward(self, x):
+        return x
+class Deep(nn.Module):
+    def __init__(self):
+        self.parts = [nn.Linear(2, 2)]
+class Holds(nn.Module):
+    def __init__(self, part):
+        self.part = part
+    def forward(self, x):
+        return self.part(x)
+class Derived(Strange, nn.Module):
+    pass
+"""
+    script = load(f"{HEAD}{classes}seen({expression})\n")
+    assert any(has_parameters(value) for value in script.values(seen(script))) is expected
