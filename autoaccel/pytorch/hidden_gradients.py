@@ -19,6 +19,7 @@ from autoaccel.dataflow.completeness import Incomplete, ScriptNode
 from autoaccel.library_models.graph_operations import keeps_nothing
 from autoaccel.pytorch.gradients import sets_grad_mode, trains
 from autoaccel.pytorch.graph_flow import called_name, functions_of
+from autoaccel.pytorch.implicit_calls import iterated_values
 from autoaccel.pytorch.object_references import connected_files
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ _UNSEEN = frozenset(
     """builtins.exec builtins.eval builtins.__import__ importlib.import_module runpy.run_path
     runpy.run_module""".split()
 )
-_AROUND = frozenset({"enumerate", "zip", "iter", "pass"})  # iterators whose elements come from what they are made of
 
 
 class Opening(NamedTuple):
@@ -237,7 +237,7 @@ def _callees(script: Script, part: ast.AST) -> Iterator[ScriptNode]:
         for item in block.items:
             yield from _methods(script.values(item.context_expr), _MANAGING)
     for iterated, _ in _iterated(script, part):
-        yield from _methods(_sources(script.values(iterated)), _ITERATED)
+        yield from _methods(iterated_values(script.values(iterated)), _ITERATED)
 
 
 def _methods(values: Iterable[Value], names: frozenset[str]) -> Iterator[ScriptNode]:
@@ -259,16 +259,6 @@ def _iterated(script: Script, part: ast.AST) -> Iterator[tuple[ast.expr, ast.For
             yield from ((each, None) for each in call.args)
 
 
-def _sources(values: Iterable[Value]) -> Iterator[Value]:
-    """What is iterated over through `enumerate`, `zip`, `tqdm`."""
-    for value in values:
-        if value.kind is Kind.ITERATOR and value.name in _AROUND:
-            for _, inner in value.items:
-                yield from _sources(inner)
-        else:
-            yield value
-
-
 def _of_part(script: Script, part: ast.AST, kinds: frozenset[str]) -> Iterator[Opening]:
     for call in script.within(part, ast.Call):
         if (
@@ -283,7 +273,7 @@ def _of_part(script: Script, part: ast.AST, kinds: frozenset[str]) -> Iterator[O
                 yield Opening(script, call.func, wanted)
     for iterated, loop in _iterated(script, part):
         wanted = _BY_ITERATION & kinds
-        for value in _sources(script.values(iterated)):
+        for value in iterated_values(script.values(iterated)):
             own = [*_methods([value], _ITERATED)]
             generator = value.kind is Kind.ITERATOR and value.name == "generator" and value.script is not None
             if generator and value.node is not None and value.script is not None:
