@@ -135,6 +135,41 @@ def attack(x):
             False,
             id="a decorator of Python's own",
         ),
+        pytest.param(
+            "class R:\n    def __len__(self):\n        return attack(1)\ndef f(r, x):\n    return net(x) / len(r)\n",
+            True,
+            id="a length",
+        ),
+        pytest.param("T = [attack]\ndef f(rows):\n    return net([*rows])\n", True, id="spread"),
+        pytest.param("T = [attack]\ndef f(rows):\n    yield from rows\n", True, id="handed out one by one"),
+        pytest.param(
+            "class A:\n    @property\n    def p(self):\n        return attack(1)\ndef f(a, x):\n    return net(a.p)\n",
+            True,
+            id="a property",
+        ),
+        pytest.param(
+            "class A:\n    @property\n    def p(self): ...\n    @p.setter\n    def p(self, v):\n        attack(v)\n"
+            "def f(a, x):\n    a.p = net(x)\n",
+            True,
+            id="a setter",
+        ),
+        pytest.param("async def g(x):\n    attack(x)\ndef f(h, x):\n    h(net(x))\n", True, id="a coroutine"),
+        pytest.param(
+            "class A:\n    def go(self, x):\n        attack(x)\ndef f(a, x):\n    getattr(a, 'go')(net(x))\n",
+            True,
+            id="looked up",
+        ),
+        pytest.param(
+            "class A:\n    def go(self, x):\n        attack(x)\ndef f(a, x):\n    getattr(a, 'on')(net(x))\n",
+            False,
+            id="another that is looked up",
+        ),
+        pytest.param(
+            "import operator\nclass A:\n    def go(self):\n        attack(1)\n"
+            "def f(a, x):\n    net(x)\n    operator.methodcaller('go')(a)\n",
+            True,
+            id="a method caller",
+        ),
         pytest.param("def g(h):\n    h(1)\ndef f(x):\n    g(attack)\n", True, id="handed to a function in sight"),
         pytest.param("def f(x):\n    return net(x)\ndef g(h):\n    h(attack)\n", False, id="handed elsewhere"),
     ],
