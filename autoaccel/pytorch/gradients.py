@@ -14,6 +14,7 @@ from autoaccel.dataflow.syntax_index import breadth_first
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.completeness import ScriptNode
 
 GRAD_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
 _GRAD_OFF_NAME = re.compile(r"(^|_)(no_?grad|inference_mode)", re.IGNORECASE)
@@ -24,7 +25,8 @@ _GRAD_ASKED = frozenset(
     torch.autograd.functional.hvp torch.autograd.functional.jvp torch.distributed.autograd.backward""".split()
 )
 _GRAD_METHODS = frozenset(
-    "requires_grad_ retain_grad register_hook register_full_backward_hook register_backward_hook".split()
+    """requires_grad_ retain_grad register_hook register_full_backward_hook register_backward_hook
+    register_full_backward_pre_hook register_post_accumulate_grad_hook""".split()
 )
 _ASKING_NAMES = (*sorted({"backward", *_GRAD_METHODS} | {each.rpartition(".")[2] for each in _GRAD_ASKED}),)
 
@@ -142,8 +144,18 @@ def _trains(script: Script, function: ast.AST, seen: set[ast.AST]) -> bool:
     return any(
         _trains(other, callee, seen)
         for call in script.within(function, ast.Call)
-        for other, callee in script.callees(call)
+        for other, callee in (*script.callees(call), *_nameless(script, call.func))
     )
+
+
+def _nameless(script: Script, function: ast.expr) -> Iterator[ScriptNode]:
+    """What a call enters that is no plain function: coroutines, and the lambda expressions that a name stands for."""
+    for value in script.values(function):
+        if isinstance(value.node, ast.AsyncFunctionDef) and value.script is not None:
+            yield value.script, value.node
+    for definition in script.definitions(function) if isinstance(function, ast.Name) else ():
+        if isinstance(definition.value, ast.Lambda):
+            yield script, definition.value
 
 
 def calls_training(script: Script, statement: ast.AST) -> bool:
