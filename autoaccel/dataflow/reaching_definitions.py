@@ -627,9 +627,18 @@ class _ScopePass:
             self.read_children(node)
 
     def read_comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
-        """Inline, since it runs at once; its targets hide names of the scope only inside it."""
-        before = self.state
-        local = self.local
+        """Inline, since it runs at once; its targets hide names of the scope only inside it, where a walrus binds names
+        that the next round and the scope go on with."""
+        before, local = self.state, self.local
+        nodes = ast.walk(node) if self.reaching.walrus else ()
+        kept = {part.target.id for part in nodes if isinstance(part, ast.NamedExpr)}
+        for _ in range(2 if kept else 1):
+            self.read_round(node)
+            after, self.state, self.local = self.state, before, local
+            if kept and before is not None and after is not None:
+                self.state = {**before, **{name: _union(before.get(name, ()), after.get(name, ())) for name in kept}}
+
+    def read_round(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
         for generator in node.generators:
             self.read(generator.iter)
             hidden = {part.id for part in ast.walk(generator.target) if isinstance(part, ast.Name)}
@@ -644,7 +653,6 @@ class _ScopePass:
             self.read(node.value)
         else:
             self.read(node.elt)
-        self.state, self.local = before, local
 
     def record(self, name: ast.Name) -> None:
         if name.id in self.local and name.id not in self.scope.nonlocal_names:

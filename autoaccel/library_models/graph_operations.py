@@ -57,8 +57,11 @@ SHOWING_METHODS = frozenset(
 )
 """Methods, of whatever object, that show what they are given."""
 
-STARTS_CODE = ("torch.multiprocessing.", "torch.distributed.rpc.", "torch.optim.", "torch.hub.")
-"""Functions of torch that keep what they are given, or run other code with it."""
+STARTS_CODE = (
+    *("torch.multiprocessing.", "torch.distributed.rpc.", "torch.optim.", "torch.hub."),
+    *("operator.setitem", "operator.iadd", "operator.iconcat", "operator.call"),
+)
+"""Functions of torch and of Python that keep what they are given, or run other code with it."""
 
 _KEEP_NOTHING = frozenset(
     """torch torchvision torchaudio numpy math os sys time json csv random statistics pprint warnings logging string

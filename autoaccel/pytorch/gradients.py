@@ -14,16 +14,19 @@ from autoaccel.dataflow.syntax_index import breadth_first
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.completeness import ScriptNode
 
 GRAD_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
 _GRAD_OFF_NAME = re.compile(r"(^|_)(no_?grad|inference_mode)", re.IGNORECASE)
 _GRAD_ASKED = frozenset(
-    """torch.autograd.grad torch.autograd.backward torch.enable_grad torch.func.grad torch.func.vjp torch.func.jacrev
-    torch.autograd.functional.jacobian torch.autograd.functional.hessian torch.autograd.functional.vjp
-    torch.distributed.autograd.backward""".split()
+    """torch.autograd.grad torch.autograd.backward torch.enable_grad torch.func.grad torch.func.grad_and_value
+    torch.func.vjp torch.func.jacrev torch.func.hessian torch.autograd.functional.jacobian
+    torch.autograd.functional.hessian torch.autograd.functional.vjp torch.autograd.functional.vhp
+    torch.autograd.functional.hvp torch.autograd.functional.jvp torch.distributed.autograd.backward""".split()
 )
 _GRAD_METHODS = frozenset(
-    "requires_grad_ retain_grad register_hook register_full_backward_hook register_backward_hook".split()
+    """requires_grad_ retain_grad register_hook register_full_backward_hook register_backward_hook
+    register_full_backward_pre_hook register_post_accumulate_grad_hook""".split()
 )
 _ASKING_NAMES = (*sorted({"backward", *_GRAD_METHODS} | {each.rpartition(".")[2] for each in _GRAD_ASKED}),)
 
@@ -36,6 +39,7 @@ def backward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
 
 
 def is_backward(script: Script, call: ast.Call) -> bool:
+    """Whether a call surely is one of `.backward(…)`, of whatever object that is not the project's, or torch's own."""
     if isinstance(call.func, ast.Attribute) and call.func.attr != "backward":
         return False
     if script.qualname(call.func) in ("torch.autograd.backward", "torch.distributed.autograd.backward"):
@@ -87,11 +91,11 @@ def asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
     asking: list[ast.AST] = [
         part for part in script.within(outer, ast.Attribute) if part.attr == "grad" and script.qualname(part) is None
     ]
-    for part in script.within(outer, ast.Assign):
-        match part:
-            case ast.Assign(targets=[ast.Attribute(attr="requires_grad")], value=value):
-                if not (isinstance(value, ast.Constant) and value.value is False):
-                    asking.append(part)
+    for assigned in script.within(outer, ast.Assign):
+        targets = [part for target in assigned.targets for part in script.within(target, ast.Attribute)]
+        if any(part.attr == "requires_grad" and isinstance(part.ctx, ast.Store) for part in targets):
+            if not _is_false(assigned.value):
+                asking.append(assigned)
     asking.extend(call for call in script.within(outer, ast.Call) if asks(script, call))
     for mention in script.syntax_index.mentions(*_ASKING_NAMES, *script.import_aliases(_ASKING_NAMES)):
         if script.inside(mention, outer) and is_asking_function(script, mention):
@@ -105,6 +109,11 @@ def asks(script: Script, call: ast.Call) -> bool:
         return True
     if isinstance(call.func, ast.Attribute) and call.func.attr in _GRAD_METHODS:
         return True
+    match call:
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str() as name), *_]):
+            return name in ("backward", "grad") or name in _GRAD_METHODS
+        case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value="requires_grad"), value]):
+            return not _is_false(value)
     if isinstance(call.func, ast.Name) and script.qualname(call.func) is None:
         made = [each.value for each in script.definitions(call.func) if each.how == "assign" and not each.path]
         if any(isinstance(each, ast.Attribute) and is_asking_function(script, each) for each in made):
@@ -115,6 +124,10 @@ def asks(script: Script, call: ast.Call) -> bool:
         and keyword.value.value is True
         for keyword in call.keywords
     )
+
+
+def _is_false(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is False
 
 
 def is_asking_function(script: Script, expression: ast.AST) -> bool:
@@ -150,8 +163,18 @@ def _trains(script: Script, function: ast.AST, seen: set[ast.AST]) -> bool:
     return any(
         _trains(other, callee, seen)
         for call in script.within(function, ast.Call)
-        for other, callee in script.callees(call)
+        for other, callee in (*script.callees(call), *_nameless(script, call.func))
     )
+
+
+def _nameless(script: Script, function: ast.expr) -> Iterator[ScriptNode]:
+    """What a call enters that is no plain function: coroutines, and the lambda expressions that a name stands for."""
+    for value in script.values(function):
+        if isinstance(value.node, ast.AsyncFunctionDef) and value.script is not None:
+            yield value.script, value.node
+    for definition in script.definitions(function) if isinstance(function, ast.Name) else ():
+        if isinstance(definition.value, ast.Lambda):
+            yield script, definition.value
 
 
 def calls_training(script: Script, statement: ast.AST) -> bool:
@@ -221,7 +244,8 @@ def _is_set_before(script: Script, statement: ast.stmt) -> bool:
         if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
             call = each.value
             if script.qualname(call.func) == "torch.set_grad_enabled":
-                found = not (call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value is True)
+                given = [*call.args, *(keyword.value for keyword in call.keywords)]
+                found = not any(isinstance(mode, ast.Constant) and mode.value is True for mode in given)
             elif any(isinstance(part, ast.Call) and sets_grad_mode(script, part) for part in breadth_first(call)):
                 found = True  # `stack.enter_context(torch.no_grad())`
     return found

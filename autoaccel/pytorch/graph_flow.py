@@ -31,6 +31,7 @@ from autoaccel.library_models.graph_operations import (
     keeps_nothing,
 )
 from autoaccel.pytorch.gradients import asks, is_asking_function, is_backward
+from autoaccel.pytorch.implicit_calls import hands_on_names
 from autoaccel.pytorch.object_references import (
     all_callers,
     attribute_reads,
@@ -447,6 +448,8 @@ class GraphFlow:
             if _reads_any_name(script):
                 raise _UNFOLLOWED
             self._imported(script)
+        elif hands_on_names(script, scope) or _runs_text(script, scope):
+            raise _UNFOLLOWED
 
     def _imported(self, script: Script) -> None:
         """Other files may read a name of this one, under whichever names they have imported it."""
@@ -570,6 +573,15 @@ def _reads_any_name(script: Script) -> bool:
         if not (isinstance(called, ast.Call) and called.func is item):
             return True
     return any(script.qualname(each) == "sys.modules" for each in script.syntax_index.mentions("modules"))
+
+
+def _runs_text(script: Script, scope: ast.AST) -> bool:
+    """Whether code within a function runs text, which may read its variables: `exec(…)`."""
+    calls = script.syntax_index.calls_named("exec", "eval")
+    return any(
+        isinstance(call.func, ast.Name) and not script.definitions(call.func) and script.inside(call, scope)
+        for call in calls
+    )
 
 
 def functions_of(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:

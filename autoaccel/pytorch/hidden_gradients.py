@@ -14,11 +14,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from autoaccel.analysis.imported_names import imported
+from autoaccel.analysis.name_lookups import named_member
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.completeness import Incomplete, ScriptNode
 from autoaccel.library_models.graph_operations import keeps_nothing
 from autoaccel.pytorch.gradients import sets_grad_mode, trains
 from autoaccel.pytorch.graph_flow import called_name, functions_of
+from autoaccel.pytorch.implicit_calls import iterated_values
 from autoaccel.pytorch.object_references import connected_files
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ _ITERATED = frozenset({"__iter__", "__next__", "__getitem__", "__len__"})
 _MANAGING = frozenset({"__enter__", "__exit__"})
 _FUNCTION, _GENERATOR, _FORWARD, _ANYWHERE = "function", "generator", "forward", "anywhere"
 _PLAIN_DECORATORS = frozenset("staticmethod classmethod property cached_property abstractmethod overload".split())
+_READ = frozenset("property cached_property getter setter deleter".split())  # run by reading or storing an attribute
 _GRADIENT_LIBRARIES = frozenset(
     """torchattacks captum foolbox advertorch art autoattack cleverhans pytorch_grad_cam gradcam torchcam zennit
     deeprobust robustbench higher learn2learn shap""".split()
@@ -42,12 +45,12 @@ _PLAIN = frozenset(
     | {Kind.SEQUENCE, Kind.MAPPING, Kind.DEVICE, Kind.DTYPE, Kind.EXTERNAL, Kind.MODULE, Kind.LOSS_FUNCTION}
 )
 _CONSUMING = frozenset(f"builtins.{each}" for each in "next list tuple sum max min set sorted any all dict".split())
+_COMPUTING = ("globals", "locals", "vars", "getattr", "methodcaller", "eval", "import_module")
 _RESUMING = frozenset({"send", "throw", "__next__", "asend", "athrow", "__anext__"})  # methods of generators
 _UNSEEN = frozenset(
     """builtins.exec builtins.eval builtins.__import__ importlib.import_module runpy.run_path
     runpy.run_module""".split()
 )
-_AROUND = frozenset({"enumerate", "zip", "iter", "pass"})  # iterators whose elements come from what they are made of
 
 
 class Opening(NamedTuple):
@@ -80,7 +83,8 @@ def hidden_gradient_uses(script: Script, region: Iterable[ast.AST], scope: ast.A
 
 
 def needs_gradients(script: Script, region: Iterable[ast.AST], scope: ast.AST | None) -> str | None:
-    """Why an evaluation may not go without gradients, for the sake of code that it enters out of sight."""
+    """Why an evaluation may not go without gradients, for the sake of code that it enters out of sight, or since not
+    all code can be looked at; None where surely nothing needs them."""
     try:
         found = hidden_gradient_uses(script, region, scope)
     except Incomplete as reason:
@@ -110,6 +114,9 @@ def _find_hidden(script: Script) -> Iterator[tuple[str, ast.AST]]:
             for kind in _ways(files, other, function):
                 if trains(other, function):
                     yield kind, function
+        for coroutine in other.find(ast.AsyncFunctionDef):  # which calls are not followed into
+            if trains(other, coroutine):
+                yield _ANYWHERE, coroutine
         for name in imported(other):
             if name.partition(".")[0] in _GRADIENT_LIBRARIES:
                 yield _FUNCTION, other.tree
@@ -128,7 +135,8 @@ def _ways(files: tuple[Script, ...], script: Script, function: ast.FunctionDef |
             if name not in _MADE:
                 yield name if name in _ITERATED | _MANAGING | {"__call__"} else _ANYWHERE
         else:
-            yield name
+            read = any(_last_name(each) in _READ for each in function.decorator_list)
+            yield _ANYWHERE if read else name
     if any(script.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
         yield _GENERATOR
     mentions = [(other, each) for other in files for each in _mentions(other, name)]
@@ -177,7 +185,7 @@ def _is_unknown_decorator(script: Script, decorator: ast.expr) -> bool:
 
 def _computes_names(script: Script) -> bool:
     """Whether a file reaches names that it computes: `globals()[name]`, `getattr(module, name)`."""
-    for call in script.syntax_index.calls_named("globals", "locals", "vars", "getattr", "eval", "import_module"):
+    for call in script.syntax_index.calls_named(*_COMPUTING):
         named = call.args[1] if len(call.args) > 1 else None
         if _last_name(call.func) != "getattr" or not isinstance(named, ast.Constant):
             return True
@@ -237,7 +245,7 @@ def _callees(script: Script, part: ast.AST) -> Iterator[ScriptNode]:
         for item in block.items:
             yield from _methods(script.values(item.context_expr), _MANAGING)
     for iterated, _ in _iterated(script, part):
-        yield from _methods(_sources(script.values(iterated)), _ITERATED)
+        yield from _methods(iterated_values(script.values(iterated)), _ITERATED)
 
 
 def _methods(values: Iterable[Value], names: frozenset[str]) -> Iterator[ScriptNode]:
@@ -254,19 +262,12 @@ def _iterated(script: Script, part: ast.AST) -> Iterator[tuple[ast.expr, ast.For
         yield loop.iter, loop
     for comprehension in script.within(part, ast.comprehension):
         yield comprehension.iter, None
+    spread: list[ast.Starred | ast.YieldFrom] = [*script.within(part, ast.Starred)]
+    for each in (*spread, *script.within(part, ast.YieldFrom)):
+        yield each.value, None
     for call in script.within(part, ast.Call):
         if called_name(script, call.func) in _CONSUMING:
-            yield from ((each, None) for each in call.args)
-
-
-def _sources(values: Iterable[Value]) -> Iterator[Value]:
-    """What is iterated over through `enumerate`, `zip`, `tqdm`."""
-    for value in values:
-        if value.kind is Kind.ITERATOR and value.name in _AROUND:
-            for _, inner in value.items:
-                yield from _sources(inner)
-        else:
-            yield value
+            yield from ((argument, None) for argument in call.args)
 
 
 def _of_part(script: Script, part: ast.AST, kinds: frozenset[str]) -> Iterator[Opening]:
@@ -283,7 +284,7 @@ def _of_part(script: Script, part: ast.AST, kinds: frozenset[str]) -> Iterator[O
                 yield Opening(script, call.func, wanted)
     for iterated, loop in _iterated(script, part):
         wanted = _BY_ITERATION & kinds
-        for value in _sources(script.values(iterated)):
+        for value in iterated_values(script.values(iterated)):
             own = [*_methods([value], _ITERATED)]
             generator = value.kind is Kind.ITERATOR and value.name == "generator" and value.script is not None
             if generator and value.node is not None and value.script is not None:
@@ -305,6 +306,11 @@ def _of_part(script: Script, part: ast.AST, kinds: frozenset[str]) -> Iterator[O
         for item in script.within(part, ast.Subscript):
             if isinstance(item.ctx, ast.Load) and any(each.kind not in _PLAIN for each in script.values(item.value)):
                 yield Opening(script, item, frozenset({"__getitem__"}))
+    if "__len__" in kinds:
+        for call in script.within(part, ast.Call):
+            if called_name(script, call.func) == "builtins.len":
+                if any(each.kind not in _PLAIN for argument in call.args for each in script.values(argument)):
+                    yield Opening(script, call, frozenset({"__len__"}))
 
 
 def _is_strange(script: Script, manager: ast.expr) -> bool:
@@ -321,7 +327,8 @@ def _called_kinds(script: Script, call: ast.Call) -> frozenset[str]:
         return frozenset()
     values = script.values(function)
     kinds = values.kinds
-    named = frozenset({function.attr}) if isinstance(function, ast.Attribute) else frozenset()
+    member = named_member(function)
+    named = frozenset({function.attr} if isinstance(function, ast.Attribute) else {member[1]} if member else ())
     if named & _RESUMING:
         return named | {_GENERATOR}
     if kinds == {Kind.OBJECT}:
@@ -332,7 +339,7 @@ def _called_kinds(script: Script, call: ast.Call) -> frozenset[str]:
     if kinds and Kind.UNKNOWN not in kinds:
         return named
     if not isinstance(function, ast.Attribute):
-        return _BY_CALL
+        return named | _BY_CALL
     return named | _BY_CALL if _is_stored(script, function) else named
 
 

@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis.name_lookups import mentions
-from autoaccel.dataflow.abstract_values import UNKNOWN, Kind
+from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
+from autoaccel.dataflow.query import once
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
 ScriptFunction = tuple["Script", ast.FunctionDef | ast.Lambda]
 
-IMPLICIT_CALLS = (ast.Attribute, ast.Subscript, ast.For, ast.comprehension, ast.withitem, ast.BinOp, ast.FunctionDef)
+IMPLICIT_CALLS = (
+    *(ast.Attribute, ast.Subscript, ast.For, ast.comprehension, ast.withitem, ast.BinOp, ast.AugAssign),
+    ast.FunctionDef,
+)
 """The nodes by which `implicit_callees` finds something."""
-_HOOKING = ("register_forward_hook", "register_module_forward_hook")
+_HOOKING = tuple(f"register_{each}_hook" for each in "forward module_forward forward_pre module_forward_pre".split())
+_AROUND = frozenset({"enumerate", "zip", "iter", "pass"})  # iterators whose elements come from what they are made of
 _CALLED = frozenset({"__init__", "__new__", "__call__", "__post_init__"})
 
 
 def implicit_callees(script: Script, node: ast.AST) -> Iterator[tuple[Script, ast.FunctionDef]]:
-    """The methods of project classes that reading a part of an object, iterating it, or a `with` runs."""
+    """The methods of project classes that reading a part of an object, iterating it, or a `with` runs.
+
+    Of an object that is not known, these are the properties of that name."""
     match node:
         case ast.Attribute(value=owner, attr=name, ctx=ast.Load()):
             yield from (each for each in _methods(script, owner, (name,)) if is_property(each[1]))
+            if any(value.kind is Kind.UNKNOWN and value.cls is None for value in script.values(owner)):
+                yield from (each for each in _all_properties(script) if each[1].name == name)
         case ast.Subscript(value=owner, ctx=ast.Load()):
             yield from _methods(script, owner, ("__getitem__",))
         case ast.For(iter=owner) | ast.comprehension(iter=owner):
             yield from _methods(script, owner, ("__iter__", "__next__", "__getitem__"))
         case ast.withitem(context_expr=owner):
             yield from _methods(script, owner, ("__enter__", "__exit__"))
-        case ast.BinOp(left=left, right=right):
+        case ast.BinOp(left=left, right=right) | ast.AugAssign(target=left, value=right):
             for owner in (left, right):
                 yield from (each for each in _methods(script, owner, None) if is_protocol(each[1]))
         case ast.FunctionDef(decorator_list=decorators):
@@ -45,11 +54,27 @@ def implicit_callees(script: Script, node: ast.AST) -> Iterator[tuple[Script, as
 def _methods(
     script: Script, owner: ast.expr, names: tuple[str, ...] | None
 ) -> Iterator[tuple[Script, ast.FunctionDef]]:
-    for value in script.values(owner):
+    for value in iterated_values(script.values(owner)):
         for ref in value.cls.script.project.lineage(value.cls) if value.cls is not None else ():
             for part in ref.node.body:
                 if isinstance(part, ast.FunctionDef) and (names is None or part.name in names):
                     yield ref.script, part
+
+
+def iterated_values(values: Iterable[Value]) -> Iterator[Value]:
+    """What is iterated over through `enumerate`, `zip`, `tqdm`; other values as they are."""
+    for value in values:
+        if value.kind is Kind.ITERATOR and value.name in _AROUND:
+            for _, inner in value.items:
+                yield from iterated_values(inner)
+        else:
+            yield value
+
+
+@once
+def _all_properties(script: Script) -> tuple[tuple[Script, ast.FunctionDef], ...]:
+    functions = ((other, each) for other in script.project.related(script) for each in other.find(ast.FunctionDef))
+    return tuple((other, each) for other, each in functions if each.decorator_list and is_property(each))
 
 
 def sets(script: Script, owner: ast.expr, name: str) -> bool:
@@ -111,8 +136,8 @@ def is_protocol(function: ast.FunctionDef) -> bool:
 
 
 def hooks(script: Script) -> Iterator[tuple[Script, ast.FunctionDef | ast.expr]]:
-    """What is handed the results of modules, in every file around: functions and lambda expressions, or the method that
-    registers something else."""
+    """What is handed the inputs or results of modules, in every file around: functions and lambda expressions, or the
+    method that registers something else."""
     for other in script.project.related(script):
         for method in mentions(other, _HOOKING):
             yield from _registered(other, method)

@@ -16,6 +16,7 @@ from autoaccel.library_models.graph_operations import (
     ENDING_LIBRARIES,
     ENDING_METHODS,
     SHOWING_METHODS,
+    keeps_nothing,
 )
 from autoaccel.pytorch.object_references import attribute_reads, connected_files
 
@@ -33,7 +34,7 @@ _LAYER_WEIGHTS = ("weight", "bias")
 
 
 def is_layer_weight(script: Script, expression: ast.Attribute) -> bool:
-    """Whether an attribute is a parameter of a layer: `self.embedding.weight`, `rnn.weight_hh_l0`."""
+    """Whether an attribute surely is a parameter of a layer: `self.embedding.weight`, `rnn.weight_hh_l0`."""
     return expression.attr.partition("_")[0] in _LAYER_WEIGHTS and script.kind(expression.value) is Kind.MODULE
 
 
@@ -62,7 +63,10 @@ def stored_values(script: Script, function: ast.AST) -> Iterator[ast.expr]:
         if each.value is not None and _outlives(script, each.target, function):
             yield from _carrying(script, each.value)
     for call in script.in_scope(function, ast.Call):
-        if isinstance(call.func, ast.Attribute) and _collects(script, call.func, function):
+        if isinstance(call.func, ast.Name) and call.func.id == "setattr":
+            for argument in call.args[2:]:
+                yield from _carrying(script, argument)
+        elif isinstance(call.func, ast.Attribute) and _collects(script, call.func, function):
             for argument in (*call.args, *(each.value for each in call.keywords)):
                 yield from _carrying(script, argument)
 
@@ -94,7 +98,7 @@ def _is_made_here(script: Script, owner: ast.expr, function: ast.AST) -> bool:
         and each.scope.node is function
         and not each.path
         and isinstance(each.value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.Call)
-        and (not isinstance(each.value, ast.Call) or script.qualname(each.value.func) is not None)
+        and (not isinstance(each.value, ast.Call) or keeps_nothing(script.qualname(each.value.func) or ""))
         for each in definitions
     )
 
@@ -122,8 +126,21 @@ def _collects(script: Script, method: ast.Attribute, function: ast.AST) -> bool:
 
 
 def _is_own(script: Script, name: ast.Name, function: ast.AST) -> bool:
-    """Whether a name is bound by the function alone; a list that it is given is followed from the caller."""
-    return all(each.scope.node is function and each.how != "global" for each in script.definitions(name))
+    """Whether a name is bound by the function alone, to no part of something else; a list that it is given is followed
+    from the caller."""
+    return all(
+        each.scope.node is function
+        and each.how != "global"
+        and not isinstance(each.value, ast.Attribute | ast.Subscript)
+        and not (
+            isinstance(each.value, ast.Name) and any(_is_of_module(part) for part in script.definitions(each.value))
+        )
+        for each in script.definitions(name)
+    )
+
+
+def _is_of_module(definition: Definition) -> bool:
+    return definition.how == "global" or definition.scope.parent is None
 
 
 def _carrying(script: Script, value: ast.expr) -> Iterator[ast.expr]:
@@ -132,7 +149,8 @@ def _carrying(script: Script, value: ast.expr) -> Iterator[ast.expr]:
 
 
 def may_carry_graph(script: Script, value: ast.expr, seen: set[Definition]) -> bool:
-    """Whether an expression of a function may have a graph that does not stem from what the function is given."""
+    """Whether an expression of a function may have a graph that does not stem from what the function is given; also
+    where that is not known. `seen` are the bindings that were looked at."""
     if script.values(value).kinds <= _WITHOUT_GRAPH:
         return False
     match value:
@@ -143,11 +161,9 @@ def may_carry_graph(script: Script, value: ast.expr, seen: set[Definition]) -> b
                 if definition in seen or definition.how == "param":
                     continue
                 seen.add(definition)
-                if definition.how != "assign" or definition.value is None:
-                    source = definition.value
-                    if source is None or may_carry_graph(script, source, seen):
-                        return True
-                elif may_carry_graph(script, definition.value, seen):
+                if definition.value is None or may_carry_graph(script, definition.value, seen):
+                    return True
+                if definition.how == "aug" and _may_have_carried(script, definition, seen):
                     return True
             return False
         case ast.Attribute(value=owner, attr=name):
@@ -174,23 +190,37 @@ def may_carry_graph(script: Script, value: ast.expr, seen: set[Definition]) -> b
             return True
 
 
+def _may_have_carried(script: Script, added: Definition, seen: set[Definition]) -> bool:
+    """Whether what is added to may have a graph."""
+    before = [each for each in added.scope.definitions.get(added.name, ()) if each not in seen and each.how != "param"]
+    seen.update(before)
+    return any(each.value is None or may_carry_graph(script, each.value, seen) for each in before)
+
+
 def _call_may_carry(script: Script, call: ast.Call, function: ast.expr, seen: set[Definition]) -> bool:
     name = script.qualname(function)
+    arguments = [*call.args, *(each.value for each in call.keywords)]
     if name is not None:
         if name in ENDING_FUNCTIONS or name.startswith((*ENDING_LIBRARIES, "numpy.")):
             return False
-        arguments = [*call.args, *(each.value for each in call.keywords)]
-        return any(may_carry_graph(script, each, seen) for each in arguments)
+        return not keeps_nothing(name) or any(may_carry_graph(script, each, seen) for each in arguments)
     if isinstance(function, ast.Name) and not script.definitions(function):
         if function.id in ENDING_BUILTINS:
             return False
-        return any(may_carry_graph(script, each, seen) for each in call.args)
+        return any(_is_object_itself(each) or may_carry_graph(script, each, seen) for each in arguments)
     if isinstance(function, ast.Attribute) and not script.callees(call):
         if function.attr in ENDING_METHODS:
             return False
         if script.kind(function) not in (Kind.MODULE, Kind.LOSS_FUNCTION):
-            return any(may_carry_graph(script, each, seen) for each in (function.value, *call.args))
+            owner = function.value
+            return _is_object_itself(owner) or any(may_carry_graph(script, each, seen) for each in (owner, *arguments))
     return True
+
+
+def _is_object_itself(expression: ast.expr) -> bool:
+    """Whether an expression is `self` or `super()`, whose methods out of sight compute of what the object holds."""
+    function = expression.func if isinstance(expression, ast.Call) else expression
+    return isinstance(function, ast.Name) and function.id == ("self" if function is expression else "super")
 
 
 def _is_given(script: Script, name: ast.Name) -> bool:

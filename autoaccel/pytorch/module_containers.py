@@ -10,6 +10,7 @@ from autoaccel.dataflow.abstract_values import Kind, Value
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.abstract_values import ClassRef
 
 _LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict"})
 _UNSEEN = Value(Kind.UNKNOWN)
@@ -65,7 +66,7 @@ def _of_argument(script: Script, argument: ast.expr) -> Iterator[Value]:
 
 def modules(script: Script, function: ast.expr) -> list[Value]:
     """The constructors of what is called: of what a loop over a container, or a subscript of it, gives, those of all
-    elements."""
+    elements; an unknown value among them where one is not followed."""
     values = script.values(function)
     if isinstance(function, ast.Name) and Kind.UNKNOWN in values.kinds:
         definitions = script.definitions(function)
@@ -122,6 +123,8 @@ def _contained(script: Script, container: ast.expr, seen: set[ast.expr]) -> Iter
                 ]
                 if not bindings:
                     yield _UNSEEN
+                if owner.cls is not None:
+                    yield from _changed_elsewhere(owner.cls, name)
                 for ref, binding in bindings:
                     if isinstance(binding, ast.expr):
                         yield from _contained(ref.script, binding, seen)
@@ -145,6 +148,18 @@ def _contained(script: Script, container: ast.expr, seen: set[ast.expr]) -> Iter
                 yield from script.values(element)
         case _:
             yield _UNSEEN
+
+
+def _changed_elsewhere(cls: ClassRef, name: str) -> Iterator[Value]:
+    """What code outside of a class and its bases puts into a container that an object keeps, or in its place."""
+    lineage = {ref.node for ref in cls.script.project.lineage(cls)}
+    for other in cls.script.project.related(cls.script):
+        for part in other.syntax_index.mentions(name):
+            if isinstance(part, ast.Name) or any(each in lineage for each in other.ancestors(part)):
+                continue
+            owners = [value.cls for value in other.values(part.value) if value.cls or value.kind is Kind.UNKNOWN]
+            if any(each is None or each.node in lineage or cls in each.script.project.lineage(each) for each in owners):
+                yield from [_UNSEEN] if isinstance(part.ctx, ast.Store) else _appended(other, [part])
 
 
 def _appended(script: Script, reads: Iterable[ast.expr]) -> Iterator[Value]:

@@ -68,8 +68,11 @@ def attribute_reads(
 ) -> Iterator[tuple[Script, ast.expr]]:
     """The reads of an attribute of objects of some classes (None: of any), also those by a name that is not told.
 
-    Whether one that is `called` is of interest: `x.sum()` does not read what an object keeps as its `sum`."""
+    Whether one that is `called` is of interest: `x.sum()` does not read what an object keeps as its `sum`. Raises
+    `Incomplete` where a pattern may read it, by its name or its place."""
     for other in connected_files(script):
+        if any(name in pattern.kwd_attrs or pattern.patterns for pattern in other.find(ast.MatchClass)):
+            raise Incomplete("a pattern may read it")
         for part in other.find(ast.Attribute):
             if (
                 part.attr in (name, "__dict__")

@@ -21,7 +21,8 @@ _LOOK_UPS = ("__getitem__", "__missing__", "__setitem__", "__delitem__", "__clas
 
 
 def overloads(script: Script, operation: ast.AST, operand: ast.AST) -> bool:
-    """Whether an operation with this operand may run a method of the project, of what the other operand is."""
+    """Whether an operation with this operand may run a method of the project, of what the other operand is; True where
+    that may be anything, and some class has such a method."""
     match operation:
         case ast.BinOp(left=left, right=right, op=operator):
             name = _OPERATORS[type(operator)]
@@ -46,20 +47,31 @@ def sets_by_method(script: Script, target: ast.Attribute) -> bool:
             function = other.parent(mention)
             if isinstance(function, ast.FunctionDef) and function.name == target.attr:
                 return True
-    return False
+        for call in other.syntax_index.calls_named("property"):
+            if len(call.args) > 1 or any(each.arg != "fget" for each in call.keywords):
+                statement = other.statement(call)
+                if any(each.id == target.attr for each in other.within(statement, ast.Name)):
+                    return True
+    return _may_define(script, None, ("__set__",))
 
 
-def _may_define(script: Script, owner: ast.expr, names: tuple[str, ...]) -> bool:
-    classes = possible_classes(script, owner)
+def _may_define(script: Script, owner: ast.expr | None, names: tuple[str, ...]) -> bool:
+    """Whether what the owner may be, or anything where there is none, has one of these methods; what is not known is
+    taken for no model and no data set, which are indexed and added everywhere."""
+    classes = None if owner is None else possible_classes(script, owner)
     for other in connected_files(script):
         for cls in _classes_with(other, names):
-            if classes is None or cls in classes:
+            if cls in classes if classes is not None else not _is_model(other, cls) or "__setattr__" in names:
                 return True
     return False
 
 
+def _is_model(script: Script, cls: ast.ClassDef) -> bool:
+    return script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.DATASET)
+
+
 def _classes_with(script: Script, names: tuple[str, ...]) -> tuple[ast.ClassDef, ...]:
-    """The classes of a file, models aside, that define one of these methods."""
+    """The classes of a file that define one of these methods."""
     key = "special methods", script.tree, names
     nothing: tuple[ast.ClassDef, ...] = ()
     return script.project.queries.ask(key, lambda: _find_classes(script, names), nothing, nothing)
@@ -67,10 +79,4 @@ def _classes_with(script: Script, names: tuple[str, ...]) -> tuple[ast.ClassDef,
 
 def _find_classes(script: Script, names: tuple[str, ...]) -> tuple[ast.ClassDef, ...]:
     functions = [each for each in script.find(ast.FunctionDef) if each.name in names]
-    found = [each for each in map(script.parent, functions) if isinstance(each, ast.ClassDef)]
-    return tuple(
-        each
-        for each in found
-        if script.project.instance_kind(script.class_ref(each)) not in (Kind.MODULE, Kind.DATASET)
-        or "__setattr__" in names
-    )
+    return tuple(each for each in map(script.parent, functions) if isinstance(each, ast.ClassDef))
