@@ -223,6 +223,8 @@ class Script:
             if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
         )
         names.update(handler.name for handler in self.find(ast.ExceptHandler) if handler.name)
+        names.update(part.name for kind in (ast.MatchAs, ast.MatchStar) for part in self.find(kind) if part.name)
+        names.update(node.rest for node in self.find(ast.MatchMapping) if node.rest)
         aliases = [alias for node in self.find(ast.Import) for alias in node.names]
         aliases.extend(alias for node in self.find(ast.ImportFrom) for alias in node.names)
         names.update((alias.asname or alias.name).split(".")[0] for alias in aliases)
@@ -397,14 +399,12 @@ class Script:
             if call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value is False:
                 continue
             return True
-        for node in self.find(ast.Assign):
-            for target in node.targets:
-                if (
-                    isinstance(target, ast.Attribute)
-                    and self.qualname(target) == "torch.backends.cudnn.deterministic"
-                    and not (isinstance(node.value, ast.Constant) and node.value.value is False)
-                ):
-                    return True
+        for target in self.syntax_index.stored("deterministic"):
+            match self.parent(target):
+                case ast.Assign(value=ast.Constant(value=False)):
+                    continue
+            if self.qualname(target) == "torch.backends.cudnn.deterministic":
+                return True
         return False
 
     @cached_property
