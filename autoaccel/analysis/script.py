@@ -223,8 +223,9 @@ class Script:
             if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
         )
         names.update(handler.name for handler in self.find(ast.ExceptHandler) if handler.name)
-        names.update(part.name for kind in (ast.MatchAs, ast.MatchStar) for part in self.find(kind) if part.name)
-        names.update(node.rest for node in self.find(ast.MatchMapping) if node.rest)
+        names.update(pattern.name for pattern in self.find(ast.MatchAs) if pattern.name)
+        names.update(pattern.name for pattern in self.find(ast.MatchStar) if pattern.name)
+        names.update(pattern.rest for pattern in self.find(ast.MatchMapping) if pattern.rest)
         aliases = [alias for node in self.find(ast.Import) for alias in node.names]
         aliases.extend(alias for node in self.find(ast.ImportFrom) for alias in node.names)
         names.update((alias.asname or alias.name).split(".")[0] for alias in aliases)

@@ -39,7 +39,7 @@ MADE = {
         False,
     ),
     "by a class between": (
-        "class T:\n    def __init__(self, x): ...\nclass V(T): ...\nclass W(V):\n    def g(self): V.__init__(self, 1)\n",
+        "class T:\n    def __init__(self, x): ...\nclass U(T): ...\nclass V(U):\n    def g(v): U.__init__(v, 1)\n",
         False,
     ),
 }
