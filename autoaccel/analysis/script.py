@@ -296,14 +296,13 @@ class Script:
                 continue
             if not all(isinstance(self.parent(each.node), ast.Module | ast.Try) for each in definitions):
                 continue
-            for target in {each.target for each in definitions}:
-                if target is None:
-                    continue
-                known = canonical(target)
-                if known == qualified:
-                    return name, ()
-                if qualified.startswith(known + ".") and (best is None or len(name) < len(best)):
-                    best = name + qualified[len(known) :]
+            targets = {canonical(each.target) for each in definitions if each.target is not None}
+            known = targets.pop() if len(targets) == 1 else ""
+            if known == qualified:
+                return name, ()
+            spelled = name + qualified[len(known) :]
+            if known and qualified.startswith(known + ".") and (best is None or len(spelled) < len(best)):
+                best = spelled
         if best is not None:
             return best, ()
         root = qualified.split(".")[0]

@@ -370,10 +370,11 @@ class _ScopePass:
         reaching.known[scope.node] = scope
 
     def run(self, body: list[ast.stmt]) -> None:
-        bound = _bound_names(self.scope.node, self.scope, walrus=self.reaching.walrus)
+        bound = dict.fromkeys(_bound_names(self.scope.node, self.scope, walrus=self.reaching.walrus))
         self.local = frozenset(bound) - self.scope.global_names
-        for name in self.local - self.scope.nonlocal_names:
-            self.scope.definitions.setdefault(name, [])
+        for name in bound:  # in an order that does not depend on how names are hashed
+            if name in self.local and name not in self.scope.nonlocal_names:
+                self.scope.definitions.setdefault(name, [])
         self.block(body)
 
     # -- statements

@@ -78,6 +78,12 @@ SPELLED = {
     "another name": ("import torch as th", "th.inference_mode", ()),
     "itself": ("from torch import inference_mode as im", "im", ()),
     "the shortest": ("import torch\nimport torch as t", "t.inference_mode", ()),
+    "the shortest, first": ("import torch as t\nimport torch", "t.inference_mode", ()),
+    "one of two": (
+        "try:\n    import torch as t\nexcept ImportError:\n    import numpy as t",
+        "torch.inference_mode",
+        (AddImport("torch"),),
+    ),
     "none": ("", "torch.inference_mode", (AddImport("torch"),)),
     "an import that may not have run": ("if c:\n    import torch as th", "torch.inference_mode", (AddImport("torch"),)),
     "an import within a function": (
