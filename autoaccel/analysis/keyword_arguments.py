@@ -25,11 +25,18 @@ def mapping_items(script: Script, expression: ast.expr) -> dict[str, ast.expr] |
             if len(definitions) != 1 or definitions[0].how != "assign" or definitions[0].path:
                 return None
             value = definitions[0].value
+            if _bound_from_outside(script, definitions[0]):
+                return None
             if isinstance(value, ast.Name) or value is None or not _only_read(script, definitions[0]):
                 return None
             return mapping_items(script, value)
         case _:
             return None
+
+
+def _bound_from_outside(script: Script, definition: Definition) -> bool:
+    """Whether another file may bind the name to something else: `config.OPTIONS = {…}`."""
+    return definition.scope.parent is None and definition.name in script.project.rebound_names(script)
 
 
 def _only_read(script: Script, definition: Definition) -> bool:
@@ -83,6 +90,8 @@ def _named_keys(script: Script, name: ast.Name, depth: int) -> frozenset[str] | 
     definitions = script.definitions(name)
     found: frozenset[str] | None = frozenset() if definitions else None
     for definition in definitions:
+        if _bound_from_outside(script, definition):
+            return None
         if definition.how == "param":
             found = _merged(found, _passed_keys(script, definition, depth - 1))
         elif definition.how != "assign" or definition.path or definition.value is None:
@@ -102,7 +111,10 @@ def _added_keys(script: Script, use: ast.Name, depth: int) -> frozenset[str] | N
             return frozenset()
         case ast.Subscript(ctx=ast.Store(), slice=ast.Constant(value=str() as key)):
             return frozenset({key})
-        case ast.Subscript(ctx=ast.Load()) | ast.Dict() | ast.FormattedValue() | ast.Compare() | ast.BinOp():
+        case ast.Dict():
+            unpacked = any(key is None and value is use for key, value in zip(parent.keys, parent.values, strict=True))
+            return frozenset() if unpacked else None  # as a value it is handed on
+        case ast.Subscript(ctx=ast.Load()) | ast.FormattedValue() | ast.Compare() | ast.BinOp():
             return frozenset()
         case ast.Attribute(attr="update"):
             call = script.parent(parent)

@@ -70,7 +70,9 @@ def lookup(other: Script, script: Script, function: ast.AST, names: tuple[str, .
     for part, receiver, key in _lookups(other):
         if local and (other is not script or receiver is not None):
             continue  # no object has it
-        if not any(_may_be(other, key, name) for name in wanted) or not _may_be_called(other, part):
+        if not any(_may_be(other, key, name) for name in wanted):
+            continue
+        if not (_runs(part, wanted) or _may_be_called(other, part)):
             continue
         if _is_called_by_name(other, part, wanted):
             continue  # one of those that are looked at
@@ -79,6 +81,17 @@ def lookup(other: Script, script: Script, function: ast.AST, names: tuple[str, .
         ):
             return part
     return None
+
+
+def _runs(part: ast.expr, wanted: set[str]) -> bool:
+    """Whether `exec(text)` may call one of some functions itself, as far as its text tells."""
+    match part:
+        case ast.Call(func=ast.Name(id="eval" | "exec"), args=[ast.Constant(value=str() as text), *_]):
+            return not wanted.isdisjoint(re.findall(r"\w+", text))
+        case ast.Call(func=ast.Name(id="eval" | "exec")):
+            return True
+        case _:
+            return False
 
 
 def _is_called_by_name(other: Script, part: ast.expr, wanted: set[str]) -> bool:
@@ -117,8 +130,8 @@ def _of_table(
                 yield call, owner, call.args[0]
 
 
-def _may_be(script: Script, key: ast.expr | None, name: str) -> bool:
-    """Whether a computed text may be a name."""
+def _may_be(script: Script, key: ast.expr | None, name: str, seen: frozenset[ast.expr] = frozenset()) -> bool:
+    """Whether a computed text may be a name; `seen` are the names that it is bound to on the way, which add none."""
     match key:
         case ast.Constant(value=str() as text):
             return name in text.split(".")
@@ -130,11 +143,14 @@ def _may_be(script: Script, key: ast.expr | None, name: str) -> bool:
             return name.startswith(text.partition("%")[0])
         case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr="format")):
             return name.startswith(text.partition("{")[0])
+        case ast.Name() if key in seen:
+            return False
         case ast.IfExp(body=body, orelse=orelse):
-            return _may_be(script, body, name) or _may_be(script, orelse, name)
+            return _may_be(script, body, name, seen) or _may_be(script, orelse, name, seen)
         case ast.Name():
             texts = [each for definition in script.definitions(key) for each in _texts(definition)]
-            return not texts or any(each is None or _may_be(script, each, name) for each in texts)
+            seen |= {key}
+            return not texts or any(_may_be(script, each, name, seen) for each in texts)
         case _:
             return True
 

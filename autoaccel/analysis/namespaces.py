@@ -52,6 +52,8 @@ def binds(script: Script, namespace: ast.expr, name: str) -> bool:
             return called not in _READERS and called != "update"
         case ast.Assign() | ast.AnnAssign() | ast.NamedExpr() | ast.keyword(arg=str()):
             return True
+        case ast.Return() | ast.Yield() | ast.Lambda() | ast.IfExp() | ast.BoolOp() | ast.Tuple() | ast.List():
+            return True  # whoever gets it may write to it
         case _:
             return False
 

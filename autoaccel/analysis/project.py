@@ -561,6 +561,8 @@ class Project:
         wanted = (name,)
         instance_call = isinstance(cls, ast.ClassDef) and name in ("forward", "__call__")
         files, missing = self.calling(script, None if instance_call else name, method=isinstance(cls, ast.ClassDef))
+        if name.startswith("__") and not instance_call and isinstance(cls, ast.ClassDef):
+            missing = missing or f"Python calls `{name}` by itself"
         calls = ((each, call) for each in files for call in self._candidate_calls(each, wanted, instance=instance_call))
         return self._callers_among(script, function, calls, files, wanted, missing)
 
@@ -581,7 +583,9 @@ class Project:
             for call in each.script.syntax_index.calls_named("__init__")
             if each.script.inside(call, each.node)
         )
-        return self._callers_among(script, function, calls, files, wanted, missing)
+        own = ((each.script, call) for each in (script.class_ref(cls), *(derived or ())) for call in _makes_own(each))
+        found = self._callers_among(script, function, calls, files, wanted, missing)
+        return Callers(tuple(dict.fromkeys((*found, *own))), found.missing)
 
     def _callers_among(
         self,
@@ -710,14 +714,26 @@ class Project:
             reached = other.inference.possible(call.func) if isinstance(call.func, ast.Attribute) else ()
             return any(value.node is function and value.path == BOUND for value in reached)
         decorators = {each.id for each in getattr(function, "decorator_list", ()) if isinstance(each, ast.Name)}
-        if "staticmethod" in decorators:
-            return False
+        if decorators & {"staticmethod", "classmethod"}:
+            return "classmethod" in decorators
         receiver = name_lookups.receiver(call.func)
         made = getattr(function, "name", "") == "__init__"
         if receiver is not None and (not made or getattr(call.func, "attr", "") == "__init__"):
             owner = other.inference.possible(receiver)
-            return not any(value.node is cls for value in owner if value.kind is Kind.CLASS)
+            classes = (value.cls for value in owner if value.kind is Kind.CLASS and value.cls is not None)
+            return not any(each.node is cls for ref in classes for each in self.lineage(ref))
         return True
+
+
+def _makes_own(ref: ClassRef) -> Iterator[ast.Call]:
+    """The calls within a class that make an instance of it, or of one that derives from it: `cls(…)`,
+    `type(self)(…)`, `self.__class__(…)`."""
+    for call in ref.script.within(ref.node, ast.Call):
+        match call.func:
+            case ast.Call(func=ast.Name(id="type"), args=[ast.Name(id="self")]):
+                yield call
+            case ast.Attribute(value=ast.Name(id="self"), attr="__class__") | ast.Name(id="cls"):
+                yield call
 
 
 def _is_tensor_method(call: ast.Call, files: Iterable[Script]) -> bool:

@@ -223,6 +223,9 @@ class Script:
             if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
         )
         names.update(handler.name for handler in self.find(ast.ExceptHandler) if handler.name)
+        names.update(pattern.name for pattern in self.find(ast.MatchAs) if pattern.name)
+        names.update(pattern.name for pattern in self.find(ast.MatchStar) if pattern.name)
+        names.update(pattern.rest for pattern in self.find(ast.MatchMapping) if pattern.rest)
         aliases = [alias for node in self.find(ast.Import) for alias in node.names]
         aliases.extend(alias for node in self.find(ast.ImportFrom) for alias in node.names)
         names.update((alias.asname or alias.name).split(".")[0] for alias in aliases)
@@ -293,14 +296,13 @@ class Script:
                 continue
             if not all(isinstance(self.parent(each.node), ast.Module | ast.Try) for each in definitions):
                 continue
-            for target in {each.target for each in definitions}:
-                if target is None:
-                    continue
-                known = canonical(target)
-                if known == qualified:
-                    return name, ()
-                if qualified.startswith(known + ".") and (best is None or len(name) < len(best)):
-                    best = name + qualified[len(known) :]
+            targets = {canonical(each.target) for each in definitions if each.target is not None}
+            known = targets.pop() if len(targets) == 1 else ""
+            if known == qualified:
+                return name, ()
+            spelled = name + qualified[len(known) :]
+            if known and qualified.startswith(known + ".") and (best is None or len(spelled) < len(best)):
+                best = spelled
         if best is not None:
             return best, ()
         root = qualified.split(".")[0]
@@ -397,14 +399,12 @@ class Script:
             if call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value is False:
                 continue
             return True
-        for node in self.find(ast.Assign):
-            for target in node.targets:
-                if (
-                    isinstance(target, ast.Attribute)
-                    and self.qualname(target) == "torch.backends.cudnn.deterministic"
-                    and not (isinstance(node.value, ast.Constant) and node.value.value is False)
-                ):
-                    return True
+        for target in self.syntax_index.stored("deterministic"):
+            match self.parent(target):
+                case ast.Assign(value=ast.Constant(value=False)):
+                    continue
+            if self.qualname(target) == "torch.backends.cudnn.deterministic":
+                return True
         return False
 
     @cached_property

@@ -281,22 +281,19 @@ class ReachingDefinitions:
                     each for each in found if each in entry or self._order[each] > child.born or each.how == "global"
                 ]
             self._reach[name] = _union(self._reach.get(name, ()), found)
-        # A module-level name that some function rebinds through `global` may hold that value wherever it is read.
+        # A name that an inner function rebinds through `global` or `nonlocal` may hold that value wherever it is read.
         if not self._binds_outward:
             return
         rebound = {
-            each.name
+            (scope, name): extra
             for scope in self.known.values()
-            for names in scope.definitions.values()
-            for each in names
-            if each.how == "global"
+            for name, found in scope.definitions.items()
+            if (extra := [each for each in found if each.how == "global"])
         }
-        if rebound:
-            module = next(scope for scope in self.known.values() if scope.parent is None)
-            for name, known in list(self._reach.items()):
-                if name.id in rebound and known and all(each.scope is module for each in known):
-                    extra = [each for each in module.definitions.get(name.id, ()) if each.how == "global"]
-                    self._reach[name] = _union(known, extra)
+        for name, known in list(self._reach.items()) if rebound else ():
+            owner = known[0].scope if known else None
+            if owner is not None and (owner, name.id) in rebound and all(each.scope is owner for each in known):
+                self._reach[name] = _union(known, rebound[owner, name.id])
 
 
 class _Scopes(Mapping[ast.AST, Scope]):
@@ -343,6 +340,22 @@ def _merge(states: Iterable[Bindings | None]) -> Bindings | None:
     return merged
 
 
+def _raised(entry: Bindings | None, made: Iterable[Definition]) -> Bindings | None:
+    """What names may be bound to where a block that made some definitions is left, after whichever of them."""
+    if entry is None:
+        return None
+    found = dict(entry)
+    for each in made:
+        found[each.name] = _union(found.get(each.name, ()), (each,))
+    return found
+
+
+def _is_suppressing(manager: ast.expr) -> bool:
+    """Whether a block goes on behind `with suppress(…)` after an exception."""
+    called = manager.func if isinstance(manager, ast.Call) else None
+    return (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) == "suppress"
+
+
 class _ScopePass:
     """Runs one scope; nested scopes run when theirs is met, after which outer names are resolved."""
 
@@ -352,14 +365,16 @@ class _ScopePass:
         self.state: Bindings | None = {}
         self.breaks: list[list[Bindings | None]] = []
         self.continues: list[list[Bindings | None]] = []
+        self.tried: list[list[Definition]] = []  # what the `try` statements around here have bound so far
         self.local: frozenset[str] = frozenset()
         reaching.known[scope.node] = scope
 
     def run(self, body: list[ast.stmt]) -> None:
-        bound = _bound_names(self.scope.node, self.scope, walrus=self.reaching.walrus)
+        bound = dict.fromkeys(_bound_names(self.scope.node, self.scope, walrus=self.reaching.walrus))
         self.local = frozenset(bound) - self.scope.global_names
-        for name in self.local - self.scope.nonlocal_names:
-            self.scope.definitions.setdefault(name, [])
+        for name in bound:  # in an order that does not depend on how names are hashed
+            if name in self.local and name not in self.scope.nonlocal_names:
+                self.scope.definitions.setdefault(name, [])
         self.block(body)
 
     # -- statements
@@ -450,12 +465,19 @@ class _ScopePass:
         self.block(node.orelse)
         self.state = _merge([after, self.state])
 
+    def cut_short(self, run: Callable[[], None]) -> Bindings | None:
+        """Go through a part that may be left anywhere within it; what names may be bound to behind it."""
+        entry = None if self.state is None else dict(self.state)
+        self.tried.append([])
+        run()
+        return _raised(entry, self.tried.pop())
+
     def visit_Try(self, node: ast.Try) -> None:
-        states: list[Bindings | None] = [None if self.state is None else dict(self.state)]
-        for statement in node.body:
-            self.visit(statement)
-            states.append(None if self.state is None else dict(self.state))
-        raised = _merge(states)
+        entry = None if self.state is None else dict(self.state)
+        made: list[Definition] = []
+        self.tried.append(made)
+        self.block(node.body)
+        raised = _raised(entry, made)
         self.block(node.orelse)
         ends = [self.state]
         for handler in node.handlers:
@@ -466,14 +488,13 @@ class _ScopePass:
                 self.define(handler.name, handler, "except", None, ())
             self.block(handler.body)
             ends.append(self.state)
+        self.tried.pop()
+        if node.finalbody:  # also on the way out of anything before it: an exception, `return`, `break`
+            self.state = _raised(entry, made)
+            self.block(node.finalbody)
         self.state = _merge(ends)
         if node.finalbody:
-            if self.state is None and raised is not None:
-                self.state = dict(raised)
-                self.block(node.finalbody)
-                self.state = None
-            else:
-                self.block(node.finalbody)
+            self.block(node.finalbody)
 
     visit_TryStar = visit_Try
 
@@ -482,7 +503,10 @@ class _ScopePass:
             self.read(item.context_expr)
             if item.optional_vars is not None:
                 self.bind(item.optional_vars, node, "with", item.context_expr)
-        self.block(node.body)
+        if any(_is_suppressing(item.context_expr) for item in node.items):
+            self.state = self.cut_short(lambda: self.block(node.body))
+        else:
+            self.block(node.body)
 
     visit_AsyncWith = visit_With
 
@@ -608,7 +632,10 @@ class _ScopePass:
         elif kind is ast.Constant:
             pass
         elif kind in _PLAIN:
-            self.read_children(node)
+            if self.reaching.walrus and kind in (ast.BoolOp, ast.IfExp):
+                self.state = self.cut_short(lambda: self.read_children(node))
+            else:
+                self.read_children(node)
         elif isinstance(node, ast.NamedExpr):
             self.read(node.value)
             self.bind(node.target, node, "walrus", node.value)
@@ -716,6 +743,8 @@ class _ScopePass:
                 owner.definitions.setdefault(name, []).append(definition)
         if self.state is not None:
             self.state[name] = (definition,)
+            for made in () if transient else self.tried:
+                made.append(definition)
         return definition
 
 

@@ -43,6 +43,42 @@ def reaching(text: str, name: str) -> list[list[int]]:
         pytest.param("(x, (y, *z)) = f()\nx\n", [[1]], id="unpacking"),
         pytest.param("match v:\n    case [x, *_]:\n        x\n", [[2]], id="match"),
         pytest.param("x = 1\nlambda x: x\n", [[2]], id="a lambda's parameter"),
+        pytest.param(
+            "x = 1\ntry:\n    with f():\n        x = 2\n        g()\n        x = 3\nexcept E:\n    x\n",
+            [[1, 4, 6]],
+            id="anywhere in a block in try",
+        ),
+        pytest.param("x = 1\ntry:\n    x = 2\n    f()\n    x = 3\nfinally:\n    x\n", [[1, 3, 5]], id="in finally"),
+        pytest.param(
+            "x = 1\ntry:\n    f()\nexcept E:\n    x = 2\n    raise\nfinally:\n    x\n",
+            [[1, 5]],
+            id="in finally, by a handler",
+        ),
+        pytest.param(
+            "try:\n    import x\nexcept ImportError:\n    x = None\nelse:\n    x\nx\n",
+            [[2], [2, 4]],
+            id="what is imported if it is there",
+        ),
+        pytest.param("try:\n    f()\nexcept E as x:\n    x\n", [[3]], id="the exception"),
+        pytest.param("x = 1\nwith suppress(E):\n    x = f()\nx\n", [[1, 3]], id="with that hides exceptions"),
+        pytest.param("x = 1\nwith no_grad():\n    x = f()\nx\n", [[3]], id="with that hides none"),
+        pytest.param("[x := y for y in z]\nx\n", [[1]], id="walrus in a comprehension"),
+        pytest.param("x = 1\nany((x := y) for y in z)\nx\n", [[1, 2]], id="walrus in a comprehension over nothing"),
+        pytest.param("x = 1\na and (x := f())\nx\n", [[1, 2]], id="walrus that may be passed over"),
+        pytest.param("x = 1\ny = (x := 2) if a else 3\nx\n", [[1, 2]], id="walrus in one of two"),
+        pytest.param("x = 1\nwhile (x := f()) > 3:\n    x\n", [[2]], id="walrus of while"),
+        pytest.param("for x in y:\n    pass\nelse:\n    x\n", [[1]], id="for binds its target"),
+        pytest.param("while c:\n    if d:\n        x = 1\n        continue\n    x\n", [[3]], id="carried by continue"),
+        pytest.param("x: int\nx\n", [[]], id="an annotation alone"),
+        pytest.param("x: int = 1\nx\n", [[1]], id="an annotation and a value"),
+        pytest.param("x.y = 1\nx[0] = 2\nx\n", [[], [], []], id="parts of it"),
+        pytest.param("import x.y\nimport x.z\nx\n", [[2]], id="the package of a module"),
+        pytest.param("from y import z as x\nx\n", [[1]], id="an import under another name"),
+        pytest.param("from x import *\nx\n", [[]], id="a star import binds nothing in sight"),
+        pytest.param("class x: ...\nx\n", [[1]], id="class"),
+        pytest.param("@x\ndef x(): ...\nx\n", [[], [2]], id="a decorator stands before the function"),
+        pytest.param("match v:\n    case {'a': 1, **x}:\n        pass\nx\n", [[2]], id="the rest of a mapping"),
+        pytest.param("x = 1\nmatch v:\n    case 1:\n        x = 2\nx\n", [[1, 4]], id="no case may match"),
     ],
 )
 def test_module_scope(text: str, expected: list[list[int]]) -> None:
@@ -60,7 +96,7 @@ def test_module_scope(text: str, expected: list[list[int]]) -> None:
         pytest.param("x = 1\ndef f():\n    global x\n    x = 2\nx\n", [[1, 4]], id="global"),
         pytest.param(
             "def f():\n    x = 1\n    def g():\n        nonlocal x\n        x = 2\n    return x\n",
-            [[2]],
+            [[2, 5]],
             id="nonlocal write",
         ),
         pytest.param(
@@ -70,10 +106,66 @@ def test_module_scope(text: str, expected: list[list[int]]) -> None:
         ),
         pytest.param("def f(x, y=1):\n    return x\n", [[1]], id="parameter"),
         pytest.param("def f(*x):\n    return x\n", [[1]], id="star parameter"),
+        pytest.param("x = 1\ndef f(y=x):\n    x = 2\nx = 3\n", [[1]], id="a default is read outside"),
+        pytest.param(
+            "x = 1\nclass C:\n    x = x\n    y = x\n", [[1], [3]], id="a class body begins with the outer name"
+        ),
+        pytest.param("def f():\n    for x in y: ...\n    return lambda: x\n", [[2]], id="closure of a loop variable"),
+        pytest.param("def f():\n    return x\ndef g():\n    global x\n    x = 1\n", [[5]], id="bound by global alone"),
+        pytest.param(
+            "x = 1\ndef f():\n    x = 2\n    def g():\n        global x\n        x = 3\n    return x\n",
+            [[3]],
+            id="global passes over the function around",
+        ),
+        pytest.param(
+            "x = 1\ndef f():\n    [x for x in y]\n    return x\n", [[0], [1]], id="a comprehension binds none"
+        ),
     ],
 )
 def test_nested_scopes(text: str, expected: list[list[int]]) -> None:
     assert reaching(text, "x") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("for x in y: ...\n", ("for", "y", ()), id="for"),
+        pytest.param("for _, x in enumerate(y): ...\n", ("for", "enumerate(y)", (1,)), id="for over pairs"),
+        pytest.param("*_, x = y\n", ("assign", "y", (-1,)), id="behind a star"),
+        pytest.param("with open(y) as x: ...\n", ("with", "open(y)", ()), id="with"),
+        pytest.param("x += y\n", ("aug", "y", ()), id="augmented"),
+        pytest.param("def f(a, x=y): ...\n", ("param", "y", ()), id="default"),
+        pytest.param("def f(*, a, x=y): ...\n", ("param", "y", ()), id="default of a keyword"),
+        pytest.param("def f(x, a=y): ...\n", ("param", None, ()), id="no default"),
+        pytest.param("def f(**x): ...\n", ("param", None, ("*",)), id="keyword arguments"),
+        pytest.param("def f():\n    global x\n    x = y\n", ("global", "y", ()), id="global"),
+        pytest.param("match v:\n    case [x, 1]: ...\n", ("match", None, ()), id="match"),
+        pytest.param("import x\n", ("import", None, ()), id="import"),
+    ],
+)
+def test_what_is_bound(text: str, expected: tuple[str, str | None, tuple[int | str, ...]]) -> None:
+    """How, the expression whose part it takes (None where there is none in sight), and which part."""
+    script = load(text)
+    (definition,) = (
+        each for scope in script.reaching_definitions.scopes.values() for each in scope.definitions.get("x", ())
+    )
+    value = None if definition.value is None else script.source(definition.value)
+    assert (definition.how, value, definition.path) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import torch.nn as x", ("torch.nn", 0)),
+        ("import x.optim", ("x", 0)),
+        ("from torch import nn as x", ("torch.nn", 0)),
+        ("from .models import x", ("models.x", 1)),
+        ("from .. import x", ("x", 2)),
+    ],
+)
+def test_imports(text: str, expected: tuple[str, int]) -> None:
+    (definition,) = load(text).reaching_definitions.imports
+    assert (definition.name, (definition.target, definition.level)) == ("x", expected)
 
 
 def test_uses_are_the_inverse_of_definitions() -> None:

@@ -7,6 +7,7 @@ import ast
 import pytest
 
 from autoaccel.analysis import Script, load
+from autoaccel.pytorch.gradients import is_optimizer_step
 from autoaccel.pytorch.step_effects import (
     Effect,
     call_effects,
@@ -14,7 +15,6 @@ from autoaccel.pytorch.step_effects import (
     effects,
     gradient_reads,
     is_direct_forward,
-    is_optimizer_step,
     is_sensitive,
     may_run_model,
     reads_gradient,

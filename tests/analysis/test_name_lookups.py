@@ -1,0 +1,138 @@
+"""Functions and methods that are reached by a name which the program computes."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from autoaccel.analysis import load
+from autoaccel.analysis.name_lookups import lookup, member_may_be, mentions, named_member, receiver
+
+FUNCTION = "def train(x): ...\n"
+METHOD = "class Agent:\n    def train(self, x): ...\n"
+ATTRGETTER = "from operator import attrgetter, methodcaller\n"
+
+# By case: a file in which `train` is defined, and what may be a call of it; None where there is no more than is seen.
+FUNCTIONS = {
+    "nothing": (FUNCTION + "train(1)\n", None),
+    "globals": (FUNCTION + "globals()[mode](1)\n", "globals()[mode]"),
+    "globals, another name": (FUNCTION + "globals()['evaluate'](1)\n", None),
+    "globals by get": (FUNCTION + "globals().get(mode)(1)\n", "globals().get(mode)"),
+    "globals, that are only asked": (FUNCTION + "print('train' in globals())\n", None),
+    "eval of a name": (FUNCTION + "eval(mode)(1)\n", "eval(mode)"),
+    "exec of a file": (FUNCTION + "exec(open('configurator.py').read())\n", "exec(open('configurator.py').read())"),
+    "eval of a call of it": (FUNCTION + "y = eval('train(1)')\n", "eval('train(1)')"),
+    "eval of something else": (FUNCTION + "y = eval('(0.9, 0.999)')\n", None),
+    "a method called eval": (FUNCTION + "import torch\nnet = torch.nn.ReLU()\nnet.eval()\n", None),
+    "a member of a library": (FUNCTION + "import torch\ngetattr(torch.optim, mode)(1)\n", None),
+    "a member of an object": (METHOD + FUNCTION + "getattr(Agent(), mode)(1)\n", None),
+}
+METHODS = {
+    "nothing": (METHOD + "Agent().train(1)\n", None),
+    "any name": (METHOD + "getattr(Agent(), mode)(1)\n", "getattr(Agent(), mode)"),
+    "of the same object": (METHOD + "    def run(self, m):\n        getattr(self, m)(1)\n", "getattr(self, m)"),
+    "of an unknown object": (METHOD + "def run(agent, m):\n    getattr(agent, m)(1)\n", "getattr(agent, m)"),
+    "of another class": (METHOD + "class Other: ...\ngetattr(Other(), mode)(1)\n", None),
+    "of a class that derives": (METHOD + "class Other(Agent): ...\ngetattr(Other(), m)(1)\n", "getattr(Other(), m)"),
+    "its own name": (METHOD + "getattr(Agent(), 'train')(1)\n", None),  # found as a call of it
+    "its own name, kept": (METHOD + "run = getattr(Agent(), 'train')\nrun(1)\n", "getattr(Agent(), 'train')"),
+    "another name": (METHOD + "getattr(Agent(), 'test')(1)\n", None),
+    "a beginning": (METHOD + "getattr(Agent(), f'tr{m}')(1)\n", "getattr(Agent(), f'tr{m}')"),
+    "another beginning": (METHOD + "getattr(Agent(), f'eval_{m}')(1)\n", None),
+    "another end": (METHOD + "getattr(Agent(), m + '_step')(1)\n", None),
+    "a template": (METHOD + "getattr(Agent(), 'on_%s' % m)(1)\n", None),
+    "a template that fits": (METHOD + "getattr(Agent(), '{}'.format(m))(1)\n", "getattr(Agent(), '{}'.format(m))"),
+    "one of two others": (METHOD + "getattr(Agent(), 'test' if m else 'save')(1)\n", None),
+    "one of two": (METHOD + "m = 'train' if m else 'test'\ngetattr(Agent(), m)(1)\n", "getattr(Agent(), m)"),
+    "one of some others": (METHOD + "for m in ('test', 'save'):\n    getattr(Agent(), m)(1)\n", None),
+    "one of some": (METHOD + "for m in ('test', 'train'):\n    getattr(Agent(), m)(1)\n", "getattr(Agent(), m)"),
+    "one of some that are computed": (METHOD + "for m in (a, b):\n    getattr(Agent(), m)(1)\n", "getattr(Agent(), m)"),
+    "a name that becomes itself": (
+        METHOD + "m = 'test'\nfor i in y:\n    m = m if i else 'save'\n    getattr(Agent(), m)(1)\n",
+        None,
+    ),
+    "a name that becomes itself, or it": (
+        METHOD + "m = 'test'\nfor i in y:\n    m = m if i else 'train'\n    getattr(Agent(), m)(1)\n",
+        "getattr(Agent(), m)",
+    ),
+    "a number": (METHOD + "x = getattr(Agent(), m) + 1\n", None),
+    "tested": (METHOD + "if getattr(Agent(), m):\n    pass\n", None),
+    "printed": (METHOD + "print(getattr(Agent(), m))\n", None),
+    "kept and printed": (METHOD + "x = getattr(Agent(), m)\nprint(x)\n", None),
+    "handed on": (METHOD + "run(getattr(Agent(), m))\n", "getattr(Agent(), m)"),
+    "returned": (METHOD + "def f(m):\n    return getattr(Agent(), m)\n", "getattr(Agent(), m)"),
+    "by its namespace": (METHOD + "vars(Agent)[m](Agent(), 1)\n", "vars(Agent)[m]"),
+    "by the namespace of a class": (METHOD + "Agent.__dict__[m](Agent(), 1)\n", "Agent.__dict__[m]"),
+    "by attrgetter": (ATTRGETTER + METHOD + "attrgetter('train')(x)(1)\n", "attrgetter('train')"),
+    "by attrgetter, of a part": (
+        ATTRGETTER + METHOD + "attrgetter('agent.train')(x)(1)\n",
+        "attrgetter('agent.train')",
+    ),
+    "by methodcaller": (ATTRGETTER + METHOD + "methodcaller(m, 1)(x)\n", "methodcaller(m, 1)"),
+    "by methodcaller, another": (ATTRGETTER + METHOD + "methodcaller('test')(x)\n", None),
+}
+
+
+def looked_up(text: str) -> str | None:
+    script = load(text)
+    *_, function = (each for each in script.find(ast.FunctionDef) if each.name == "train")
+    part = lookup(script, script, function, ("train",))
+    return None if part is None else script.source(part)
+
+
+@pytest.mark.parametrize("case", FUNCTIONS)
+def test_functions(case: str) -> None:
+    text, expected = FUNCTIONS[case]
+    assert looked_up(text) == expected
+
+
+@pytest.mark.parametrize("case", METHODS)
+def test_methods(case: str) -> None:
+    text, expected = METHODS[case]
+    assert looked_up(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "owner", "named"),
+    [
+        ("net.eval", "net", None),
+        ("getattr(net, 'eval')", "net", "eval"),
+        ("getattr(net, 'eval', None)", "net", "eval"),
+        ("getattr(net, mode)", None, None),
+        ("nets['eval']", None, None),
+        ("run", None, None),
+    ],
+)
+def test_receivers(expression: str, owner: str | None, named: str | None) -> None:
+    script = load(expression)
+    (statement,) = script.find(ast.Expr)
+    found = receiver(statement.value)
+    assert (None if found is None else script.source(found)) == owner
+    member = named_member(statement.value)
+    assert (None if member is None else member[1]) == named
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("getattr(x, 'detach')", True),
+        ("getattr(x, 'de' + name)", True),
+        ("getattr(x, f'{name}_')", False),
+        ("getattr(x, 'cpu')", False),
+        ("getattr(x, name)", False),  # nothing is told of it
+        ("getattr(x)", False),
+    ],
+)
+def test_members_that_are_told(expression: str, expected: bool) -> None:
+    script = load(expression)
+    assert member_may_be(script, next(script.find(ast.Call)), ("detach", "clone")) == expected
+
+
+def test_mentions() -> None:
+    script = load(
+        "import torch\nimport numpy as np\nfrom torch import no_grad as ng\n"
+        "torch.no_grad()\nng()\nx.no_grad\ngetattr(torch, 'no_' + what)\nnp.no_grad\nno_gradient()\n"
+    )
+    found = [script.source(each) for each in mentions(script, {"no_grad"})]
+    assert found == ["torch.no_grad", "ng", "x.no_grad", "getattr(torch, 'no_' + what)"]
