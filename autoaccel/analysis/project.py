@@ -47,6 +47,8 @@ class ClassInfo:
     attributes: dict[str, list[Binding]]
 
 
+# Libraries whose objects have no models of the project among their attributes, unless it puts them there.
+_HOLDING_NO_MODELS = frozenset("matplotlib pylab seaborn PIL cv2 numpy math random time datetime os re json".split())
 _TOO_MUCH = "more code has to do with it than is looked at"
 _UNSEEN = "?"  # in the place of a base class that is not known
 _UNKNOWN_CLASS = ClassInfo((), (_UNSEEN,), {})
@@ -62,9 +64,6 @@ class Consulted:
     texts: set[Path] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
     asked: set[tuple[str, Path, str]] = field(default_factory=set)
-
-
-_HOLDING_NO_MODELS = frozenset("matplotlib pylab seaborn PIL cv2 numpy math random time datetime os re json".split())
 
 
 class Project:
@@ -603,9 +602,7 @@ class Project:
             enters = self._enters(other, call, function, cls)
             if enters:
                 found.append((other, call))
-            elif enters is None and not (
-                instance and (_is_tensor_method(call, files) or _is_foreign(other, call.func))
-            ):
+            elif enters is None and not (instance and _is_method_of_library(other, call, files)):
                 missing = missing or f"`{other.source(call.func)}` in {_line(other, call, script)} may be a call of it"
         for other in files:
             missing = missing or self._handed_on(script, function, other, wanted)
@@ -736,10 +733,28 @@ def _makes_own(ref: ClassRef) -> Iterator[ast.Call]:
                 yield call
 
 
-def _is_tensor_method(call: ast.Call, files: Iterable[Script]) -> bool:
-    """Whether a call of something unknown can only be a tensor's method, `x.size(0)`, for nothing is stored there."""
+def _is_method_of_library(script: Script, call: ast.Call, files: Iterable[Script]) -> bool:
+    """Whether a call of something unknown can be that of no object of the project, for none of these files gives one
+    such a name: a tensor's method, `x.size(0)`, or one of what a library has made, `plt.figure().add_subplot()`."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else None
-    return name in METHODS and not any(any(True for _ in each.syntax_index.stored(name)) for each in files)
+    if name is None or not (name in METHODS or _is_foreign(script, call.func)):
+        return False
+    return not any(name in _member_names(each) for each in files)
+
+
+@once
+def _member_names(script: Script) -> frozenset[str]:
+    """The names under which a file may put objects into others: attributes that it assigns, names of class bodies,
+    texts, and what it names in calls of other than torch's functions."""
+    names = {each.attr for each in script.find(ast.Attribute) if isinstance(each.ctx, ast.Store)}
+    for scope, known in script.reaching_definitions.scopes.items():
+        if isinstance(scope, ast.ClassDef):
+            names.update(name for name, bound in known.definitions.items() if any(each.how != "def" for each in bound))
+    names.update(each.value for each in script.find(ast.Constant) if isinstance(each.value, str))
+    for call in script.find(ast.Call):
+        if call.keywords and not (script.qualname(call.func) or "").startswith("torch."):
+            names.update(each.arg for each in call.keywords if each.arg and not isinstance(each.value, ast.Constant))
+    return frozenset(names)
 
 
 def _is_foreign(script: Script, expression: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> bool:

@@ -154,3 +154,28 @@ def test_another_file_passes_it(tmp_path: Path) -> None:
     script = load(path.read_text(), path, Project(sorted(tmp_path.glob("*.py"))))
     found = script.project.arguments(script, next(script.find(ast.FunctionDef)), "x")
     assert [other.source(each) for other, each in found] == ["2", "3"]
+
+
+NET = "import torch\nimport matplotlib.pyplot as plt\nclass Net(torch.nn.Module):\n    def forward(self, x): ...\n"
+# By case: a file with a call of something unknown, and whether that may be a call of the model.
+UNKNOWN_CALLS = {
+    "a method of a tensor": ("def g(x):\n    return x.size(0)\n", False),
+    "a method that no tensor has": ("def g(x):\n    return x.model(0)\n", True),
+    "a name that an object is given": ("def g(x):\n    return x.size(0)\nbox.size = Net()\n", True),
+    "a name that a class has": ("class Box:\n    size = Net()\ndef g(x):\n    return x.size(0)\n", True),
+    "a name in a text": ("def g(x):\n    return x.size(0)\nsetattr(box, 'size', Net())\n", True),
+    "a name that a call is given": ("def g(x):\n    return x.size(0)\nbox = Box(size=Net())\n", True),
+    "a name of torch's arguments": ("def g(x, d):\n    return torch.sum(x, dim=d).dim()\n", False),
+    "of what a library made": ("fig = plt.figure(figsize=(4, 4))\nax = fig.add_subplot(1)\nax.matshow(1)\n", False),
+    "of a library's object with the model": ("fig = plt.figure()\nfig.model = Net()\nfig.model(1)\n", True),
+    "of a library's function that got the model": ("box = plt.figure(Net())\nbox.model(1)\n", True),
+    "of a container of a library": ("import queue\nq = queue.Queue()\nq.get()(1)\n", True),
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN_CALLS)
+def test_unknown_calls(case: str) -> None:
+    text, may_be = UNKNOWN_CALLS[case]
+    script = load(NET + text, Path("main.py"), Project())
+    forward = next(each for each in script.find(ast.FunctionDef) if each.name == "forward")
+    assert (script.callers(forward).missing is not None) is may_be
