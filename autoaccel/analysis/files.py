@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import os
 import stat
-import tokenize
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -20,6 +19,7 @@ from autoaccel.analysis.project_index import Known, KnownFiles, ProjectIndex, Su
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
 from autoaccel.dataflow.syntax_index import SyntaxIndex
+from autoaccel.sources import decode
 
 _KEPT = 1_000_000  # characters whose trees are kept for analyses to come; a tree takes seventy times its text
 _OFTEN = 2  # a file that is asked for more often is no longer met in passing
@@ -78,6 +78,7 @@ class Files:
         self._asked_for: Counter[Path] = Counter()
         self._read: dict[Path, str | None] = {}
         self._read_size = 0
+        self._sizes: dict[Path, int] = {}
         self._spare = 0
         self._answers: dict[tuple[str, Path, str], KnownFiles] = {}
 
@@ -122,11 +123,15 @@ class Files:
 
     def size(self, path: Path) -> int:
         """About how long a text is."""
-        text = self.texts.get(path)
-        try:
-            return path.stat().st_size if text is None else len(text)
-        except OSError:
-            return 0
+        size = self._sizes.get(path)
+        if size is None:
+            text = self.texts.get(path)
+            try:
+                size = path.stat().st_size if text is None else len(text)
+            except OSError:
+                size = 0
+            self._sizes[path] = size
+        return size
 
     def parse(self, text: str, path: Path | None) -> Parsed:
         """The tree of a text. Raises `SyntaxError` and whatever else the parser raises."""
@@ -186,7 +191,7 @@ def _read(path: Path, most: int) -> str | None:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > most:
             return None
-        with tokenize.open(path) as file:
-            return file.read()
-    except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
+        text = decode(path.read_bytes(), path).text
+        return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+    except (OSError, ValueError):  # `SourceError` is one
         return None

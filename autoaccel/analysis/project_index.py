@@ -9,8 +9,7 @@ import os
 import sys
 from array import array
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 Known = Callable[[Path], Summary | None]
 
 _STANDARD = frozenset(sys.stdlib_module_names)
-_KEPT = 64  # answers about what can be reached from a file
-_TOO_MANY = frozenset({-1})
+_KEPT = 16  # answers about what some files assign
 _LOOSE = -1  # where an import leads if nobody knows
 
 
@@ -73,6 +71,9 @@ class Summaries:
 class ProjectIndex:
     """The imports and names of files. `summaries` are theirs, `modules` tells where their imports lead.
 
+    Files have numbers, and a set of files is an `int`: bit `n` stands for file `n`. Thousands of sets of thousands of
+    files are kept, and a set of this kind takes an eighth of a byte for each.
+
     `paths` are the files of the project; others are taken up when an import leads to them, or when they lie near a
     file whose importers are asked for (`beside`: at most so many in one folder).
     """
@@ -86,37 +87,38 @@ class ProjectIndex:
         self._numbers: dict[str, int] = {}
         self._paths: list[str] = []
         self._as_paths: dict[int, Path] = {}
-        self._imports: list[set[int]] = []  # by file: those that it imports
-        self._importers: list[set[int]] = []
+        self._imports: list[int] = []  # by file: those that it imports
+        self._importers: list[int] = []
         self._names: list[tuple[tuple[str, str, int], ...]] = []  # by file: imported names (or `*`), alias, whence
-        self._naming: dict[
-            tuple[str, int], set[int]
-        ] = {}  # by imported name and whence: the files whose `_names` have it
+        self._naming: dict[tuple[str, int], list[int]] = {}  # by imported name and whence: whose `_names` have it
         self._assigned: dict[str, set[tuple[int, str]]] = {}  # by name: the files that assign it, and to which name
         self._stored: dict[int, tuple[frozenset[str], frozenset[str]]] = {}  # by file: the attributes that it assigns,
         # of what it imports and of other things
+        self._storing = 0  # the files in `_stored`
         self._defined: dict[int, tuple[str, ...]] = {}  # by file: functions and classes
         self._making: dict[int, frozenset[str]] = {}  # by file that makes classes by `type`: what it mentions
-        self._loose: dict[str, list[int]] = {}  # by dotted name: who imports it where it leads to nothing known
+        self._loose: dict[str, int] = {}  # by dotted name: who imports it where it leads to nothing known
         self._computed: dict[int, tuple[tuple[str, tuple[str, ...]], ...]] = {}  # who imports by names that are
         # computed: what they begin with, and the folders from below which they are
         self._postings: dict[str, array[int]] = {}
-        self._later: set[int] = set()  # files that came after the first ones, or are no longer as they were
-        self._posted_later: dict[str, set[int]] = {}  # all their words
+        self._later = 0  # files that came after the first ones, or are no longer as they were
+        self._posted_later: dict[str, int] = {}  # all their words
+        self._first: dict[str, int] = {}  # by word that was asked for: the first files that mention it
         self._targets: dict[tuple[str, str, int], tuple[tuple[int, ...], str]] = {}
-        self._entered: set[int] = set()
+        self._entered = 0
         self._crowded: set[str] = set()  # folders with too many files
         self._near: dict[str, tuple[int, ...]] = {}  # by folder: its files that are none of the project
-        self._reached: dict[tuple[int, bool], frozenset[int]] = {}
-        self._computing: dict[int, frozenset[int]] = {}
-        self._computable: dict[int, frozenset[int]] = {}
-        self._importing_here: dict[int, frozenset[int]] = {}
+        self._reached: dict[tuple[int, bool], int | None] = {}  # None where these are too many
+        self._computing: dict[int, int] = {}
+        self._computable: dict[int, int] = {}
+        self._importing_here: dict[int, int] = {}
         self._sought: dict[tuple[int, str], bool] = {}
-        self._bound: dict[frozenset[int], Counter[str]] = {}
-        self._project = frozenset(self._number(path) for path in sorted({str(path) for path in paths}))
+        self._bound: dict[int, frozenset[str]] = {}
+        self._project = _set_of([self._number(path) for path in sorted({str(path) for path in paths})])
         self._post(
             [self._enter(number, self._summaries(Path(path))).words for number, path in enumerate([*self._paths])]
         )
+        self._targets.clear()  # few more imports are to come
 
     # -- what is known of each file
 
@@ -142,6 +144,7 @@ class ProjectIndex:
         if stored:
             of_imports = frozenset(word[1:-1] for word in stored if word[-1] == "=")
             self._stored[number] = of_imports, frozenset(word[1:-2] for word in stored if word[-1] == "?")
+            self._storing |= 1 << number
         for word in words:
             if word[0] == "=":
                 _, target, value = word.split("=")
@@ -151,14 +154,14 @@ class ProjectIndex:
         number = self._numbers.setdefault(path, len(self._paths))
         if number == len(self._paths):
             self._paths.append(path)
-            self._imports.append(set())
-            self._importers.append(set())
+            self._imports.append(0)
+            self._importers.append(0)
             self._names.append(())
         return number
 
     def _enter(self, number: int, summary: Summary) -> Summary:
         folder, importer = os.path.split(self._paths[number])
-        self._entered.add(number)
+        self._entered |= 1 << number
         computed = [entry[1:] for entry in summary.imports if entry[0] == "?"]
         if computed:
             roots = tuple(os.path.join(root, "") for root in self._modules.roots(folder, self.folders))
@@ -176,7 +179,7 @@ class ProjectIndex:
                     names[sys.intern(target.rpartition(".")[2]), sys.intern(alias), source] = None
         self._names[number] = tuple(names)
         for imported, _, whence in names:
-            self._naming.setdefault((imported, whence), set()).add(number)
+            self._naming.setdefault((imported, whence), []).append(number)
         return summary
 
     def _connect(self, number: int, folder: str, importer: str, target: str, level: int) -> int | None:
@@ -191,14 +194,13 @@ class ProjectIndex:
         files, loose = known
         for other in files:
             if other != number:
-                self._imports[number].add(other)
-                self._importers[other].add(number)
+                self._imports[number] |= 1 << other
+                self._importers[other] |= 1 << number
         if loose:
             names = loose.split(".")
             for end in range(1, len(names) + 1):
-                importing = self._loose.setdefault(".".join(names[:end]), [])
-                if importing[-1:] != [number]:
-                    importing.append(number)
+                name = ".".join(names[:end])
+                self._loose[name] = self._loose.get(name, 0) | 1 << number
         return files[0] if files else _LOOSE if loose else None
 
     def _find(self, folder: str, importer: str, target: str, level: int) -> tuple[tuple[int, ...], str]:
@@ -220,21 +222,21 @@ class ProjectIndex:
         """This index with another summary for one file."""
         index = ProjectIndex((), self._summaries, self._modules, self._beside)
         vars(index).update(vars(self))
-        for name in ("_paths", "_numbers", "_imports", "_names", "_entered", "_later", "_near", "_crowded"):
+        for name in ("_paths", "_numbers", "_imports", "_importers", "_names", "_near", "_crowded", "_defined"):
             setattr(index, name, getattr(self, name).copy())
-        index._importers = [each.copy() for each in self._importers]
         index._naming = {key: each.copy() for key, each in self._naming.items()}
         number = index._number(str(path))
-        for other in index._imports[number]:
-            index._importers[other].discard(number)
-        index._imports[number] = set()
-        index._posted_later = {word: known - {number} for word, known in self._posted_later.items()}
-        index._loose = {name: [each for each in known if each != number] for name, known in self._loose.items()}
+        others = ~(1 << number)
+        for other in _members(index._imports[number]):
+            index._importers[other] &= others
+        index._imports[number] = 0
+        index._storing &= others
+        index._posted_later = {word: known & others for word, known in self._posted_later.items()}
+        index._loose = {name: known & others for name, known in self._loose.items()}
         index._assigned = {
             name: {each for each in known if each[0] != number} for name, known in self._assigned.items()
         }
         index._stored = {each: known for each, known in self._stored.items() if each != number}
-        index._defined = self._defined.copy()
         index._making = {each: known for each, known in self._making.items() if each != number}
         index._computed = {each: known for each, known in self._computed.items() if each != number}
         index._reached, index._computing, index._computable, index._sought, index._importing_here = {}, {}, {}, {}, {}
@@ -246,15 +248,15 @@ class ProjectIndex:
     @property
     def outside(self) -> list[str]:
         """The files beside the project that were read."""
-        return [self._paths[each] for each in sorted(self._entered - self._project)]
+        return [self._paths[each] for each in _members(self._entered & ~self._project)]
 
     def _take_up(self, number: int, summary: Summary | None = None) -> None:
         """Note a file that is none of the first ones, or no longer as it was."""
         summary = summary or self._summaries(Path(self._paths[number]))
         words = frozenset(self._enter(number, summary).words.split())
-        self._later.add(number)
+        self._later |= 1 << number
         for word in words:
-            self._posted_later.setdefault(word, set()).add(number)
+            self._posted_later[word] = self._posted_later.get(word, 0) | 1 << number
         self._note(number, words)
         vars(self).pop("_computing_names", None)
 
@@ -278,24 +280,24 @@ class ProjectIndex:
             found = self._by_attribute({name}, number, shared=True) if method else self._by_name(name, number, most)
         except _TooManyError as error:
             return KnownFiles((), str(error))
-        if len(found - {number}) > most:
+        found &= ~(1 << number)
+        if found.bit_count() > most:
             return KnownFiles((), _MENTIONED)
-        return KnownFiles(self._ordered(found - {number}), self._missing(str(path)))
+        return KnownFiles(self._ordered(found), self._missing(str(path)))
 
     def deriving(self, path: Path, name: str, most: int) -> KnownFiles:
         """The other files in which a class may derive from one of a file."""
         number = self._number(str(path))
         try:
             words = {word for _, word in self._names_given(number, name)}
-            bases = set().union(*(self._with_word(f"<{word}") for word in words))
-            bases.update(each for each, mentioned in self._making.items() if not mentioned.isdisjoint(words))
-            bases |= self._with_word("<()")
-            found = bases - {number}
+            bases = self._with_word("<()") | self._with_any(f"<{word}" for word in words)
+            bases |= _set_of([each for each, mentioned in self._making.items() if not mentioned.isdisjoint(words)])
+            found = bases & ~(1 << number)
             if found:
                 found &= self._reach(number, shared=False)
         except _TooManyError as error:
             return KnownFiles((), str(error))
-        if len(found) > most:
+        if found.bit_count() > most:
             return KnownFiles((), _MENTIONED)
         return KnownFiles(self._ordered(found), self._missing(str(path)), tuple(sorted(words)))
 
@@ -308,26 +310,29 @@ class ProjectIndex:
             source, word = pending.pop()
             importing = self._importing(source, among)
             given = {*self._given(source, word, importing)}
-            given.update(each for each in self._assigned.get(word, ()) if each[0] == source or each[0] in importing)
+            givers = importing | 1 << source
+            given.update(each for each in self._assigned.get(word, ()) if givers >> each[0] & 1)
             for each, alias in given:
                 if (each, alias) not in seen:
                     seen.add((each, alias))
                     pending.append((each, alias))
         return seen
 
-    def _given(self, source: int, word: str, importing: Set[int]) -> Iterator[tuple[int, str]]:
+    def _given(self, source: int, word: str, importing: int) -> Iterator[tuple[int, str]]:
         """The files that import a name, and how they call it."""
         ways = [(imported, whence) for imported in (word, "*") for whence in (source, _LOOSE)]
-        for each in importing & set().union(*(self._naming.get(way, ()) for way in ways)):
+        named = [each for way in ways for each in self._naming.get(way, ())]
+        few = importing.bit_count() < len(named)
+        for each in _members(importing) if few else {each for each in named if importing >> each & 1}:
             for imported, alias, whence in self._names[each]:
                 if (imported, whence) in ways:
                     yield each, alias or word
 
-    def _by_name(self, name: str, number: int, most: int) -> set[int]:
+    def _by_name(self, name: str, number: int, most: int) -> int:
         """Who mentions what comes from a file under a name, or under those that imports have given it since. Raises
         `_TooManyError`."""
         among = self._among(number)
-        found: set[int] = set()
+        found = 0
         pending = [(number, name)]
         seen = {*pending}
         while pending:
@@ -335,21 +340,21 @@ class ProjectIndex:
             importing = self._importing(source, among)
             for known in self._given(source, word, importing):
                 if self._mentions(known[0], word):
-                    found.add(known[0])
+                    found |= 1 << known[0]
                 if known not in seen:
                     seen.add(known)
                     pending.append(known)
-            found |= self._those_that_mention(importing & self._computed.keys(), word)
+            found |= self._those_that_mention(importing & _set_of(self._computed), word)
             found |= importing & self._computing_names
-            if len(found) > most + 1:
+            if found.bit_count() > most + 1:
                 raise _TooManyError(_MENTIONED)
         return found | self._by_attribute({word for _, word in seen}, number, shared=False)
 
-    def _by_attribute(self, names: set[str], number: int, *, shared: bool) -> set[int]:
-        mentioning = set().union(*map(self._with_attribute, names)) - {number}
+    def _by_attribute(self, names: set[str], number: int, *, shared: bool) -> int:
+        mentioning = self._with_any(f".{name}" for name in names) & ~(1 << number)
         if shared:
             mentioning |= self._computing_names
-        return mentioning & self._reach(number, shared=shared) if mentioning else mentioning
+        return mentioning & self._reach(number, shared=shared) if mentioning else 0
 
     def rebound_names(self, path: Path) -> KnownFiles:
         """The names of a file that others may bind to something else: attributes of what they import from it, by way
@@ -358,24 +363,22 @@ class ProjectIndex:
         number = self._number(str(path))
         defined = frozenset(self._defined.get(number, ()))
         try:
-            bound = self._bound_by(self._reach(number, shared=False))
-            own, _ = self._stored.get(number, (frozenset(), frozenset()))
-            names = {name for name, files in bound.items() if files > (name in own)}
+            names = set(self._bound_by(self._reach(number, shared=False) & self._storing & ~(1 << number)))
             if "?" in names:
                 names |= defined
-            of_others = {name: self._with_word(f".{name}=?") - {number} for name in defined}
+            of_others = {name: self._with_word(f".{name}=?") & ~(1 << number) for name in defined}
             if any(of_others.values()):
                 shared = self._reach(number, shared=True)
-                names.update(name for name, files in of_others.items() if not files.isdisjoint(shared))
+                names.update(name for name, files in of_others.items() if files & shared)
         except _TooManyError as error:
             return KnownFiles((), str(error), tuple(sorted(defined)))
         return KnownFiles((), self._missing(str(path)), tuple(sorted(names)))
 
-    def _bound_by(self, files: frozenset[int]) -> Counter[str]:
-        """The attributes of what they import that some files assign, and how many of them do."""
+    def _bound_by(self, files: int) -> frozenset[str]:
+        """The attributes of what they import that some files assign."""
         known = self._bound.get(files)
         if known is None:
-            known = Counter(name for each in files & self._stored.keys() for name in self._stored[each][0])
+            known = frozenset().union(*(self._stored[each][0] for each in _members(files)))
             while len(self._bound) >= _KEPT:
                 self._bound.pop(next(iter(self._bound)))
             self._bound[files] = known
@@ -388,14 +391,13 @@ class ProjectIndex:
         number = self._number(str(path))
         defined = frozenset(self._defined.get(number, ()))
         try:
-            found = set().union(*map(self._with_word, (f".{name}=", f".{name}=?", ".?="))) - {number}
+            found = self._with_any((f".{name}=", f".{name}=?", ".?=")) & ~(1 << number)
             importing = found & self._reach(number, shared=False)
-            others = {each for each in found - importing if not self._stored[each][1].isdisjoint(defined)}
-            if others:
-                others &= self._reach(number, shared=True)
+            others = [each for each in _members(found & ~importing) if not self._stored[each][1].isdisjoint(defined)]
+            sharing = _set_of(others) & self._reach(number, shared=True) if others else 0
         except _TooManyError as error:
             return KnownFiles((), str(error))
-        return KnownFiles(self._ordered(importing | others), self._missing(str(path)))
+        return KnownFiles(self._ordered(importing | sharing), self._missing(str(path)))
 
     def related(self, path: Path, most: int) -> KnownFiles:
         """The files that may share objects with a file: those that import it, over any number of imports, and what
@@ -405,7 +407,7 @@ class ProjectIndex:
             found = self._reach(number, shared=True, most=most + 1)  # itself among them
         except _TooManyError as error:
             return KnownFiles((), str(error))
-        return KnownFiles(self._ordered(found - {number}), self._missing(str(path)))
+        return KnownFiles(self._ordered(found & ~(1 << number)), self._missing(str(path)))
 
     def mentioning(self, path: Path, word: str) -> KnownFiles:
         """The other files that may share objects with a file and mention a word: as a name, an attribute, in a text."""
@@ -415,12 +417,12 @@ class ProjectIndex:
             found = self._those_that_mention(reached, word)
         except _TooManyError as error:
             return KnownFiles((), str(error))
-        return KnownFiles(self._ordered(found - {number}), self._missing(str(path)))
+        return KnownFiles(self._ordered(found & ~(1 << number)), self._missing(str(path)))
 
     # -- answers
 
-    def _ordered(self, numbers: Iterable[int]) -> tuple[Path, ...]:
-        return tuple(map(self._path, sorted(numbers, key=self._paths.__getitem__)))
+    def _ordered(self, files: int) -> tuple[Path, ...]:
+        return tuple(map(self._path, sorted(_members(files), key=self._paths.__getitem__)))
 
     def _path(self, number: int) -> Path:
         known = self._as_paths.get(number)
@@ -435,84 +437,79 @@ class ProjectIndex:
             if known is None:
                 names = sorted(each for each in self._modules.listing(folder, self.folders) if each.endswith(".py"))
                 found_here = (self._number(os.path.join(folder, name)) for name in names)
-                known = tuple(each for each in found_here if each not in self._project)
+                known = tuple(each for each in found_here if not self._project >> each & 1)
                 if len(known) > self._beside:
                     self._crowded.add(folder)
                     known = ()
                 self._near[folder] = known
                 for each in known:
-                    if each not in self._entered:
+                    if not self._entered >> each & 1:
                         self._take_up(each)
             found.extend(known)
         return tuple(found)
 
-    def _among(self, number: int) -> frozenset[int]:
+    def _among(self, number: int) -> int:
         """The files that may have to do with one: those of the project, and its neighbours."""
         near = self._neighbours(self._paths[number])
-        return self._project.union(near) if near else self._project
+        return self._project | _set_of(near) if near else self._project
 
-    def _importing(self, number: int, among: frozenset[int]) -> Set[int]:
+    def _importing(self, number: int, among: int) -> int:
         if among is not self._project:
             return self._find_importing(number, among)
         known = self._importing_here.get(number)
         if known is None:
-            known = self._importing_here[number] = frozenset(self._find_importing(number, among))
+            known = self._importing_here[number] = self._find_importing(number, among)
         return known
 
-    def _find_importing(self, number: int, among: frozenset[int]) -> set[int]:
+    def _find_importing(self, number: int, among: int) -> int:
         path = self._paths[number]
         parts = _dotted(path)
-        found = set(self._importers[number])
+        found = self._importers[number]
         for start in range(1, len(parts)):
-            found.update(self._loose.get(".".join(parts[start:]), ()))
+            found |= self._loose.get(".".join(parts[start:]), 0)
         computing = self._computing.get(number)
         if computing is None:
-            computing = frozenset(each for each in self._computed if self._may_compute(each, path))
+            computing = _set_of([each for each in self._computed if self._may_compute(each, path)])
             self._computing[number] = computing
-        found |= computing
-        found &= among
-        found.discard(number)
-        return found
+        return (found | computing) & among & ~(1 << number)
 
-    def _reach(self, number: int, *, shared: bool, most: int | None = None) -> frozenset[int]:
+    def _reach(self, number: int, *, shared: bool, most: int | None = None) -> int:
         """The files that import one over any number of imports, itself among them; with `shared` what these import as
         well. Raises `_TooManyError`."""
         among = self._among(number)
-        if among is self._project and number in self._project:
-            number = self._circles[number]
-        known = self._reached.get((number, shared))
-        if known == _TOO_MANY:
-            raise _TooManyError(_MANY)
-        if known is None:
+        own = among is self._project and self._project >> number & 1
+        if own:
+            number, importing = self._circles[number]
+            if not shared:
+                return importing
+        if (number, shared) not in self._reached:
+            found: int | None
             try:
-                found = self._closure({number}, lambda each: self._importing(each, among), most)
-                if shared:
-                    found = self._closure(found, self._imported, most)
-                known = frozenset(found)
+                if not own:
+                    importing = self._closure(1 << number, lambda each: self._importing(each, among), most)
+                found = self._closure(importing, self._imported, most) if shared else importing
             except _TooManyError:
                 if most is not None:
                     raise
-                known = _TOO_MANY
-            while len(self._reached) >= _KEPT:
-                self._reached.pop(next(iter(self._reached)))
-            self._reached[number, shared] = known
-            if known == _TOO_MANY:
-                raise _TooManyError(_MANY)
-        elif most is not None and len(known) > most:
+                found = None
+            self._reached[number, shared] = found
+        known = self._reached[number, shared]
+        if known is None or (most is not None and known.bit_count() > most):
             raise _TooManyError(_MANY)
         return known
 
     @cached_property
-    def _circles(self) -> dict[int, int]:
-        """By file of the project: the first found of those that import one another in a circle. What reaches one of
-        them reaches all (Kosaraju and Sharir)."""
+    def _circles(self) -> dict[int, tuple[int, int]]:
+        """By file of the project: the first found of those that import one another in a circle, and all files that
+        import these over any number of imports. What reaches one of them reaches all (Kosaraju and Sharir)."""
+        importing = {number: self._importing(number, self._project) for number in _members(self._project)}
+        imports: dict[int, list[int]] = {}
+        for number, files in importing.items():
+            for each in _members(files):
+                imports.setdefault(each, []).append(number)
         finished: list[int] = []
         seen: set[int] = set()
-        imports: dict[int, list[int]] = {}
-        for number in sorted(self._project):
-            for each in self._importing(number, self._project):
-                imports.setdefault(each, []).append(number)
-        for first in sorted(self._project):
+        for first in importing:
             pending = [(first, False)]
             while pending:
                 number, done = pending.pop()
@@ -522,71 +519,83 @@ class ProjectIndex:
                     seen.add(number)
                     pending.append((number, True))
                     pending.extend((each, False) for each in imports.get(number, ()) if each not in seen)
-        circles: dict[int, int] = {}
+        circles: dict[int, tuple[int, int]] = {}
         for first in reversed(finished):
-            waiting = [first]
+            if first in circles:
+                continue
+            circle, reached, waiting = {first}, 0, [first]
             while waiting:
                 number = waiting.pop()
-                if number not in circles:
-                    circles[number] = first
-                    waiting.extend(each for each in self._importing(number, self._project) if each not in circles)
+                reached |= 1 << number
+                for each in _members(importing[number]):
+                    if each in circles:  # a circle before this one, of which all is known
+                        reached |= circles[each][1]
+                    elif each not in circle:
+                        circle.add(each)
+                        waiting.append(each)
+            circles.update(dict.fromkeys(circle, (first, reached)))
         return circles
 
-    def _closure(self, found: set[int], follow: Callable[[int], Iterable[int]], most: int | None) -> set[int]:
-        found, pending, outside = set(found), sorted(found), 0
+    def _closure(self, found: int, follow: Callable[[int], int], most: int | None) -> int:
+        pending = [*_members(found)]
+        outside = 0
         while pending:
-            if (most is not None and len(found) > most) or outside > self._beside:
+            if (most is not None and found.bit_count() > most) or outside > self._beside:
                 raise _TooManyError(_MANY)
-            fresh = set(follow(pending.pop())) - found
-            found |= fresh
-            outside += len(fresh - self._project)
-            pending.extend(fresh)
+            fresh = follow(pending.pop()) & ~found
+            if fresh:
+                found |= fresh
+                outside += (fresh & ~self._project).bit_count()
+                pending.extend(_members(fresh))
         return found
 
-    def _imported(self, number: int) -> set[int]:
-        if number not in self._entered:
+    def _imported(self, number: int) -> int:
+        if not self._entered >> number & 1:
             self._take_up(number)
         if number not in self._computed:
             return self._imports[number]
         known = self._computable.get(number)
         if known is None:
-            known = frozenset(each for each in self._project if self._may_compute(number, self._paths[each]))
-            self._computable[number] = known
+            found = [each for each in _members(self._project) if self._may_compute(number, self._paths[each])]
+            known = self._computable[number] = _set_of(found)
         return self._imports[number] | known
 
     def _may_compute(self, number: int, path: str) -> bool:
         """Whether a file that imports by computed names may come upon another."""
-        parts = _dotted(path)
         return any(
-            path.startswith(roots)
-            and (not start or any(".".join(parts[at:]).startswith(start) for at in range(len(parts))))
+            path.startswith(roots) and (not start or _may_be_called(path, start))
             for start, roots in self._computed[number]
         )
 
-    def _with_attribute(self, name: str) -> set[int]:
-        """The files that mention an attribute."""
-        return self._with_word(f".{name}")
-
     @cached_property
-    def _computing_names(self) -> set[int]:
+    def _computing_names(self) -> int:
         """The files that may read attributes by names which they compute."""
         return self._with_word("?")
 
-    def _with_word(self, word: str) -> set[int]:
-        found = set(self._postings.get(word, ()))
-        return (found - self._later) | self._posted_later.get(word, set()) if self._later else found
+    def _with_any(self, words: Iterable[str]) -> int:
+        found = 0
+        for word in words:
+            found |= self._with_word(word)
+        return found
 
-    def _those_that_mention(self, numbers: Set[int], name: str) -> set[int]:
+    def _with_word(self, word: str) -> int:
+        posting = self._postings.get(word)
+        found = self._first.get(word) if posting else 0
+        if found is None:
+            found = self._first[word] = _set_of(posting or ())
+        return found & ~self._later | self._posted_later.get(word, 0) if self._later else found
+
+    def _those_that_mention(self, files: int, name: str) -> int:
         """Those of some files that mention a name, or an attribute of that name."""
-        found = (self._with_word(name) | self._with_word(f".{name}")) & numbers
+        found = self._with_any((name, f".{name}")) & files
         if name not in self._postings:  # no name that is defined or imported anywhere
-            found |= {each for each in numbers - self._later if self._mentions(each, name)}
+            found |= _set_of([each for each in _members(files & ~self._later) if self._mentions(each, name)])
         return found
 
     def _mentions(self, number: int, name: str) -> bool:
         """Whether a file mentions a name, or an attribute of that name."""
-        if number in self._later:
-            return any(number in self._posted_later.get(word, ()) for word in (name, f".{name}"))
+        if self._later >> number & 1:
+            return any(self._posted_later.get(word, 0) >> number & 1 for word in (name, f".{name}"))
         if name in self._postings:
             return any(
                 (at := bisect_left(known, number)) < len(known) and known[at] == number
@@ -616,3 +625,26 @@ _MENTIONED = "more files mention it than are looked at"
 
 def _dotted(path: str) -> list[str]:
     return path.removesuffix(".py").removesuffix(f"{os.sep}__init__").split(os.sep)
+
+
+def _may_be_called(path: str, start: str) -> bool:
+    """Whether the dotted name of a file, seen from some folder, may begin like this."""
+    parts = _dotted(path)
+    return any(".".join(parts[at:]).startswith(start) for at in range(len(parts)))
+
+
+def _set_of(numbers: Collection[int]) -> int:
+    """A set of files from their numbers."""
+    found = bytearray(max(numbers, default=0) // 8 + 1)
+    for each in numbers:
+        found[each >> 3] |= 1 << (each & 7)
+    return int.from_bytes(found, "little")
+
+
+def _members(files: int) -> Iterator[int]:
+    """The numbers in a set of files, in their order."""
+    bits = bin(files)[:1:-1]
+    at = bits.find("1")
+    while at >= 0:
+        yield at
+        at = bits.find("1", at + 1)
