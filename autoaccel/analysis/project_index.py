@@ -54,7 +54,7 @@ class Summaries:
 
     def mention(self, path: Path, word: str) -> bool:
         """Whether a file mentions a name. Few files have the letters, and only these need to be summed up."""
-        if self.known is None and word.encode(errors="surrogatepass") not in self._data(path):
+        if word.encode(errors="surrogatepass") not in self._data(path):
             return False
         return word in self(path).words.split()
 

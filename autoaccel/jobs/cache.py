@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import json
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from autoaccel.jobs.cache_keys import fingerprint
 from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
@@ -34,6 +37,7 @@ _MAGIC = b"autoaccel cache 1"
 _KINDS = ("lint", "fixes", "index")  # without and with the edits that mend findings; summaries
 _DIGITS = 16  # in the name of a file
 _MOST_BYTES = 1 << 28
+_AT_ONCE = 1 << 20  # bytes
 _MOST_FILES = 60_000  # whose answers are kept
 _MOST_TREES = 4  # states of the project under which answers were found to hold
 _MOST_CHOICES = 8  # of rules beside those of the run, the most recently used ones
@@ -73,6 +77,8 @@ class Cache:
         self._trees: dict[str, list[list[str]]] = {}  # by state of the project: folders and files beside it
         self._summaries: dict[str, list[str]] | None = None  # by file: digest of the content, imports, words
         self._summed_up = False
+        self._to_sum_up = {*self._paths}
+        self._aside: IO[bytes] | None = None
         self._silent: dict[
             str, dict[str, str]
         ] = {}  # by choice and file: the digest of a content without opportunities
@@ -178,9 +184,9 @@ class Cache:
         with contextlib.suppress(OSError):
             if self._changed:
                 self._store()
-            if self._summed_up and self._summaries is not None:
-                kept = {name: each for name, each in self._summaries.items() if name in self._paths}
-                _write(self._index, json.dumps({"summaries": kept}, separators=(",", ":")).encode())
+            self._lay_aside()
+            if self._aside is not None:
+                _write(self._index, self._aside)
 
     def _store(self) -> None:
         kept = _Kept({name for name in self._digests if name in self._paths}, self._full)
@@ -208,7 +214,7 @@ class Cache:
                 for choice, group in answers.items()
             },
         }
-        _write(self._file, json.dumps(document, separators=(",", ":")).encode())
+        _write(self._file, io.BytesIO(json.dumps(document, separators=(",", ":")).encode()))
 
     # -- how things are
 
@@ -238,12 +244,13 @@ class Cache:
         self._files = files
 
     def summary(self, path: Path) -> Summary | None:
-        """The summary of a file of this run; found again as long as its content is the same."""
+        """The summary of a file of this run; found again as long as its content is the same. Each is known until all
+        were asked for: then the index has them, and they take as much memory as the index itself."""
         from autoaccel.summaries import Summary, summary
 
         name = self._name(str(path))
         content = self._digests.get(name)
-        if content is None:
+        if content is None or not self._to_sum_up:
             return None
         if self._summaries is None:
             self._summaries = {}
@@ -252,15 +259,29 @@ class Cache:
                 if all(_are(str, each, 3) for each in known.values()):
                     self._summaries = known
         stored = self._summaries.get(name)
-        if stored is not None and stored[0] == content:
-            return Summary(tuple(stored[1].split()), stored[2])
-        data = _bytes(str(path))
-        if data is None:
-            return None
-        made = summary(data)
-        self._summaries[name] = [digest(data), " ".join(made.imports), made.words]
-        self._summed_up = True
-        return made
+        if stored is None or stored[0] != content:
+            data = _bytes(str(path))
+            if data is None:
+                return None
+            made = summary(data)
+            stored = self._summaries[name] = [digest(data), " ".join(made.imports), made.words]
+            self._summed_up = True
+        self._to_sum_up.discard(name)
+        if not self._to_sum_up:
+            self._lay_aside()
+        return Summary(tuple(stored[1].split()), stored[2])
+
+    def _lay_aside(self) -> None:
+        """Put the summaries where they take no memory. Their place in the cache is written to when the run is over: a
+        folder that comes into being beside a file makes what was said of it doubtful."""
+        if self._summed_up and self._summaries is not None:
+            self._aside = tempfile.TemporaryFile()  # noqa: SIM115 - open until it is copied
+            self._aside.write(b'{"summaries":{"":["","",""]')
+            for name, each in self._summaries.items():
+                if name in self._paths:
+                    self._aside.write(b",%b:%b" % (json.dumps(name).encode(), json.dumps(each).encode()))
+            self._aside.write(b"}}")
+        self._summaries, self._summed_up = None, False
 
     def _ask(self, question: str, name: str, word: str) -> str:
         if self._files is None:
@@ -415,7 +436,7 @@ def _read_back(file: Path) -> dict[str, Any]:
     with file.open("rb") as stream:
         data = stream.read(_MOST_BYTES)
     head, _, body = data.partition(b"\n")
-    if head != _head(body):
+    if head != _head(io.BytesIO(body)):
         raise ValueError("not what was written")
     return dict(json.loads(body))
 
@@ -442,11 +463,15 @@ def _are(kind: type, items: list[Any], length: int | None = None) -> bool:
     return all(isinstance(each, kind) for each in items) and (length is None or len(items) == length)
 
 
-def _head(body: bytes) -> bytes:
-    return b" ".join((_MAGIC, digest(body).encode()))
+def _head(body: IO[bytes]) -> bytes:
+    body.seek(0)
+    content = blake2b(digest_size=16)
+    while part := body.read(_AT_ONCE):
+        content.update(part)
+    return b" ".join((_MAGIC, content.hexdigest().encode()))
 
 
-def _write(file: Path, body: bytes) -> None:
+def _write(file: Path, body: IO[bytes]) -> None:
     """Replace a cache whole; old ones of other versions make room. Raises `OSError`."""
     folder = file.parent
     if not folder.exists():
@@ -458,7 +483,10 @@ def _write(file: Path, body: bytes) -> None:
         )
     temporary = folder / f".{file.name}.{os.getpid()}.tmp"
     try:
-        temporary.write_bytes(b"\n".join((_head(body), body)))
+        with temporary.open("wb") as stream:
+            stream.write(_head(body) + b"\n")
+            body.seek(0)
+            shutil.copyfileobj(body, stream, _AT_ONCE)
         temporary.replace(file)
     finally:
         temporary.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import multiprocessing
 import random
@@ -319,7 +320,7 @@ def test_damage_is_no_answer(project: Path, answers: list[Path], seed: int) -> N
 
 
 def signed(body: bytes) -> bytes:
-    return caches._head(body) + b"\n" + body
+    return caches._head(io.BytesIO(body)) + b"\n" + body
 
 
 @pytest.mark.parametrize(
@@ -478,7 +479,7 @@ def test_old_caches_make_room(project: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def write_again_and_again(file: Path, body: bytes, stop: Event) -> None:
     while not stop.is_set():
-        caches._write(file, body)
+        caches._write(file, io.BytesIO(body))
 
 
 def test_runs_at_the_same_time_see_whole_caches(tmp_path: Path) -> None:
@@ -494,7 +495,7 @@ def test_runs_at_the_same_time_see_whole_caches(tmp_path: Path) -> None:
         for letter in "ab"
     ]
     bodies = [json.dumps(document).encode() for document in documents]
-    caches._write(file, bodies[0])
+    caches._write(file, io.BytesIO(bodies[0]))
     start = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     stop = start.Event()
     writers = [start.Process(target=write_again_and_again, args=(file, body, stop)) for body in bodies]
