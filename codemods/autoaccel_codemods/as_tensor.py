@@ -40,8 +40,8 @@ RULE = Rule(
     code="AA102",
     name="as-tensor",
     tier=Tier.EXACT,
-    needles=(b"tensor(",),
-    pattern="torch",
+    needles=(b"torch",),
+    pattern=r"\btensor\(",
     references=(
         "https://docs.pytorch.org/docs/stable/generated/torch.as_tensor.html",
         "https://docs.pytorch.org/docs/stable/generated/torch.tensor.html",

@@ -46,7 +46,7 @@ RULE = Rule(
     code="AA101",
     name="create-on-device",
     tier=Tier.EXACT,
-    needles=(b".to(", b".cuda(", b".type_as(", b"Tensor"),
+    needles=(b".to(", b".cuda(", b".type_as(", b"cuda.", b"cuda import"),
     pattern="torch",
     references=(
         "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device",
