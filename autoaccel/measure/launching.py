@@ -151,7 +151,7 @@ class Started:
         # Processes that look after shared memory end by themselves, once those that they serve have.
         self._until_gone(_GRACE)
         self._signal(signal.SIGKILL)
-        self._process.wait()
+        self.wait(_GRACE)  # not for ever: an interrupt in the middle of an earlier wait leaves Popen's lock locked
         self._until_gone(_GRACE, signal.SIGKILL)
 
     def kill(self) -> None:

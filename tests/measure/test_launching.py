@@ -12,6 +12,7 @@ import subprocess
 import sys
 import termios
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -393,6 +394,19 @@ def test_a_run_that_is_attended_to(folder: Path) -> None:
         assert os.read(run.events, 100) == b""
     run.kill()
     assert list((folder.parent / "temporary").iterdir()) == []
+
+
+@linux
+def test_an_interrupt_in_the_middle_of_a_wait(folder: Path) -> None:
+    """It may leave the lock of `Popen.wait` locked for good; the run ends nevertheless."""
+    with start(folder, TURNS) as run:
+        assert run._process is not None
+        run._process._waitpid_lock.acquire()  # type: ignore[attr-defined]
+        ends = threading.Thread(target=run.kill, daemon=True)
+        ends.start()
+        ends.join(20)
+        assert not ends.is_alive()
+        assert not alive(process_of(run))
 
 
 @linux
