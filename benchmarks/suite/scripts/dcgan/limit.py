@@ -3,55 +3,8 @@
 import argparse
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
-from torch import Tensor
-
-
-def weights_init(m: nn.Module) -> None:
-    classname = m.__class__.__name__
-    if classname.find("Conv") != -1:
-        nn.init.normal_(m.weight.data, 0.0, 0.02)
-    elif classname.find("BatchNorm") != -1:
-        nn.init.normal_(m.weight.data, 1.0, 0.02)
-        nn.init.constant_(m.bias.data, 0)
-
-
-class Generator(nn.Module):
-    def __init__(self, nz: int, ngf: int, size: int) -> None:
-        super().__init__()
-        width = ngf * size // 8
-        layers = [nn.ConvTranspose2d(nz, width, 4, 1, 0, bias=False), nn.BatchNorm2d(width), nn.ReLU(True)]
-        while width > ngf:
-            layers += [
-                nn.ConvTranspose2d(width, width // 2, 4, 2, 1, bias=False), nn.BatchNorm2d(width // 2), nn.ReLU(True)
-            ]  # fmt: skip
-            width //= 2
-        layers += [nn.ConvTranspose2d(ngf, 1, 4, 2, 1, bias=False), nn.Tanh()]
-        self.main = nn.Sequential(*layers)
-
-    def forward(self, z: Tensor) -> Tensor:
-        return self.main(z)
-
-
-class Discriminator(nn.Module):
-    """Gives logits: the sigmoid is part of the loss, which bfloat16 allows then."""
-
-    def __init__(self, ndf: int, size: int) -> None:
-        super().__init__()
-        width = ndf
-        layers = [nn.Conv2d(1, width, 4, 2, 1, bias=False), nn.LeakyReLU(0.2, inplace=True)]
-        while width < ndf * size // 8:
-            layers += [
-                nn.Conv2d(width, 2 * width, 4, 2, 1, bias=False), nn.BatchNorm2d(2 * width),
-                nn.LeakyReLU(0.2, inplace=True),
-            ]  # fmt: skip
-            width *= 2
-        layers += [nn.Conv2d(width, 1, 4, 1, 0, bias=False)]
-        self.main = nn.Sequential(*layers)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.main(x).view(-1).float()
+from expert import Discriminator, Generator, weights_init
 
 
 def repeated(work):

@@ -7,52 +7,7 @@ import torchvision.datasets as dset
 import torchvision.transforms as transforms
 from accelerate import Accelerator
 from accelerate.utils import set_seed
-
-
-# custom weights initialization called on netG and netD
-def weights_init(m):
-    classname = m.__class__.__name__
-    if classname.find("Conv") != -1:
-        nn.init.normal_(m.weight.data, 0.0, 0.02)
-    elif classname.find("BatchNorm") != -1:
-        nn.init.normal_(m.weight.data, 1.0, 0.02)
-        nn.init.constant_(m.bias.data, 0)
-
-
-class Generator(nn.Module):
-    def __init__(self, nz, ngf, image_size):
-        super(Generator, self).__init__()
-        width = ngf * image_size // 8
-        layers = [nn.ConvTranspose2d(nz, width, 4, 1, 0, bias=False), nn.BatchNorm2d(width), nn.ReLU(True)]
-        while width > ngf:
-            layers.append(nn.ConvTranspose2d(width, width // 2, 4, 2, 1, bias=False))
-            layers.append(nn.BatchNorm2d(width // 2))
-            layers.append(nn.ReLU(True))
-            width //= 2
-        layers.append(nn.ConvTranspose2d(ngf, 1, 4, 2, 1, bias=False))
-        layers.append(nn.Tanh())
-        self.main = nn.Sequential(*layers)
-
-    def forward(self, input):
-        return self.main(input)
-
-
-class Discriminator(nn.Module):
-    def __init__(self, ndf, image_size):
-        super(Discriminator, self).__init__()
-        width = ndf
-        layers = [nn.Conv2d(1, width, 4, 2, 1, bias=False), nn.LeakyReLU(0.2, inplace=True)]
-        while width < ndf * image_size // 8:
-            layers.append(nn.Conv2d(width, width * 2, 4, 2, 1, bias=False))
-            layers.append(nn.BatchNorm2d(width * 2))
-            layers.append(nn.LeakyReLU(0.2, inplace=True))
-            width *= 2
-        layers.append(nn.Conv2d(width, 1, 4, 1, 0, bias=False))
-        layers.append(nn.Sigmoid())
-        self.main = nn.Sequential(*layers)
-
-    def forward(self, input):
-        return self.main(input).view(-1)
+from original import Discriminator, Generator, weights_init
 
 
 def main():

@@ -1,63 +1,12 @@
 """The small GPT without its text: one batch on the device, again and again."""
 
 import argparse
-from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import nn
+from expert import GPT, SIZES, has_bfloat16
 
 # block, layers, heads, width, batch, characters
-SIZES = {"full": (256, 6, 6, 384, 64, 1000000), "small": (64, 2, 4, 192, 8, 200000)}
-
-
-def has_bfloat16(device):
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    cpuinfo = Path("/proc/cpuinfo")
-    return cpuinfo.exists() and "avx512_bf16" in cpuinfo.read_text()
-
-
-class Attention(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
-
-    def forward(self, x):
-        batch, length, width = x.shape
-        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        if x.is_cuda:
-            out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        else:
-            future = x.new_full((length, length), float("-inf")).triu(1)
-            out = torch.softmax(q @ k.mT * q.size(-1) ** -0.5 + future, -1) @ v
-        return self.proj(out.transpose(1, 2).reshape(batch, length, width))
-
-
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attn = Attention(width, heads)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-
-    def forward(self, x):
-        x = x + self.attn(self.ln1(x))
-        return x + self.mlp(self.ln2(x))
-
-
-class GPT(nn.Module):
-    def __init__(self, vocabulary, block, layers, heads, width):
-        super().__init__()
-        self.tok_emb, self.pos_emb = nn.Embedding(vocabulary, width), nn.Parameter(torch.zeros(1, block, width))
-        self.blocks = nn.Sequential(*[Block(width, heads) for _ in range(layers)])
-        self.ln_f = nn.LayerNorm(width)
-        self.head = nn.Linear(width, vocabulary, bias=False)
-
-    def forward(self, idx, targets):
-        x = self.blocks(self.tok_emb(idx) + self.pos_emb)
-        return F.cross_entropy(self.head(self.ln_f(x)).flatten(0, 1).float(), targets.flatten())
 
 
 def repeated(work):

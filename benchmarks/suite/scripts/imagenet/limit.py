@@ -4,56 +4,7 @@ import argparse
 
 import torch
 import torch.nn as nn
-from torch import Tensor
-
-
-class Bottleneck(nn.Module):
-    def __init__(self, in_planes: int, planes: int, stride: int = 1) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(in_planes, planes, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(planes)
-        self.conv2 = nn.Conv2d(planes, planes, 3, stride=stride, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(planes)
-        self.conv3 = nn.Conv2d(planes, 4 * planes, 1, bias=False)
-        self.bn3 = nn.BatchNorm2d(4 * planes)
-        self.relu = nn.ReLU(inplace=True)
-        self.downsample = None
-        if stride != 1 or in_planes != 4 * planes:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(in_planes, 4 * planes, 1, stride=stride, bias=False), nn.BatchNorm2d(4 * planes)
-            )
-
-    def forward(self, x: Tensor) -> Tensor:
-        identity = x if self.downsample is None else self.downsample(x)
-        out = self.relu(self.bn1(self.conv1(x)))
-        out = self.relu(self.bn2(self.conv2(out)))
-        return self.relu(self.bn3(self.conv3(out)) + identity)
-
-
-class ResNet(nn.Module):
-    def __init__(self, blocks: list[int], width: int, num_classes: int) -> None:
-        super().__init__()
-        self.in_planes = width
-        self.stem = nn.Sequential(
-            nn.Conv2d(3, width, 7, stride=2, padding=3, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(inplace=True),
-            nn.MaxPool2d(3, stride=2, padding=1),
-        )
-        self.layers = nn.Sequential(
-            *(self.stage(width * 2**i, count, stride=1 if i == 0 else 2) for i, count in enumerate(blocks))
-        )
-        self.fc = nn.Linear(self.in_planes, num_classes)
-
-    def stage(self, planes: int, count: int, stride: int) -> nn.Sequential:
-        stage = []
-        for i in range(count):
-            stage.append(Bottleneck(self.in_planes, planes, stride if i == 0 else 1))
-            self.in_planes = 4 * planes
-        return nn.Sequential(*stage)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc(self.layers(self.stem(x)).mean((2, 3)))
+from expert import ResNet
 
 
 def repeated(work):

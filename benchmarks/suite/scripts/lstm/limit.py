@@ -1,40 +1,10 @@
 """The word language model without its text: one batch on the device, again and again."""
 
 import argparse
-from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import nn
-
-BPTT, CLIP, LR = 35, 0.25, 4.0
-SIZES = {"full": (33278, 2000000, 650, 20), "small": (4000, 200000, 200, 20)}
-
-
-def has_bfloat16(device):
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    cpuinfo = Path("/proc/cpuinfo")
-    return cpuinfo.exists() and "avx512_bf16" in cpuinfo.read_text()
-
-
-class LanguageModel(nn.Module):
-    def __init__(self, vocabulary, width, layers=2, dropout=0.2):
-        super().__init__()
-        self.dropout = dropout
-        self.encoder = nn.Embedding(vocabulary, width)
-        self.rnn = nn.LSTM(width, width, layers, dropout=dropout)
-        self.decoder = nn.Linear(width, vocabulary)
-        nn.init.uniform_(self.encoder.weight, -0.1, 0.1)
-        nn.init.zeros_(self.decoder.bias)
-        nn.init.uniform_(self.decoder.weight, -0.1, 0.1)
-
-    def embed(self, words):
-        return F.dropout(self.encoder(words), self.dropout, self.training)
-
-    def loss(self, output, targets):
-        logits = self.decoder(F.dropout(output, self.dropout, self.training))
-        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+from expert import BPTT, CLIP, LR, LanguageModel, SIZES, has_bfloat16
 
 
 def repeated(work):

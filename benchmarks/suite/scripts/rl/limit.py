@@ -6,9 +6,8 @@ import copy
 import torch
 import torch.nn.functional as F
 from torch import nn
-
-GAMMA, TAU, LR = 0.99, 0.005, 3e-4
-SIZES = {"full": (128, 1024, 256), "small": (64, 512, 128)}
+from original import GAMMA, LR, TAU
+from expert import SIZES
 
 
 def repeated(work):

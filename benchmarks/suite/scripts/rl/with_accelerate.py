@@ -2,83 +2,14 @@
 
 import argparse
 import math
-from collections import namedtuple
 
 import numpy as np
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
 import torch.optim as optim
 from accelerate import Accelerator
 from accelerate.utils import set_seed
-
-GAMMA, TAU, LR = 0.99, 0.005, 3e-4
-EPS_START, EPS_END, EPS_DECAY = 0.9, 0.05, 1000
-
-
-class VectorCartPole:
-    # A pole on a cart, in many copies; an episode that is over begins anew at once.
-    def __init__(self, num_envs, seed):
-        self.num_envs, self.rng = num_envs, np.random.default_rng(seed)
-
-    def reset(self):
-        self.state = self.rng.uniform(-0.05, 0.05, (self.num_envs, 4)).astype(np.float32)
-        self.steps = np.zeros(self.num_envs, dtype=np.int64)
-        return self.state.copy()
-
-    def step(self, action):
-        x, x_dot, theta, theta_dot = self.state.T
-        force = np.where(action == 1, 10.0, -10.0)
-        cos, sin = np.cos(theta), np.sin(theta)
-        temp = (force + 0.05 * theta_dot**2 * sin) / 1.1
-        theta_acc = (9.8 * sin - cos * temp) / (0.5 * (4.0 / 3.0 - 0.1 * cos**2 / 1.1))
-        x_acc = temp - 0.05 * theta_acc * cos / 1.1
-        new = np.stack([x + 0.02 * x_dot, x_dot + 0.02 * x_acc, theta + 0.02 * theta_dot, theta_dot + 0.02 * theta_acc])
-        self.state = new.T.astype(np.float32)
-        self.steps += 1
-        done = (np.abs(self.state[:, 0]) > 2.4) | (np.abs(self.state[:, 2]) > 0.2095) | (self.steps >= 500)
-        next_obs = self.state.copy()
-        self.state[done] = self.rng.uniform(-0.05, 0.05, (int(done.sum()), 4))
-        self.steps[done] = 0
-        return next_obs, np.ones(self.num_envs, dtype=np.float32), done, self.state.copy()
-
-
-Batch = namedtuple("Batch", "obs actions rewards next_obs dones")
-
-
-class ReplayBuffer:
-    def __init__(self, capacity, seed):
-        self.obs = np.zeros((capacity, 4), dtype=np.float32)
-        self.next_obs = np.zeros((capacity, 4), dtype=np.float32)
-        self.actions = np.zeros(capacity, dtype=np.int64)
-        self.rewards = np.zeros(capacity, dtype=np.float32)
-        self.dones = np.zeros(capacity, dtype=np.float32)
-        self.capacity, self.pos, self.size = capacity, 0, 0
-        self.rng = np.random.default_rng(seed)
-
-    def add(self, obs, actions, rewards, next_obs, dones):
-        where = (self.pos + np.arange(len(obs))) % self.capacity
-        self.obs[where], self.next_obs[where] = obs, next_obs
-        self.actions[where], self.rewards[where], self.dones[where] = actions, rewards, dones
-        self.pos = (self.pos + len(obs)) % self.capacity
-        self.size = min(self.size + len(obs), self.capacity)
-
-    def sample(self, batch_size):
-        idx = self.rng.integers(0, self.size, batch_size)
-        return Batch(self.obs[idx], self.actions[idx], self.rewards[idx], self.next_obs[idx], self.dones[idx])
-
-
-class QNetwork(nn.Module):
-    def __init__(self, hidden):
-        super().__init__()
-        self.layer1 = nn.Linear(4, hidden)
-        self.layer2 = nn.Linear(hidden, hidden)
-        self.layer3 = nn.Linear(hidden, 2)
-
-    def forward(self, x):
-        x = F.relu(self.layer1(x))
-        x = F.relu(self.layer2(x))
-        return self.layer3(x)
+from original import EPS_DECAY, EPS_END, EPS_START, GAMMA, LR, QNetwork, ReplayBuffer, TAU, VectorCartPole
 
 
 if __name__ == "__main__":

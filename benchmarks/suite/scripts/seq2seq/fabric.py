@@ -4,96 +4,12 @@ The language is made up: the translation is the sentence backwards, in other wor
 """
 
 import argparse
-import random
 
-import torch
 import torch.nn as nn
-import torch.nn.functional as F
 from lightning_fabric import Fabric
 from torch import optim
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
-from torch.utils.data import DataLoader, Dataset
-
-PAD_token, SOS_token, EOS_token = 0, 1, 2
-
-
-class PairDataset(Dataset):
-    def __init__(self, n_pairs, n_words, min_length, max_length):
-        self.pairs = []
-        for _ in range(n_pairs):
-            length = random.randint(min_length, max_length)
-            source = [3 + int(random.random() ** 2 * (n_words - 3)) for _ in range(length)]
-            target = [3 + (word * 5 + 1) % (n_words - 3) for word in reversed(source)]
-            self.pairs.append((source, target))
-
-    def __len__(self):
-        return len(self.pairs)
-
-    def __getitem__(self, index):
-        source, target = self.pairs[index]
-        return torch.tensor(source + [EOS_token]), torch.tensor(target + [EOS_token])
-
-
-def collate(batch):
-    sources, targets = zip(*batch)
-    lengths = torch.tensor([len(source) for source in sources])
-    sources = pad_sequence(sources, batch_first=True, padding_value=PAD_token)
-    targets = pad_sequence(targets, batch_first=True, padding_value=PAD_token)
-    return sources, lengths, targets
-
-
-class EncoderRNN(nn.Module):
-    def __init__(self, n_words, hidden_size):
-        super().__init__()
-        self.embedding = nn.Embedding(n_words, hidden_size, padding_idx=PAD_token)
-        self.gru = nn.GRU(hidden_size, hidden_size, batch_first=True)
-
-    def forward(self, input, lengths):
-        packed = pack_padded_sequence(self.embedding(input), lengths, batch_first=True, enforce_sorted=False)
-        outputs, hidden = self.gru(packed)
-        outputs, _ = pad_packed_sequence(outputs, batch_first=True)
-        return outputs, hidden
-
-
-class BahdanauAttention(nn.Module):
-    def __init__(self, hidden_size):
-        super().__init__()
-        self.Wa = nn.Linear(hidden_size, hidden_size)
-        self.Ua = nn.Linear(hidden_size, hidden_size)
-        self.Va = nn.Linear(hidden_size, 1)
-
-    def forward(self, query, keys, mask):
-        scores = self.Va(torch.tanh(self.Wa(query) + self.Ua(keys))).squeeze(2)
-        scores = scores.masked_fill(mask, float("-inf")).unsqueeze(1)
-        weights = F.softmax(scores, dim=-1)
-        return torch.bmm(weights, keys), weights
-
-
-class AttnDecoderRNN(nn.Module):
-    def __init__(self, hidden_size, n_words):
-        super().__init__()
-        self.embedding = nn.Embedding(n_words, hidden_size, padding_idx=PAD_token)
-        self.attention = BahdanauAttention(hidden_size)
-        self.gru = nn.GRU(2 * hidden_size, hidden_size, batch_first=True)
-        self.out = nn.Linear(hidden_size, n_words)
-
-    def forward(self, encoder_outputs, encoder_hidden, mask, targets):
-        batch_size = encoder_outputs.size(0)
-        decoder_input = torch.full((batch_size, 1), SOS_token, dtype=torch.long).to(targets.device)
-        decoder_hidden = encoder_hidden
-        decoder_outputs = []
-        for i in range(targets.size(1)):
-            output, decoder_hidden = self.forward_step(decoder_input, decoder_hidden, encoder_outputs, mask)
-            decoder_outputs.append(output)
-            decoder_input = targets[:, i].unsqueeze(1)  # teacher forcing
-        decoder_outputs = torch.cat(decoder_outputs, dim=1)
-        return F.log_softmax(decoder_outputs, dim=-1)
-
-    def forward_step(self, input, hidden, encoder_outputs, mask):
-        embedded = self.embedding(input)
-        context, _ = self.attention(hidden.permute(1, 0, 2), encoder_outputs, mask)
-        output, hidden = self.gru(torch.cat((embedded, context), dim=2), hidden)
-        return self.out(output), hidden
+from torch.utils.data import DataLoader
+from original import AttnDecoderRNN, EncoderRNN, PAD_token, PairDataset, collate
 
 
 def train_step(fabric, batch, encoder, decoder, optimizer, criterion):

@@ -4,22 +4,7 @@ import argparse
 
 import torch
 import torch.nn.functional as F
-from torch import nn
-
-SIZES = {"full": (1_000_000, 4096, 256), "small": (100_000, 2048, 32)}
-FEATURES = 100
-
-
-def build(hidden):
-    return nn.Sequential(
-        nn.Linear(FEATURES, hidden),
-        nn.ReLU(inplace=True),
-        nn.BatchNorm1d(hidden),
-        nn.Linear(hidden, hidden),
-        nn.ReLU(inplace=True),
-        nn.BatchNorm1d(hidden),
-        nn.Linear(hidden, 1),
-    )
+from expert import FEATURES, SIZES, build
 
 
 def repeated(work):

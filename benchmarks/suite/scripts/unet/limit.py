@@ -3,49 +3,8 @@
 import argparse
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
-from torch import Tensor
-
-
-class DoubleConv(nn.Sequential):
-    def __init__(self, in_channels: int, out_channels: int) -> None:
-        super().__init__(
-            nn.Conv2d(in_channels, out_channels, 3, padding=1, bias=False), nn.BatchNorm2d(out_channels),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(out_channels, out_channels, 3, padding=1, bias=False), nn.BatchNorm2d(out_channels),
-            nn.ReLU(inplace=True),
-        )  # fmt: skip
-
-
-class UNet(nn.Module):
-    def __init__(self, width: int, depth: int) -> None:
-        super().__init__()
-        widths = [width * 2**i for i in range(depth + 1)]
-        self.downs = nn.ModuleList(DoubleConv(i, o) for i, o in zip([3, *widths], widths[:-1]))
-        self.pool = nn.MaxPool2d(2)
-        self.bottom = DoubleConv(widths[-2], widths[-1])
-        self.ups = nn.ModuleList(nn.ConvTranspose2d(2 * w, w, 2, stride=2) for w in reversed(widths[:-1]))
-        self.convs = nn.ModuleList(DoubleConv(2 * w, w) for w in reversed(widths[:-1]))
-        self.head = nn.Conv2d(width, 1, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        skips = []
-        for down in self.downs:
-            x = down(x)
-            skips.append(x)
-            x = self.pool(x)
-        x = self.bottom(x)
-        for up, conv in zip(self.ups, self.convs):
-            x = conv(torch.cat([skips.pop(), up(x)], dim=1))
-        return self.head(x)
-
-
-def dice_loss(logits: Tensor, masks: Tensor) -> Tensor:
-    probabilities = torch.sigmoid(logits)
-    overlap = (probabilities * masks).sum(dim=(1, 2, 3))
-    total = probabilities.sum(dim=(1, 2, 3)) + masks.sum(dim=(1, 2, 3))
-    return 1 - ((2 * overlap + 1) / (total + 1)).mean()
+from expert import UNet, dice_loss
 
 
 def repeated(work):
