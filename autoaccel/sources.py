@@ -87,9 +87,10 @@ def data(path: Path) -> bytes:
 
 
 def write(path: Path, source: Source, text: str) -> None:
-    """Write a new text of `source`, atomically, keeping the file's mode; folders are made.
+    """Write a new text of `source`, keeping the file's mode, owner, group and hard links; folders are made.
 
-    Raises `SourceError`, and then nothing was written.
+    The file is replaced atomically; it is written in place if it has other names, or an owner who cannot be given to
+    the new one. Raises `SourceError`, and then nothing was written.
     """
     import tempfile
 
@@ -97,7 +98,8 @@ def write(path: Path, source: Source, text: str) -> None:
     temporary: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        mode = target.stat().st_mode if target.exists() else None
+        old = target.stat() if target.exists() else None
+        mode = old.st_mode if old is not None else None
         if mode is not None and not stat.S_ISREG(mode):
             # A rename would put a file in the place of a device, such as /dev/null, or of a pipe.
             raise OSError("is a directory" if stat.S_ISDIR(mode) else "not a regular file")
@@ -107,8 +109,12 @@ def write(path: Path, source: Source, text: str) -> None:
         temporary = Path(name)
         with open(handle, "wb") as file:  # noqa: PTH123 - an open descriptor
             file.write(source.encode(text))
+        alone = old is None or (old.st_nlink == 1 and _gets_owner(temporary, old))
         temporary.chmod(mode if mode is not None else 0o666 & ~_umask())
-        temporary.replace(target)
+        if alone:
+            temporary.replace(target)
+        else:
+            _write_in_place(target, temporary.read_bytes())
     except OSError as error:
         raise SourceError(f"{path}: cannot write: {_reason(error)}") from error
     finally:
@@ -122,6 +128,29 @@ def replace(path: Path, source: Source, text: str) -> None:
     if read(path).data != source.data:
         raise SourceError(f"{path}: left alone, it was changed while it was being rewritten")
     write(path, source, text)
+
+
+def _gets_owner(path: Path, of: os.stat_result) -> bool:
+    """Give a file the owner and group of another; only the superuser can, but for a group of one's own."""
+    own = path.stat()
+    if (own.st_uid, own.st_gid) == (of.st_uid, of.st_gid):
+        return True
+    try:
+        os.chown(path, of.st_uid, of.st_gid)
+    except PermissionError:
+        return False
+    return True
+
+
+def _write_in_place(path: Path, data: bytes) -> None:
+    """Write what there is room for: a new file of it has been written. If that fails nevertheless, the old content
+    comes back."""
+    before = path.read_bytes()
+    try:
+        path.write_bytes(data)
+    except BaseException:
+        path.write_bytes(before)
+        raise
 
 
 def _umask() -> int:

@@ -89,6 +89,54 @@ def test_write_keeps_mode_and_follows_links(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["link.py", "real.py"]
 
 
+def test_write_keeps_hard_links(tmp_path: Path) -> None:
+    path, other = tmp_path / "train.py", tmp_path / "copy.py"
+    path.write_text("longer")
+    path.chmod(0o640)
+    other.hardlink_to(path)
+    sources.write(path, sources.read(path), "b")
+    assert (other.read_text(), other.stat().st_mode & 0o777, path.samefile(other)) == ("b", 0o640, True)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["copy.py", "train.py"]
+
+
+def test_a_write_in_place_that_fails_leaves_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, other = tmp_path / "train.py", tmp_path / "copy.py"
+    path.write_text("whole")
+    other.hardlink_to(path)
+    source, write = sources.read(path), Path.write_bytes
+
+    def interrupted(self: Path, data: bytes) -> int:
+        write(self, data[:2])
+        if data == b"better":
+            raise OSError(28, "No space left on device")
+        return write(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", interrupted)
+    with pytest.raises(sources.SourceError, match="cannot write: no space left on device"):
+        sources.write(path, source, "better")
+    assert (path.read_text(), other.read_text()) == ("whole", "whole")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only the superuser can give files away")
+@pytest.mark.parametrize("allowed", [True, False], ids=["given to the new file", "written in place"])
+def test_write_keeps_owner_and_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("a")
+    os.chown(path, 1234, 2345)
+    path.chmod(0o660)
+    before = path.stat()
+    if not allowed:
+
+        def refused(*_: object) -> None:
+            raise PermissionError(1, "Operation not permitted")
+
+        monkeypatch.setattr(os, "chown", refused)
+    sources.write(path, sources.read(path), "b")
+    after = path.stat()
+    assert (after.st_uid, after.st_gid, after.st_mode & 0o777, path.read_text()) == (1234, 2345, 0o660, "b")
+    assert (after.st_ino == before.st_ino) is not allowed
+
+
 def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
