@@ -283,7 +283,8 @@ class _HostTensor:
             return call if seen else None
         name = _name(call)
         if name in STORING or name in _CALLED:
-            if name in _MAPPING and not all(_is_seen(where, each) for each in call.args[:1]):
+            mapped = [each for each in call.args[:1] if name in _MAPPING and not isinstance(each, ast.Lambda)]
+            if not all(_is_seen(where, each) for each in mapped):
                 self._handed.append((where, call))
             return None
         values = where.values(call.func)

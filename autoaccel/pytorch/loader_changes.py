@@ -394,9 +394,11 @@ def changed_by_library(script: Script, call: ast.Call) -> list[ast.expr]:
 
 
 def _is_unseen(script: Script, call: ast.Call) -> bool:
-    """Whether a library's function may write to whatever it is handed."""
+    """Whether a library's function may write to whatever it is handed; its classes only keep it."""
     name = script.qualname(call.func)
-    return not only_reads(name) if name is not None else getattr(call.func, "id", "") not in BUILTINS
+    if name is None:
+        return getattr(call.func, "id", "") not in BUILTINS
+    return not only_reads(name) and not name.rpartition(".")[2][:1].isupper()
 
 
 def _is_unknown(script: Script, call: ast.Call) -> bool:
