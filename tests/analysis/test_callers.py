@@ -22,8 +22,7 @@ ALL = {
     "a process of its own": ("from torch.multiprocessing import spawn\ndef f(rank): ...\nspawn(f, nprocs=2)\n", 0),
     "recursion": ("def f(x):\n    return f(x - 1)\nf(3)\n", 2),
     "wrapped by a function of the project": (
-        "def timed(g):\n    def run(*a, **k):\n        return g(*a, **k)\n    return run\n"
-        "@timed\ndef f(x): ...\nf(1)\n",
+        "def t(g):\n    def run(*a, **k):\n        return g(*a, **k)\n    return run\n@t\ndef f(x): ...\nf(1)\n",
         1,
     ),
     "wrapped by torch": ("import torch\n@torch.no_grad()\ndef f(x): ...\nf(1)\n", 1),
