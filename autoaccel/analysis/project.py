@@ -374,7 +374,7 @@ class Project:
         known = self._patched.get(script)
         if known is None:
             found = self._ask("patched", script)
-            own = script.module_scope.definitions if script.syntax_index.calls_named("globals") else ()
+            own = script.module_scope.definitions if any(namespaces.own(script)) else ()
             known = self._patched[script] = frozenset({*found.names, *own})
         return known
 
@@ -385,6 +385,8 @@ class Project:
         )
 
     def _rebindings(self, script: Script, name: str) -> Iterator[Stored]:
+        for namespace in namespaces.own(script):
+            yield from (Stored(script, value) for value in namespaces.bound_values(script, namespace, name))
         if namespaces.binds_own(script, name):
             yield Stored(script, None, how="namespace")
         if script.path is None:
@@ -675,7 +677,7 @@ class Project:
             if not isinstance(mention.ctx, ast.Load) or _starts_process(
                 around, other.parent(around) if around is not None else None
             ):
-                continue
+                continue  # what it is given there is looked at
             if made is not None and _only_names(other, mention):
                 continue
             if any(value.node is (made or function) for value in other.inference.possible(mention)):
@@ -952,8 +954,10 @@ def _started(call: ast.Call) -> ast.expr | None:
 
 
 def _starts_process(*around: ast.AST | None) -> bool:
-    """Whether a function is handed to a process of its own: `spawn(f, …)`, `Process(target=f)`."""
-    return any(isinstance(each, ast.Call) and _terminal(each.func) in _PROCESSES for each in around)
+    """Whether a function is handed to a process of its own, with arguments in sight: `spawn(f, …)`,
+    `Process(target=f)`."""
+    calls = [each for each in around if isinstance(each, ast.Call) and _terminal(each.func) in _PROCESSES]
+    return any(_passed(call) is not None for call in calls)
 
 
 def _is_name_of(other: Script, target: ast.expr, script: Script, function: ast.AST) -> bool:
@@ -972,17 +976,32 @@ def _is_name_of(other: Script, target: ast.expr, script: Script, function: ast.A
 
 def _handed_over(function: ast.AST, call: ast.Call, parameter: str) -> ast.expr | None:
     """The expression that a process or thread gets for a parameter; `spawn` passes its rank before them."""
-    spawned = _terminal(call.func) not in ("Process", "Thread")
-    passed = next((keyword.value for keyword in call.keywords if keyword.arg == "args"), None)
-    if passed is None and spawned and len(call.args) > 1:
-        passed = call.args[1]
+    passed = _passed(call)
     arguments = getattr(function, "args", None)
-    if not isinstance(passed, ast.Tuple) or not isinstance(arguments, ast.arguments):
+    if passed is None or not isinstance(arguments, ast.arguments):
         return None
-    if any(isinstance(each, ast.Starred) for each in passed.elts):
-        return None
+    spawned = _terminal(call.func) not in ("Process", "Thread")
     names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)][int(spawned) :]
-    return dict(zip(names, passed.elts, strict=False)).get(parameter)
+    return {**dict(zip(names, passed[0], strict=False)), **passed[1]}.get(parameter)
+
+
+def _passed(call: ast.Call) -> tuple[list[ast.expr], dict[str, ast.expr]] | None:
+    """The positional arguments and the others that a process or thread gets for its function; None where they are not
+    in sight."""
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    if None in given:
+        return None
+    positional, named = given.get("args"), given.get("kwargs")
+    if positional is None and _terminal(call.func) not in ("Process", "Thread") and len(call.args) > 1:
+        positional = call.args[1]
+    if not isinstance(positional, ast.Tuple | ast.List | None) or not isinstance(named, ast.Dict | None):
+        return None
+    elements = [] if positional is None else positional.elts
+    keys = [] if named is None else [getattr(key, "value", None) for key in named.keys]
+    if any(isinstance(each, ast.Starred) for each in elements) or not all(isinstance(key, str) for key in keys):
+        return None
+    values = [] if named is None else named.values
+    return elements, {str(key): value for key, value in zip(keys, values, strict=True)}
 
 
 def _attributes(ref: ClassRef) -> dict[str, list[Binding]]:
