@@ -886,8 +886,9 @@ class Inference:
         if cls is None:
             return ANY
         project, ref = self.script.project, self.script.class_ref(cls)
+        derived = project.derived(ref)
         followed: dict[ClassRef, None] = {}
-        for each in (ref, *(project.derived(ref) or ())):
+        for each in (ref, *(derived or ())):
             line = [*project.lineage(each)]
             nodes = [above.node for above in line]
             after = line[nodes.index(cls) + 1 :] if cls in nodes else []
@@ -896,7 +897,8 @@ class Inference:
             followed |= dict.fromkeys(after[:1] if alone else after)
         if not followed:
             return ANY
-        return Values(Value(project.instance_kind(base), base.node, base.script, cls=base) for base in followed)
+        found = Values(Value(project.instance_kind(base), base.node, base.script, cls=base) for base in followed)
+        return found if derived is not None else found | ANY
 
 
 def _used_as(name: str, methods: set[str], *, called: bool, iterated: bool) -> Kind | None:
