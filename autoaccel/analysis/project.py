@@ -608,6 +608,7 @@ class Project:
         """The calls of a class, of those that derive from it, and of `super().__init__` in these."""
         derived = self.derived(script.class_ref(cls))
         made = [(script, cls.name), *((each.script, each.node.name) for each in derived or ())]
+        made += [(each, alias) for each, name in tuple(made) for alias in _aliases(each, name)]
         parts = [self.calling(file, name, method=False) for file, name in made]
         missing = next((each for _, each in parts if each is not None), None)
         if derived is None:
@@ -874,6 +875,8 @@ def _only_names(script: Script, mention: ast.expr) -> bool:
                 called = script.qualname(function) or ""
                 told = isinstance(function, ast.Name) and function.id in _TELLING and not script.definitions(function)
                 return told or called.startswith(("torch.", "typing.")) or node is function
+            case ast.Assign(targets=[ast.Name()]) if node is around.value and script.function(around) is None:
+                return node is mention  # a name for it, by which it is looked for, too
             case ast.Compare() | ast.ExceptHandler() | ast.ClassDef() | ast.match_case() | ast.JoinedStr():
                 return True
             case ast.arg() | ast.AnnAssign() | ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -886,6 +889,14 @@ def _only_names(script: Script, mention: ast.expr) -> bool:
             case _:
                 return False
     return False
+
+
+def _aliases(script: Script, name: str) -> Iterator[str]:
+    """Other names of a module for a class: `Legacy = Trainer`."""
+    for mention in script.syntax_index.mentions(name):
+        match script.parent(mention):
+            case ast.Assign(targets=[ast.Name(id=alias)], value=value) if value is mention:
+                yield alias
 
 
 def _may_be_class(script: Script, function: ast.expr) -> bool:

@@ -72,7 +72,8 @@ def written(name: str, call: ast.Call) -> Iterator[ast.expr]:
     """What a library's function writes to: `random.shuffle(order)`, `torch.relu_(x)`, `np.add(a, b, a)`."""
     last = name.rpartition(".")[2]
     says_so = (last.endswith("_") and not last.endswith("__")) or name.endswith(".at")
-    if says_so or name in _MUTATORS | _OPERATORS or last in IN_PLACE_METHODS or _asks(call, _FUNCTIONS.get(last)):
+    known = name in _MUTATORS or name in _OPERATORS or last in IN_PLACE_METHODS
+    if says_so or known or _asks(call, _FUNCTIONS.get(last)):
         yield from call.args[:1]
     if name.startswith("numpy.") and last in _OUT:
         yield from call.args[_OUT[last] :]
