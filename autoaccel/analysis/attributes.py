@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from autoaccel.analysis.namespaces import binds, namespaces
+from autoaccel.analysis.namespaces import binds, bound_values, namespaces
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
@@ -74,6 +74,7 @@ def stored_as(script: Script, name: str) -> Iterator[Stored]:
         if given is None or given == name:
             yield stored
     for namespace, owner in namespaces(script):
+        yield from (Stored(script, value, receiver=owner) for value in bound_values(script, namespace, name))
         if binds(script, namespace, name):
             yield Stored(script, None, how="namespace", receiver=owner)
 
@@ -88,6 +89,12 @@ def _stored_by_calls(script: Script) -> tuple[tuple[object, Stored], ...]:
                 found.append((name, Stored(script, value, receiver=receiver)))
             case [receiver, _, _]:
                 found.append((None, Stored(script, None, how="computed", receiver=receiver)))
+    for call in script.syntax_index.calls_named("__setattr__"):
+        match call:
+            case ast.Call(func=ast.Attribute(value=receiver), args=[ast.Constant(value=name), value]):
+                found.append((name, Stored(script, value, receiver=receiver)))
+            case ast.Call(args=[receiver, ast.Constant(value=name), value]):  # `object.__setattr__(…)`
+                found.append((name, Stored(script, value, receiver=receiver)))
     for call in script.syntax_index.calls_named("object", "patch"):
         match call.args:
             case [receiver, ast.Constant(value=name), *new]:  # `mock.patch.object(…)`

@@ -25,6 +25,7 @@ MODULES_AT_RUN_TIME = re.compile(
 _LOOKING = frozenset(  # builtins that call none of their arguments
     "bool dir float format hasattr id int isinstance issubclass len print repr setattr str type".split()
 )
+_DEEP = 2  # names for a table that are followed
 _COMPUTING = ("torch.nn.", "torch.optim.", "numpy.")
 
 
@@ -80,7 +81,50 @@ def lookup(other: Script, script: Script, function: ast.AST, names: tuple[str, .
             _may_hold(other, value, script, owner, wanted) for value in other.inference.possible(receiver)
         ):
             return part
+    if owner is None and not local and (other is script or not wanted.isdisjoint(other.module_scope.definitions)):
+        made = other.syntax_index.mentions("__subclasses__") if isinstance(cls, ast.ClassDef) else []
+        return next(iter((*_kept_tables(other), *made)), None)
     return None
+
+
+def _kept_tables(other: Script) -> Iterator[ast.expr]:
+    """Where the names of a file are kept as a table or handed on, so that a function may be called out of it."""
+    for name in other.syntax_index.mentions("globals"):
+        if isinstance(name, ast.Name) and not other.definitions(name):
+            call = other.parent(name)
+            made = isinstance(call, ast.Call) and call.func is name
+            if not made or _is_kept(other, call):  # type: ignore[arg-type]
+                yield name
+
+
+def _is_kept(script: Script, table: ast.expr, depth: int = _DEEP) -> bool:
+    """Whether a table of names goes where it is not seen what becomes of it."""
+    around = script.parent(table)
+    match around:
+        case ast.Subscript(value=value, ctx=context) if value is table:
+            told = isinstance(context, ast.Load) and not isinstance(around.slice, ast.Constant)
+            return depth < _DEEP and told and _may_be_called(script, around)
+        case ast.Attribute(attr="items" | "values"):
+            call = script.parent(around)
+            loop = script.parent(call) if isinstance(call, ast.Call) else None
+            if not isinstance(loop, ast.For | ast.comprehension) or loop.iter is not call:
+                return True
+            elements = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
+            values = [each for each in elements[-1:] if isinstance(each, ast.Name)]
+            uses = (use for each in values for made in script.definitions(each) for use in script.uses(made))
+            return not values or any(_may_be_called(script, use, deep=False) for use in uses)
+        case ast.Attribute(attr=method):
+            known = depth == _DEEP and method in ("get", "pop")  # looked at for what they are asked
+            return not known and method not in ("keys", "update", "setdefault", "clear", "__contains__")
+        case ast.Assign(targets=[ast.Name() as target]) if depth:
+            uses = (use for made in script.definitions(target) for use in script.uses(made))
+            return any(_is_kept(script, use, depth - 1) for use in uses)
+        case ast.Call(func=ast.Name(id=name)):
+            return name not in _LOOKING | {"sorted", "list", "set", "tuple", "exec", "eval", "iter"}
+        case ast.For() | ast.comprehension() | ast.Compare() | ast.Expr():
+            return False
+        case _:
+            return True
 
 
 def _runs(part: ast.expr, wanted: set[str]) -> bool:

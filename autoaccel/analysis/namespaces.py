@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.query import once
@@ -58,9 +59,38 @@ def binds(script: Script, namespace: ast.expr, name: str) -> bool:
             return False
 
 
+def bound_values(script: Script, namespace: ast.expr, name: str) -> Iterator[ast.expr]:
+    """The values that a use of a namespace binds a name to, where it says so: `vars(x)["log"] = f`."""
+    parent = script.parent(namespace)
+    around = script.parent(parent) if parent is not None else None
+    match parent:
+        case ast.Subscript(value=value, slice=ast.Constant(value=key), ctx=ast.Store()) if value is namespace:
+            if key == name and isinstance(around, ast.Assign) and parent in around.targets:
+                yield around.value
+        case ast.Attribute(attr="setdefault" | "__setitem__"):
+            match around:
+                case ast.Call(args=[ast.Constant(value=key), value]) if key == name:
+                    yield value
+        case ast.Attribute(attr="update") if isinstance(around, ast.Call) and not _is_restoring(script, around):
+            yield from (each.value for each in around.keywords if each.arg == name)
+            for argument in around.args:
+                for made in script.inference.possible(argument):
+                    keys = made.node.keys if isinstance(made.node, ast.Dict) else []
+                    values = made.node.values if isinstance(made.node, ast.Dict) else []
+                    pairs = zip(keys, values, strict=True) if made.script is script else ()
+                    yield from (value for key, value in pairs if isinstance(key, ast.Constant) and key.value == name)
+
+
+def own(script: Script) -> Iterator[ast.Call]:
+    """Where a file asks for the names of its own module: `globals()`, at the top level `vars()` and `locals()`."""
+    for call in script.syntax_index.calls_named("globals", "vars", "locals"):
+        if not call.args and (getattr(call.func, "id", "") == "globals" or script.function(call) is None):
+            yield call
+
+
 def binds_own(script: Script, name: str) -> bool:
     """Whether a file binds a name of its own module by `globals()`."""
-    return any(binds(script, call, name) for call in script.syntax_index.calls_named("globals") if not call.args)
+    return any(binds(script, call, name) for call in own(script))
 
 
 def _is_restoring(script: Script, call: ast.Call) -> bool:

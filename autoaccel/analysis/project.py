@@ -7,13 +7,13 @@ import ast
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis import attributes, name_lookups, namespaces
+from autoaccel.analysis import attributes, decorators, name_lookups, namespaces
 from autoaccel.analysis.attributes import Stored
 from autoaccel.analysis.files import Files
 from autoaccel.analysis.module_search import ImportTarget, name_in_library
@@ -50,6 +50,7 @@ class ClassInfo:
 # Libraries whose objects have no models of the project among their attributes, unless it puts them there.
 _HOLDING_NO_MODELS = frozenset("matplotlib pylab seaborn PIL cv2 numpy math random time datetime os re json".split())
 _TOO_MUCH = "more code has to do with it than is looked at"
+_TELLING = frozenset("isinstance issubclass super type print id hash repr str".split())
 _UNSEEN = "?"  # in the place of a base class that is not known
 _UNKNOWN_CLASS = ClassInfo((), (_UNSEEN,), {})
 
@@ -184,8 +185,8 @@ class Project:
         return self.locate(script, target, level) is not None
 
     def star_import(self, script: Script, name: str) -> tuple[Script, str] | None:
-        """The project file whose `from … import *` brings a name into a script."""
-        for module, level in script.module_scope.stars:
+        """The project file whose `from … import *` brings a name into a script: of several, the last."""
+        for module, level in reversed(script.module_scope.stars):
             found = self.imported(script, module, level)
             if found is None or found[1] is not None:
                 continue
@@ -199,6 +200,34 @@ class Project:
             finally:
                 self._opened_stars.discard(source)
         return None
+
+    def replaced_names(self, script: Script) -> frozenset[str]:
+        """The names of a module to which a star import below gives what another file of the project has for them; not
+        what both import from one place."""
+        known = script.module_scope.definitions
+        found: set[str] = set()
+        for star in script.find(ast.ImportFrom):
+            source = self.imported(script, star.module or "", star.level) if star.names[0].name == "*" else None
+            if source is None or source[1] is not None:
+                continue
+            for name, bound in known.items():
+                above = [each for each in bound if each.node.lineno < star.lineno]  # type: ignore[attr-defined]
+                if above and not name.startswith("_"):
+                    given = self._bound_by_star(source[0], name)
+                    if given and not _import_the_same(above, given):
+                        found.add(name)
+        return frozenset(found)
+
+    def _bound_by_star(self, script: Script, name: str) -> Sequence[Definition]:
+        """What gives a name of a module its value, be it behind any number of star imports."""
+        seen = {script}
+        while not (bound := script.module_scope.definitions.get(name, ())):
+            starred = self.star_import(script, name)
+            if starred is None or starred[0] in seen:
+                return ()
+            script = starred[0]
+            seen.add(script)
+        return bound
 
     # -- who imports whom
 
@@ -345,7 +374,7 @@ class Project:
         known = self._patched.get(script)
         if known is None:
             found = self._ask("patched", script)
-            own = script.module_scope.definitions if script.syntax_index.calls_named("globals") else ()
+            own = script.module_scope.definitions if any(namespaces.own(script)) else ()
             known = self._patched[script] = frozenset({*found.names, *own})
         return known
 
@@ -356,6 +385,8 @@ class Project:
         )
 
     def _rebindings(self, script: Script, name: str) -> Iterator[Stored]:
+        for namespace in namespaces.own(script):
+            yield from (Stored(script, value) for value in namespaces.bound_values(script, namespace, name))
         if namespaces.binds_own(script, name):
             yield Stored(script, None, how="namespace")
         if script.path is None:
@@ -454,16 +485,24 @@ class Project:
         return ClassInfo(tuple(bases), tuple(names), _attributes(ref))
 
     def lineage(self, ref: ClassRef) -> Iterator[ClassRef]:
-        """A class and its project bases, nearest first."""
-        yield ref
-        pending = [*self.class_info(ref).bases]
-        seen = {ref.node}
-        while pending:
-            current = pending.pop(0)
-            if current.node not in seen:
-                seen.add(current.node)
-                yield current
-                pending.extend(self.class_info(current).bases)
+        """A class and its project bases, in the order in which Python looks an attribute up."""
+        return iter(self._linearized(ref, frozenset()))
+
+    def _linearized(self, ref: ClassRef, below: frozenset[ast.ClassDef]) -> list[ClassRef]:
+        """C3; where the bases agree on no order, as where one of several is meant, nearest first."""
+        below |= {ref.node}
+        bases = [each for each in self.class_info(ref).bases if each.node not in below]
+        rows = [self._linearized(each, below) for each in bases]
+        if len(rows) < 2:
+            return [ref, *(rows[0] if rows else ())]
+        rows.append(bases)
+        found = [ref]
+        while rows := [row for row in rows if row]:
+            later = {each.node for row in rows for each in row[1:]}
+            head = next((row[0] for row in rows if row[0].node not in later), rows[0][0])
+            found.append(head)
+            rows = [[each for each in row if each.node is not head.node] for row in rows]
+        return found
 
     def external_lineage(self, ref: ClassRef) -> Iterator[str]:
         """Qualified names of the external classes that a class derives from."""
@@ -569,6 +608,7 @@ class Project:
         """The calls of a class, of those that derive from it, and of `super().__init__` in these."""
         derived = self.derived(script.class_ref(cls))
         made = [(script, cls.name), *((each.script, each.node.name) for each in derived or ())]
+        made += [(each, alias) for each, name in tuple(made) for alias in _aliases(each, name)]
         parts = [self.calling(file, name, method=False) for file, name in made]
         missing = next((each for _, each in parts if each is not None), None)
         if derived is None:
@@ -584,7 +624,20 @@ class Project:
         )
         own = ((each.script, call) for each in (script.class_ref(cls), *(derived or ())) for call in _makes_own(each))
         found = self._callers_among(script, function, calls, files, wanted, missing)
-        return Callers(tuple(dict.fromkeys((*found, *own))), found.missing)
+        hidden = [] if found.missing is None else self._made_by_other_names(function, cls, files, calls)
+        return Callers(tuple(dict.fromkeys((*found, *own, *hidden))), found.missing)
+
+    def _made_by_other_names(
+        self, function: ast.AST, cls: ast.ClassDef, files: tuple[Script, ...], known: Iterable[CallSite]
+    ) -> list[CallSite]:
+        """The calls of a class out of tables and under other names: `KINDS[name](3)`, `kind = Net`."""
+        seen = {call for _, call in known}
+        return [
+            (other, call)
+            for other in files
+            for call in other.find(ast.Call)
+            if call not in seen and _may_be_class(other, call.func) and self._enters(other, call, function, cls)
+        ]
 
     def _callers_among(
         self,
@@ -597,6 +650,9 @@ class Project:
     ) -> Callers:
         cls = script.parent(function)
         found: list[CallSite] = []
+        made = cls if wanted != (getattr(function, "name", None),) and isinstance(cls, ast.ClassDef) else function
+        if (decorator := decorators.keeping(script, made)) is not None:
+            missing = missing or f"`@{script.source(decorator)}` may hand it to others, which call it"
         instance = isinstance(cls, ast.ClassDef) and wanted[0] in ("forward", "__call__")
         for other, call in calls:
             enters = self._enters(other, call, function, cls)
@@ -610,7 +666,10 @@ class Project:
         return Callers(tuple(found), missing)
 
     def _handed_on(self, script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:
-        """Where a function is used as a value and not called: whoever gets it may call it with anything."""
+        """Where a function (or a class, of a constructor) is used as a value and not called: whoever gets it may call
+        it with anything."""
+        cls = script.parent(function)
+        made = cls if isinstance(cls, ast.ClassDef) and getattr(function, "name", "") == "__init__" else None
         for mention in other.syntax_index.mentions(*names, *other.import_aliases(names)):
             around = other.parent(mention)
             called = isinstance(around, ast.Call) and around.func is mention
@@ -619,8 +678,10 @@ class Project:
             if not isinstance(mention.ctx, ast.Load) or _starts_process(
                 around, other.parent(around) if around is not None else None
             ):
+                continue  # what it is given there is looked at
+            if made is not None and _only_names(other, mention):
                 continue
-            if any(value.node is function for value in other.inference.possible(mention)):
+            if any(value.node is (made or function) for value in other.inference.possible(mention)):
                 return f"it is handed on in {_line(other, mention, script)}, and may be called by whoever gets it"
         return None
 
@@ -722,6 +783,12 @@ class Project:
         return True
 
 
+def _import_the_same(first: Iterable[Definition], second: Iterable[Definition]) -> bool:
+    """Whether names are bound by nothing but imports of one thing, from wherever it can be imported."""
+    bound = [*first, *second]
+    return all(each.how == "import" and not each.level for each in bound) and len({each.target for each in bound}) == 1
+
+
 def _makes_own(ref: ClassRef) -> Iterator[ast.Call]:
     """The calls within a class that make an instance of it, or of one that derives from it: `cls(…)`,
     `type(self)(…)`, `self.__class__(…)`."""
@@ -799,6 +866,50 @@ def _makes_classes(script: Script, name: str) -> bool:
     )
 
 
+def _only_names(script: Script, mention: ast.expr) -> bool:
+    """Whether a class is told of, and not made: as an annotation, as a base, by `isinstance(x, A)`, to torch."""
+    node: ast.AST = mention
+    for around in script.ancestors(mention):
+        match around:
+            case ast.Call(func=function):
+                called = script.qualname(function) or ""
+                told = isinstance(function, ast.Name) and function.id in _TELLING and not script.definitions(function)
+                return told or called.startswith(("torch.", "typing.")) or node is function
+            case ast.Assign(targets=[ast.Name()]) if node is around.value and script.function(around) is None:
+                return node is mention  # a name for it, by which it is looked for, too
+            case ast.Compare() | ast.ExceptHandler() | ast.ClassDef() | ast.match_case() | ast.JoinedStr():
+                return True
+            case ast.arg() | ast.AnnAssign() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                others = (getattr(around, "value", None), *getattr(around, "decorator_list", ()))
+                return node not in others
+            case ast.Subscript(value=value) if node is value:
+                return True  # `A[int]`
+            case ast.Tuple() | ast.List() | ast.Set() | ast.BinOp() | ast.Subscript() | ast.keyword() | ast.Starred():
+                node = around
+            case _:
+                return False
+    return False
+
+
+def _aliases(script: Script, name: str) -> Iterator[str]:
+    """Other names of a module for a class: `Legacy = Trainer`."""
+    for mention in script.syntax_index.mentions(name):
+        match script.parent(mention):
+            case ast.Assign(targets=[ast.Name(id=alias)], value=value) if value is mention:
+                yield alias
+
+
+def _may_be_class(script: Script, function: ast.expr) -> bool:
+    """Whether a class may be called by something else than its name, or that of a module and its."""
+    match function:
+        case ast.Subscript() | ast.Call():
+            return True
+        case ast.Name():
+            return any(each.how in ("assign", "for", "param", "walrus") for each in script.definitions(function))
+        case _:
+            return False
+
+
 def _computes_base(script: Script, cls: ast.ClassDef) -> bool:
     """Whether a class derives from what a function or a container of the project gives: `class A(make(x))`."""
     sources = [
@@ -854,8 +965,10 @@ def _started(call: ast.Call) -> ast.expr | None:
 
 
 def _starts_process(*around: ast.AST | None) -> bool:
-    """Whether a function is handed to a process of its own: `spawn(f, …)`, `Process(target=f)`."""
-    return any(isinstance(each, ast.Call) and _terminal(each.func) in _PROCESSES for each in around)
+    """Whether a function is handed to a process of its own, with arguments in sight: `spawn(f, …)`,
+    `Process(target=f)`."""
+    calls = [each for each in around if isinstance(each, ast.Call) and _terminal(each.func) in _PROCESSES]
+    return any(_passed(call) is not None for call in calls)
 
 
 def _is_name_of(other: Script, target: ast.expr, script: Script, function: ast.AST) -> bool:
@@ -874,17 +987,32 @@ def _is_name_of(other: Script, target: ast.expr, script: Script, function: ast.A
 
 def _handed_over(function: ast.AST, call: ast.Call, parameter: str) -> ast.expr | None:
     """The expression that a process or thread gets for a parameter; `spawn` passes its rank before them."""
-    spawned = _terminal(call.func) not in ("Process", "Thread")
-    passed = next((keyword.value for keyword in call.keywords if keyword.arg == "args"), None)
-    if passed is None and spawned and len(call.args) > 1:
-        passed = call.args[1]
+    passed = _passed(call)
     arguments = getattr(function, "args", None)
-    if not isinstance(passed, ast.Tuple) or not isinstance(arguments, ast.arguments):
+    if passed is None or not isinstance(arguments, ast.arguments):
         return None
-    if any(isinstance(each, ast.Starred) for each in passed.elts):
-        return None
+    spawned = _terminal(call.func) not in ("Process", "Thread")
     names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)][int(spawned) :]
-    return dict(zip(names, passed.elts, strict=False)).get(parameter)
+    return {**dict(zip(names, passed[0], strict=False)), **passed[1]}.get(parameter)
+
+
+def _passed(call: ast.Call) -> tuple[list[ast.expr], dict[str, ast.expr]] | None:
+    """The positional arguments and the others that a process or thread gets for its function; None where they are not
+    in sight."""
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    if None in given:
+        return None
+    positional, named = given.get("args"), given.get("kwargs")
+    if positional is None and _terminal(call.func) not in ("Process", "Thread") and len(call.args) > 1:
+        positional = call.args[1]
+    if not isinstance(positional, ast.Tuple | ast.List | None) or not isinstance(named, ast.Dict | None):
+        return None
+    elements = [] if positional is None else positional.elts
+    keys = [] if named is None else [getattr(key, "value", None) for key in named.keys]
+    if any(isinstance(each, ast.Starred) for each in elements) or not all(isinstance(key, str) for key in keys):
+        return None
+    values = [] if named is None else named.values
+    return elements, {str(key): value for key, value in zip(keys, values, strict=True)}
 
 
 def _attributes(ref: ClassRef) -> dict[str, list[Binding]]:

@@ -139,7 +139,7 @@ class Script:
         None when the root is not an import, is rebound, or comes by star import.
         """
         found = self.reaching_definitions.qualified(expression)
-        if found is None:
+        if found is None or (self.replaced_names and self._is_replaced(expression)):
             return None
         if not self.package:
             return found.name
@@ -149,11 +149,23 @@ class Script:
     def is_project_name(self, expression: ast.AST) -> bool:
         """Whether a qualified name leads into a file of the project, not into a library."""
         found = self.reaching_definitions.qualified(expression)
-        if found is None:
+        if found is None or (self.replaced_names and self._is_replaced(expression)):
             return False
         if self.package and self.project.library_name(self, found.target, found.level) is not None:
             return False
         return bool(found.level) or self.project.is_local(self, found.target, found.level)
+
+    @cached_property
+    def replaced_names(self) -> frozenset[str]:
+        """The names of the module that a file of the project gives another meaning by a star import further down."""
+        return self.project.replaced_names(self) if self.module_scope.stars else frozenset()
+
+    def _is_replaced(self, expression: ast.AST) -> bool:
+        while isinstance(expression, ast.Attribute):
+            expression = expression.value
+        if not isinstance(expression, ast.Name) or expression.id not in self.replaced_names:
+            return False
+        return any(each.scope is self.module_scope for each in self.definitions(expression))
 
     @cached_property
     def package(self) -> tuple[str, ...]:
@@ -172,7 +184,7 @@ class Script:
     def _calls_by_qualname(self) -> dict[str, list[ast.Call]]:
         found: dict[str, list[ast.Call]] = {}
         for call, named in self.reaching_definitions.named_calls:
-            name = named.name if not self.package else self.qualname(call.func)
+            name = named.name if not self.package and not self.replaced_names else self.qualname(call.func)
             if name is not None:
                 found.setdefault(name, []).append(call)
         return found

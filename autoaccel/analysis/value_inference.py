@@ -198,7 +198,9 @@ class Inference:
                 else ANY
             )
         return without_checkpoint_reads(
-            union(self.definition(each) for each in definitions) | self._rebound(node.id, definitions)
+            union(self.definition(each) for each in definitions)
+            | self._rebound(node.id, definitions)
+            | self._replaced(node.id, definitions)
         )
 
     def exported(self, name: str) -> Values:
@@ -211,8 +213,17 @@ class Inference:
                 return starred[0].inference.exported(starred[1])
             return ANY
         return without_checkpoint_reads(
-            union(self.definition(each) for each in definitions) | self._rebound(name, definitions)
+            union(self.definition(each) for each in definitions)
+            | self._rebound(name, definitions)
+            | self._replaced(name, definitions)
         )
+
+    def _replaced(self, name: str, definitions: Iterable[Definition]) -> Values:
+        """What a star import below puts in the place of a name of this module."""
+        if name not in self.script.replaced_names or any(each.scope.parent for each in definitions):
+            return NOTHING
+        starred = self.script.project.star_import(self.script, name)
+        return ANY if starred is None else starred[0].inference.exported(starred[1])
 
     def _rebound(self, name: str, definitions: Iterable[Definition]) -> Values:
         """What other files may put in the place of a name of this module: `engine.log = my_log`."""
@@ -485,7 +496,10 @@ class Inference:
         # Options that are put into a namespace may take the place of methods; nobody gives them twice.
         stores = [each for each in attributes.stores(ref, name) if method or each.how != "namespace"]
         if not body and not stores:
-            for base in info.bases:
+            several = len(info.bases) > 1
+            for base in [*self.script.project.lineage(ref)][1:] if several else info.bases:
+                if several and not base.script.inference._has_own(base, name):
+                    continue
                 inherited = self.attribute_of(base, name, instance=instance)
                 if inherited is not None:
                     return inherited
@@ -507,6 +521,11 @@ class Inference:
         if found and all(value.kind in (Kind.UNKNOWN, Kind.NONE) for value in found):
             found = self._attribute_by_use(ref, name) or found
         return found
+
+    def _has_own(self, ref: ClassRef, name: str) -> bool:
+        """Whether a class itself, and not a base of it, has an attribute."""
+        bound = self.script.project.class_info(ref).attributes.get(name, ())
+        return any(isinstance(value, Definition) for value, _ in bound) or any(attributes.stores(ref, name))
 
     def _stored(self, stored: Stored) -> Values:
         if stored.value is None:
@@ -866,11 +885,20 @@ class Inference:
         cls = self.script.syntax_index.enclosing_class(node)
         if cls is None:
             return ANY
-        bases = self.script.project.class_info(self.script.class_ref(cls)).bases
-        if not bases:
+        project, ref = self.script.project, self.script.class_ref(cls)
+        derived = project.derived(ref)
+        followed: dict[ClassRef, None] = {}
+        for each in (ref, *(derived or ())):
+            line = [*project.lineage(each)]
+            nodes = [above.node for above in line]
+            after = line[nodes.index(cls) + 1 :] if cls in nodes else []
+            # What comes next for one that derives from several may be no base of this class.
+            alone = not after or [above.node for above in project.lineage(after[0])] == [above.node for above in after]
+            followed |= dict.fromkeys(after[:1] if alone else after)
+        if not followed:
             return ANY
-        base = bases[0]
-        return Values({Value(self.script.project.instance_kind(base), base.node, base.script, cls=base)})
+        found = Values(Value(project.instance_kind(base), base.node, base.script, cls=base) for base in followed)
+        return found if derived is not None else found | ANY
 
 
 def _used_as(name: str, methods: set[str], *, called: bool, iterated: bool) -> Kind | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
+from autoaccel.dataflow.context_managers import may_swallow
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.dataflow.syntax_index import SyntaxIndex, children, position
 
@@ -350,12 +351,6 @@ def _raised(entry: Bindings | None, made: Iterable[Definition]) -> Bindings | No
     return found
 
 
-def _is_suppressing(manager: ast.expr) -> bool:
-    """Whether a block goes on behind `with suppress(…)` after an exception."""
-    called = manager.func if isinstance(manager, ast.Call) else None
-    return (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) == "suppress"
-
-
 class _ScopePass:
     """Runs one scope; nested scopes run when theirs is met, after which outer names are resolved."""
 
@@ -503,7 +498,7 @@ class _ScopePass:
             self.read(item.context_expr)
             if item.optional_vars is not None:
                 self.bind(item.optional_vars, node, "with", item.context_expr)
-        if any(_is_suppressing(item.context_expr) for item in node.items):
+        if any(may_swallow(self.reaching._tree, item.context_expr) for item in node.items):
             self.state = self.cut_short(lambda: self.block(node.body))
         else:
             self.block(node.body)

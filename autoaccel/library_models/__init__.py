@@ -4,5 +4,6 @@ Tables:
     library_values       what functions and classes of libraries make
     tensor_operations    what operations on tensors do to their precision
     autocast_operations  what autocast does with each operation, generated from torch
+    in_place_operations  what functions and layers write to
     graph_operations     what libraries do with a graph of autograd
 """

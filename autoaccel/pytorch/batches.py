@@ -13,7 +13,13 @@ from autoaccel.dataflow.reaching_definitions import ElementPath
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import AddImport, InsertAfter
 from autoaccel.pytorch.loader_calls import loader_calls
-from autoaccel.pytorch.loader_changes import changed_by_library, is_library
+from autoaccel.pytorch.loader_changes import (
+    bound_methods,
+    changed_by_library,
+    is_in_place,
+    is_library,
+    writes_to_input,
+)
 from autoaccel.pytorch.loader_loops import BatchTransfer, loader_loops
 from autoaccel.pytorch.tensor_type_aliases import chosen_type, tensor_type
 
@@ -175,24 +181,29 @@ def changed_in_place(script: Script) -> tuple[tuple[ast.expr, ast.AST], ...]:
 
 
 def _changes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
-    """In-place methods and functions, `out=`, item assignments and `x += y`: the object that they change, and where."""
+    """In-place methods, functions and layers, `out=`, item assignments and `x += y`: the object that they change, and
+    where."""
     for call in script.find(ast.Call):
         if is_library(script, call):
             yield from ((changed, call) for changed in changed_by_library(script, call))
             continue
         match call.func:
-            case ast.Attribute(value=owner, attr=attr) if attr.endswith("_") and not attr.endswith("__"):
-                if attr != "requires_grad_":
-                    yield owner, call
+            case ast.Attribute(value=owner, attr=attr) if is_in_place(attr):
+                yield owner, call
+            case ast.Attribute(attr="shuffle"):  # of a generator: `rng.shuffle(x)`
+                yield from ((each, call) for each in call.args[:1])
             case ast.Attribute(value=owner, attr=attr) if attr in _ARRAY_CHANGES:
                 if any(value.kind is Kind.ARRAY for value in script.values(owner)):
                     yield owner, call
+        if call.args and any(writes_to_input(value) for value in script.values(call.func)):
+            yield call.args[0], call
         yield from ((each.value, call) for each in call.keywords if each.arg == "out")
     for item in script.find(ast.Subscript):
         if isinstance(item.ctx, ast.Store):
             yield item.value, item
     for sum_ in script.find(ast.AugAssign):
         yield sum_.target, sum_
+    yield from bound_methods(script)
 
 
 def root(expression: ast.expr) -> ast.Name | None:

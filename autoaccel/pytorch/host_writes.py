@@ -20,27 +20,20 @@ from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, position
 from autoaccel.library_models import library_values
-from autoaccel.library_models.tensor_operations import LOSSES, METHODS, PRODUCTS, STORING
+from autoaccel.library_models.in_place_operations import only_reads
+from autoaccel.library_models.tensor_operations import METHODS, STORING
 from autoaccel.pytorch.batches import changed_in_place
-from autoaccel.pytorch.loader_inputs import same_memory
+from autoaccel.pytorch.loader_inputs import MAYBE_SAME, NEW_MEMORY, made_of, same_memory
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.reaching_definitions import Definition
     from autoaccel.pytorch.loader_loops import BatchTransfer
 
-# Methods that may give the same memory, or something that holds it, where the analysis says "copy".
-_MAYBE_SAME = frozenset(
-    """float double half bfloat16 long int short char byte bool type type_as to cpu pin_memory split chunk unbind
-    tensor_split hsplit vsplit dsplit diagonal swapdims moveaxis ravel as_strided broadcast_to real imag view_as_real
-    asfarray astype get pop setdefault copy popitem""".split()
-)
-_NEW_MEMORY = frozenset(name for name in METHODS | PRODUCTS | LOSSES if not name.endswith("_")) - {
-    "storage", "untyped_storage", *_MAYBE_SAME
-}  # fmt: skip
 _OF_CONTAINERS = frozenset("get pop setdefault copy popitem".split())
 _HOLDING = frozenset("list tuple set dict zip enumerate reversed sorted iter next filter".split())
 _CALLED = frozenset({"map", "starmap", "apply", "tree_map", "setattr"})
+_MAPPING = frozenset({"map", "starmap", "tree_map"})
 _SEEN = frozenset({Kind.EXTERNAL, Kind.MODULE, Kind.LOSS_FUNCTION, Kind.OPTIMIZER, Kind.DEVICE, Kind.DTYPE})
 
 # `buffer.pin_memory()`, `torch.empty((8, 4), pin_memory=True)`
@@ -114,12 +107,16 @@ class _HostTensor:
         return _overlap(value.path, self.transfer.path)
 
     def _was_held(self, file: Script, owner: ast.expr) -> bool:
-        """Whether a name of unknown value was bound to the tensor, or to what shares its memory."""
-        definitions = file.definitions(owner) if isinstance(owner, ast.Name) else ()
-        return any(
-            each.node is self.transfer.site or (each.value is not None and self._is_held(file, each.value))
-            for each in _before_additions(file, definitions)
-        )
+        """Whether what is not known was bound to the tensor, or made of it: `memoryview(x.numpy())`."""
+        pending, seen = [owner], {owner}
+        for each in pending:
+            definitions = _before_additions(file, file.definitions(each)) if isinstance(each, ast.Name) else []
+            if any(made.node is self.transfer.site for made in definitions) or self._is_held(file, each):
+                return True
+            found = [*made_of(file, each), *(made.value for made in definitions if made.value is not None)]
+            pending.extend(part for part in found if part not in seen)
+            seen.update(found)
+        return False
 
     def _replaces(self, file: Script, node: ast.AST) -> bool:
         """`batch[key] = batch[key].to(device)`: the batch gets the copy, nothing is written to the tensor."""
@@ -286,14 +283,18 @@ class _HostTensor:
             return call if seen else None
         name = _name(call)
         if name in STORING or name in _CALLED:
+            mapped = [each for each in call.args[:1] if name in _MAPPING and not isinstance(each, ast.Lambda)]
+            if not all(_is_seen(where, each) for each in mapped):
+                self._handed.append((where, call))
             return None
         values = where.values(call.func)
         if any(value.kind is Kind.CLASS for value in values):
             return None
         library = isinstance(call.func, ast.Name) and call.func.id in library_values.BUILTINS
-        if library or where.qualname(call.func) is not None or values.kinds <= _SEEN:
+        seen = _is_seen(where, call.func)
+        if library or (seen and values.kinds <= _SEEN):
             return where.tree
-        if isinstance(call.func, ast.Attribute):
+        if isinstance(call.func, ast.Attribute) and (seen or Kind.EXTERNAL not in values.kinds):
             if name in METHODS or name.endswith("_"):
                 return where.tree  # of another tensor, which reads this one: `predicted.eq(target)`
             owners = where.values(call.func.value)
@@ -331,7 +332,7 @@ def _unless_copied(file: Script, expression: ast.expr, value: Value, seen: froze
                     each._replace(path=(*each.path, STAR)) if each.kind is Kind.BATCH else each
                     for each in memory(file, owner, seen)
                 )
-            elif attr in _MAYBE_SAME or not (attr in _NEW_MEMORY or file.callees(expression)):
+            elif attr in MAYBE_SAME or not (attr in NEW_MEMORY or file.callees(expression)):
                 yield from memory(file, owner, seen)
             else:
                 yield from _returned(file, expression, seen)
@@ -364,6 +365,16 @@ def _returned(file: Script, call: ast.Call, seen: frozenset[ast.AST]) -> Iterato
         for each in other.in_scope(function, ast.Return):
             if each.value is not None:
                 yield from memory(other, each.value, seen)
+
+
+def _is_seen(file: Script, function: ast.expr) -> bool:
+    """Whether a function is the project's own, or a library's that is known to leave its arguments alone."""
+    return all(
+        each.kind is Kind.FUNCTION
+        or (each.kind is Kind.EXTERNAL and only_reads(each.name or "") and not file.is_project_name(function))
+        or (each.kind in _SEEN and each.kind is not Kind.EXTERNAL)
+        for each in file.values(function)
+    )
 
 
 def _is_sum(file: Script, owner: ast.expr, node: ast.AST) -> bool:

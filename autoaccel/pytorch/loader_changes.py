@@ -9,8 +9,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
+from autoaccel.library_models.in_place_operations import (
+    HANDING_ON,
+    IN_PLACE_METHODS,
+    changes_input,
+    only_reads,
+    written,
+)
+from autoaccel.library_models.library_values import BUILTINS
+from autoaccel.library_models.tensor_operations import METHODS
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.execution_order import CONSTRUCTORS, extents_of, in_body, runs_after, runs_within
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls, repeats
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.abstract_values import ClassRef
     from autoaccel.dataflow.completeness import ScriptNode
+    from autoaccel.dataflow.reaching_definitions import Definition
     from autoaccel.pytorch.loader_loops import LoaderLoop
 
 _ORDER = frozenset(ALL) - frozenset(IN_WORKERS)
@@ -41,11 +52,6 @@ _READS = frozenset(
     transpose t expand repeat contiguous narrow chunk unbind mean sum std var max min argmax argmin any all norm
     mul add_scalar sub div pow exp log sqrt abs clamp round eq ne lt gt le ge softmax log_softmax sigmoid matmul
     mm bmm dot astype ravel""".split()
-)
-_MUTATORS = frozenset(
-    """random.shuffle numpy.random.shuffle numpy.put numpy.place numpy.copyto numpy.putmask numpy.add.at
-    numpy.subtract.at numpy.fill_diagonal heapq.heappush heapq.heappop heapq.heapify heapq.heapreplace heapq.heappushpop
-    bisect.insort bisect.insort_left bisect.insort_right builtins.setattr builtins.delattr""".split()
 )
 _SOURCES = re.compile(r"(sampler|data_?set|collate(_fn)?|curriculum|replay|buffer)$", re.IGNORECASE)
 
@@ -149,12 +155,33 @@ def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
 @once
 def _shares_generator(script: Script) -> bool:
     """Whether the generator of an order of samples is not one of its own: `generator=torch.default_generator`, one that
-    two loaders have, one that is handed on."""
-    return any(
-        keyword.arg == "generator" and _orders(script, call) and not _is_own_generator(script, keyword.value)
+    two loaders have, one that is handed on or asked of a loader."""
+    given = [
+        keyword.value
         for call in script.find(ast.Call)
         for keyword in call.keywords
+        if keyword.arg == "generator" and _orders(script, call)
+    ]
+    given += [made.settings["generator"] for made in loader_calls(script) if "generator" in made.settings]
+    given = [each for each in given if not isinstance(each, ast.Constant)]
+    return any(not _is_own_generator(script, each) for each in given) or (bool(given) and _asks_loaders(script))
+
+
+def _asks_loaders(script: Script) -> bool:
+    """Whether something reads the generator of what may be a loader or a sampler: `loader.generator.get_state()`."""
+    try:
+        files = script.project.with_word(script, "generator")
+    except Incomplete:
+        return True
+    return any(
+        isinstance(read, ast.Attribute) and isinstance(read.ctx, ast.Load) and _may_be_loader(other, read.value)
+        for other in files
+        for read in other.syntax_index.mentions("generator")
     )
+
+
+def _may_be_loader(script: Script, owner: ast.expr) -> bool:
+    return any(value.cls is None and value.kind not in _UNCHANGED - {Kind.LOADER} for value in script.values(owner))
 
 
 def _orders(script: Script, call: ast.Call) -> bool:
@@ -178,16 +205,38 @@ def _is_own_generator(script: Script, value: ast.expr) -> bool:
                 return False
             if not all(_is_own_generator(script, each.value) for each in made_here if each.value is not None):
                 return False
+            uses: list[tuple[Script, ast.Name | ast.Attribute]] = []
+            uses += ((script, use) for use in script.find(ast.Name) if use.id == value.id)
+            if any(each.scope is script.module_scope for each in definitions):
+                try:
+                    uses += _uses_elsewhere(script, value.id)
+                except Incomplete:
+                    return False
             return all(
-                use is value or _is_followed(script, use)
-                for use in script.find(ast.Name)
-                if use.id == value.id and isinstance(use.ctx, ast.Load)
+                use is value or not isinstance(use.ctx, ast.Load) or _is_followed(where, use) for where, use in uses
             )
         case _:
             return False
 
 
-def _is_followed(script: Script, generator: ast.Name) -> bool:
+def _uses_elsewhere(script: Script, name: str) -> Iterator[tuple[Script, ast.Name | ast.Attribute]]:
+    """Where other files name what a file has at its top level. Raises `Incomplete`."""
+    for other in script.project.with_word(script, name)[1:]:
+        for use in other.syntax_index.mentions(name, *other.import_aliases((name,))):
+            if isinstance(use, ast.Attribute):
+                owners = other.values(use.value)
+                if Kind.UNKNOWN in owners.kinds or any(value.node is script.tree for value in owners):
+                    yield other, use
+            elif all(each.how == "import" and _leads_to(other, each, script) for each in other.definitions(use)):
+                yield other, use
+
+
+def _leads_to(other: Script, definition: Definition, script: Script) -> bool:
+    found = script.project.imported(other, definition.target or "", definition.level)
+    return found is None or found[0] is script
+
+
+def _is_followed(script: Script, generator: ast.Name | ast.Attribute) -> bool:
     """Whether a use of a generator counts among the changes: `g.manual_seed(0)`, `torch.randperm(n, generator=g)`."""
     match parent := script.parent(generator):
         case ast.Attribute(attr="manual_seed"):
@@ -270,6 +319,9 @@ def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Scrip
                     changed = False
             if changed:
                 yield file, node
+        for owner, node in bound_methods(file):
+            if inputs.touched(file, owner):
+                yield file, node
     for (scope, name), file in inputs.names.items():
         for each in file.reaching_definitions.scopes[scope].definitions.get(name, ()):
             if each.how not in ("import", "def", "class", "param"):
@@ -320,11 +372,13 @@ def _possible_changes(script: Script) -> Iterator[ast.AST]:
             yield statement
     for call in script.find(ast.Call):
         if is_library(script, call):
-            if changed_by_library(script, call) or _drawn_from(script, call):
+            if changed_by_library(script, call) or _drawn_from(script, call) or _is_unseen(script, call):
                 yield call
-        elif _drawn_from(script, call):
+        elif _drawn_from(script, call) or (call.args and (_writes(script, call) or _is_unknown(script, call))):
             yield call
-        elif isinstance(call.func, ast.Attribute) and (_is_in_place(call.func.attr) or not _only_reads(call.func.attr)):
+        elif isinstance(call.func, ast.Attribute) and (
+            _changes_owner(call.func.attr) or not _only_reads(call.func.attr)
+        ):
             yield call
 
 
@@ -335,19 +389,31 @@ def is_library(script: Script, call: ast.Call) -> bool:
 
 
 def changed_by_library(script: Script, call: ast.Call) -> list[ast.expr]:
-    """What a function of a library changes: `random.shuffle(order)`, `torch.relu_(x)`, `torch.add(a, b, out=c)`.
+    """What a function of a library changes: `random.shuffle(order)`, `torch.relu_(x)`, `torch.add(a, b, out=c)`."""
+    return [*written(script.qualname(call.func) or f"builtins.{getattr(call.func, 'id', '')}", call)]
 
-    Functions that do not say so by their name or an argument count as those that only read.
-    """
-    name = script.qualname(call.func) or f"builtins.{getattr(call.func, 'id', '')}"
-    in_place = (name.endswith("_") and not name.endswith("__")) or any(
-        keyword.arg == "inplace" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False)
-        for keyword in call.keywords
-    )
-    return [
-        *(call.args[:1] if in_place or name in _MUTATORS else ()),
-        *(keyword.value for keyword in call.keywords if keyword.arg == "out"),
-    ]
+
+def _is_unseen(script: Script, call: ast.Call) -> bool:
+    """Whether a library's function may write to whatever it is handed; its classes only keep it."""
+    name = script.qualname(call.func)
+    if name is None:
+        return getattr(call.func, "id", "") not in BUILTINS
+    return not only_reads(name) and not name.rpartition(".")[2][:1].isupper()
+
+
+def _is_unknown(script: Script, call: ast.Call) -> bool:
+    """Whether it is not known what a call enters, which may write to whatever it is handed."""
+    if isinstance(call.func, ast.Attribute) and _only_reads(call.func.attr):
+        return False
+    return Kind.UNKNOWN in script.values(call.func).kinds and not script.callees(call)
+
+
+def _writes(script: Script, call: ast.Call) -> bool:
+    """Whether a call writes to its first argument: `rng.shuffle(order)`, a layer that works in place."""
+    if not call.args or isinstance(call.args[0], ast.Constant):
+        return False
+    shuffles = isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle"
+    return shuffles or any(writes_to_input(value) for value in script.values(call.func))
 
 
 def _drawn_from(script: Script, call: ast.Call) -> list[ast.expr]:
@@ -370,8 +436,72 @@ def _named_before(file: Script, expression: ast.expr) -> list[tuple[Script, ast.
     return found
 
 
-def _is_in_place(method: str) -> bool:
-    return method in _CONTAINER or (method.endswith("_") and not method.endswith("__"))
+def _changes_owner(method: str) -> bool:
+    return method in _CONTAINER or is_in_place(method)
+
+
+@once
+def bound_methods(script: Script) -> tuple[tuple[ast.expr, ast.AST], ...]:
+    """What may be changed by a method that is looked up, and where."""
+    return tuple(_bound_methods(script))
+
+
+def _bound_methods(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
+    """In-place methods that are looked up, or kept: `step = x.add_` may be whatever is called and not known."""
+    for read in script.find(ast.Attribute):
+        known = read.attr in METHODS or read.attr[:-1] in METHODS
+        if known and is_in_place(read.attr) and not _is_called(script, read):
+            yield from ((read.value, place) for place in (read, *_unknown_calls(script)))
+    for call in script.syntax_index.calls_named("getattr"):
+        match call.args:
+            case [owner, ast.Constant(value=str() as name), *_] if not is_in_place(name):
+                pass
+            case [owner, _, *_] if _is_called(script, call):
+                yield owner, call
+            case [owner, _, *_] if script.values(owner).kinds & {Kind.TENSOR, Kind.ARRAY, Kind.BATCH}:
+                yield from ((owner, place) for place in (call, *_unknown_calls(script)))
+
+
+def _is_called(script: Script, function: ast.expr) -> bool:
+    around = script.parent(function)
+    return isinstance(around, ast.Call) and around.func is function
+
+
+@once
+def _unknown_calls(script: Script) -> tuple[ast.Call, ...]:
+    """The calls of a file of which it is not known what they call."""
+    return tuple(
+        call
+        for call in script.find(ast.Call)
+        if not is_library(script, call) and Kind.UNKNOWN in script.values(call.func).kinds
+    )
+
+
+def is_in_place(method: str) -> bool:
+    """Whether the name of a method says that it changes its tensor."""
+    return method in IN_PLACE_METHODS or (
+        method.endswith("_") and not method.endswith("__") and method != "requires_grad_"
+    )
+
+
+def writes_to_input(value: Value, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether a library's layer writes to what it is called with: `nn.ReLU(inplace=True)`, or a sequence that begins
+    so.
+
+    What has parameters is handed what was moved to them; nothing is said of sequences whose first layer is not seen."""
+    if value.kind is not Kind.MODULE or value.cls is not None or not isinstance(value.node, ast.Call):
+        return False
+    name = value.name or ""
+    if name != "torch.nn.Sequential":
+        return changes_input(name, value.node)
+    seen |= {value.node}
+    for part in value.node.args:
+        layers = [] if value.script is None or isinstance(part, ast.Starred) else [*value.script.values(part)]
+        if any(writes_to_input(each, seen) for each in layers if each.node not in seen):
+            return True
+        if not layers or not all((each.name or "").rpartition(".")[2] in HANDING_ON for each in layers):
+            return False
+    return False
 
 
 def _makes_anew(file: Script, target: ast.AST) -> bool:
@@ -395,11 +525,18 @@ def _is_change(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
             if any(inputs.touched(other, name) for other, name in _named_before(file, each)):
                 return True
     if is_library(file, call):
-        return any(inputs.touched(file, each) for each in changed_by_library(file, call))
+        given = [*call.args, *(each.value for each in call.keywords)] if _is_unseen(file, call) else ()
+        return any(inputs.touched(file, each) for each in (*changed_by_library(file, call), *given))
+    if _writes(file, call):
+        return inputs.touched(file, call.args[0])
+    if _is_unknown(file, call):
+        given = [*call.args, *(each.value for each in call.keywords)]
+        if any(isinstance(each, ast.Name | ast.Attribute) and inputs.touched(file, each) for each in given):
+            return True
     if not isinstance(call.func, ast.Attribute):
         return False
     method, owner = call.func.attr, call.func.value
-    in_place = _is_in_place(method)
+    in_place = _changes_owner(method)
     kinds = file.values(owner).kinds
     if kinds <= (_UNCHANGED if in_place else _UNCHANGED | _CONTAINERS | {Kind.TENSOR, Kind.PARAMETER}):
         return False

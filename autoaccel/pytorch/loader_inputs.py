@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.reaching_definitions import ElementPath
+from autoaccel.library_models.tensor_operations import LOSSES, METHODS, PRODUCTS
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.evaluation_passes import WITHOUT_PARAMETERS
 
@@ -30,11 +31,12 @@ _PROTOCOL = """__getitem__ __getitems__ __iter__ __next__ __len__ __call__ forwa
 _PLAIN = frozenset(
     {Kind.TENSOR, Kind.ARRAY, Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE, Kind.BATCH}
 )
+_MEMORY = frozenset({Kind.TENSOR, Kind.ARRAY})
 _IMMUTABLE = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE})
 _OF_TENSORS = frozenset("data grad T shape weight bias".split())
 _SHARES = frozenset(
     """torch.as_tensor torch.asarray torch.from_numpy torch.from_dlpack numpy.asarray numpy.ascontiguousarray
-    numpy.asanyarray numpy.from_dlpack torch.autograd.Variable""".split()
+    numpy.asanyarray numpy.from_dlpack numpy.frombuffer numpy.nditer torch.frombuffer torch.autograd.Variable""".split()
 ) | {
     f"{library}.{view}"
     for library in ("torch", "numpy")
@@ -43,8 +45,18 @@ _SHARES = frozenset(
     real imag""".split()
 }
 _VIEWS = frozenset(
-    "view reshape squeeze unsqueeze transpose permute t flatten expand narrow detach contiguous numpy to".split()
+    """view reshape squeeze unsqueeze transpose permute t flatten expand narrow detach contiguous numpy to storage
+    untyped_storage""".split()
 )
+# Methods that may give the same memory, or something that holds it, where the analysis says "copy".
+MAYBE_SAME = frozenset(
+    """float double half bfloat16 long int short char byte bool type type_as to cpu pin_memory split chunk unbind
+    tensor_split hsplit vsplit dsplit diagonal swapdims moveaxis ravel as_strided broadcast_to real imag view_as_real
+    asfarray astype get pop setdefault copy popitem""".split()
+)
+NEW_MEMORY = frozenset(name for name in METHODS | PRODUCTS | LOSSES if not name.endswith("_")) - {
+    "storage", "untyped_storage", *MAYBE_SAME
+}  # fmt: skip
 _MADE_ANEW = ("__init__", "__new__", "__post_init__")
 
 
@@ -310,6 +322,7 @@ class LoaderInputs:
                 return True
             views = (value for value in where.values(each) if value.kind in (Kind.TENSOR, Kind.ARRAY))
             found = [(value.script, owner) for value in views if value.script for owner in same_memory(value)]
+            found += [(where, part) for part in _unfollowed(where, each) if where.values(part).kinds & _MEMORY]
             pending.extend(place for place in found if place not in pending)
         return False
 
@@ -341,6 +354,31 @@ def same_memory(value: Value) -> Iterator[ast.expr]:
             yield owner
         case ast.For(iter=owner) | ast.comprehension(iter=owner):
             yield owner
+
+
+def made_of(file: Script, expression: ast.expr) -> list[ast.expr]:
+    """What an expression that is not followed may share memory with: what it is a part of, what a call is handed."""
+    match expression:
+        case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Starred(value=inner):
+            return [inner]
+        case ast.Call(func=function, args=arguments, keywords=keywords):
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            if name in NEW_MEMORY or file.callees(expression):
+                return []
+            method = isinstance(function, ast.Attribute) and file.qualname(function) is None
+            handed = [*arguments, *(each.value for each in keywords)]
+            return [function.value, *handed] if method and isinstance(function, ast.Attribute) else handed
+        case _:
+            return []
+
+
+def _unfollowed(file: Script, expression: ast.expr) -> list[ast.expr]:
+    """The same, of what a name is bound to as well; none where it is known what it is."""
+    if Kind.UNKNOWN not in file.values(expression).kinds:
+        return []
+    bound = file.definitions(expression) if isinstance(expression, ast.Name) else ()
+    values = [each.value for each in bound if each.value is not None and each.how in ("assign", "for", "with")]
+    return [part for each in (expression, *values) for part in made_of(file, each)]
 
 
 def has_parameters(value: Value, seen: frozenset[ast.AST] = frozenset()) -> bool:

@@ -21,9 +21,28 @@ ALL = {
     "a method of a library's object": ("import torch\nclass T:\n    def to(self): ...\ntorch.zeros(2).to('cpu')\n", 0),
     "a process of its own": ("from torch.multiprocessing import spawn\ndef f(rank): ...\nspawn(f, nprocs=2)\n", 0),
     "recursion": ("def f(x):\n    return f(x - 1)\nf(3)\n", 2),
+    "wrapped by a function of the project": (
+        "def t(g):\n    def run(*a, **k):\n        return g(*a, **k)\n    return run\n@t\ndef f(x): ...\nf(1)\n",
+        1,
+    ),
+    "wrapped by torch": ("import torch\n@torch.no_grad()\ndef f(x): ...\nf(1)\n", 1),
+    "beside a table of names that is read": (
+        "def f(x): ...\nf(1)\nsettings = [k for k, v in globals().items() if isinstance(v, int)]\n",
+        1,
+    ),
     "a function named as a method of unknown objects": ("def f(x): ...\ndef g(unknown):\n    unknown.f(1)\nf(1)\n", 1),
 }
+REGISTER = "R = {}\ndef register(name):\n    def add(g):\n        R[name] = g\n        return g\n    return add\n"
 MORE = {
+    "registered by its decorator": (f"{REGISTER}@register('f')\ndef f(x): ...\nf(1)\n", "@register('f')"),
+    "registered by a library": ("import lib\n@lib.register\ndef f(x): ...\nf(1)\n", "@lib.register"),
+    "called by its decorator": (
+        "def run(g):\n    g(1)\n    return g\n@run\ndef f(x): ...\nf(2)\n",
+        "`@run` may hand it to others",
+    ),
+    "out of a table of names": ("def f(x): ...\nf(1)\nt = globals()\nt[n](2)\n", "may be a call of it"),
+    "out of a table that is handed on": ("def f(x): ...\nf(1)\nrun(globals())\n", "may be a call of it"),
+    "by a function that gives a table": ("def f(x): ...\nf(1)\nt = globals\n", "may be a call of it"),
     "handed to a function": ("def f(x): ...\nprint(map(f, [1]))\nf(1)\n", "handed on in line 2"),
     "bound to another name": ("def f(x): ...\ng = f\ng(1)\n", "handed on in line 2"),
     "stored in a registry": ("def f(x): ...\nREGISTRY = {'f': f}\n", "handed on in line 2"),
@@ -55,6 +74,31 @@ def test_there_may_be_more(case: str) -> None:
     script = load(text)
     function = next(each for each in script.find(ast.FunctionDef) if each.name == "f")
     assert reason in (script.callers(function).missing or "surely all")
+
+
+@pytest.mark.parametrize(
+    ("text", "calls", "reason"),
+    [
+        ("T(1)\n", 1, None),
+        ("T(1)\nprint(isinstance(t, T), type(t) is T)\n", 1, None),
+        ("def g(t: T) -> list[T]: ...\nT(1)\n", 1, None),
+        ("try:\n    T(1)\nexcept (T, ValueError):\n    pass\n", 1, None),
+        ("import torch\ntorch.serialization.add_safe_globals([T])\nT(1)\n", 1, None),
+        ("KINDS = {'t': T}\nT(1)\nKINDS[n](2)\n", 2, "handed on"),
+        ("U = T\nU(1)\n", 1, None),
+        ("U = T\nKINDS = [U]\nKINDS[0](1)\n", 1, "handed on"),
+        ("def g():\n    U = T\n    return U(1)\n", 1, "handed on"),
+        ("run(T)\nT(1)\n", 1, "handed on"),
+        ("def g(made=T):\n    return made(2)\nT(1)\n", 2, "handed on"),
+        ("globals()[n](2)\nT(1)\n", 1, "may be a call of it"),
+        ("object.__subclasses__()\nT(1)\n", 1, "may be a call of it"),
+    ],
+)
+def test_who_makes_objects(text: str, calls: int, reason: str | None) -> None:
+    script = load("class T:\n    def __init__(self, x): ...\n" + text)
+    callers = script.callers(next(script.find(ast.FunctionDef)))
+    assert len(callers) == calls
+    assert callers.missing is None if reason is None else reason in (callers.missing or "")
 
 
 def test_another_file_hands_it_on(tmp_path: Path) -> None:

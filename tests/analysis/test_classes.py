@@ -18,6 +18,24 @@ MADE_OF = {
     "a module": ("class T(nn.Module): ...\n", "T", ["torch.nn.Module"], Kind.MODULE),
     "a class of the project": ("class A(nn.Module): ...\nclass T(A): ...\n", "T A", ["torch.nn.Module"], Kind.MODULE),
     "two": ("class A: ...\nclass B(nn.Module): ...\nclass T(A, B): ...\n", "T A B", ["torch.nn.Module"], Kind.MODULE),
+    "two of one": (
+        "class A: ...\nclass B(A): ...\nclass C(A): ...\nclass T(B, C): ...\n",
+        "T B C A",
+        [],
+        Kind.OBJECT,
+    ),
+    "two of which one has a base": (
+        "class A: ...\nclass B(A): ...\nclass C: ...\nclass T(B, C): ...\n",
+        "T B A C",
+        [],
+        Kind.OBJECT,
+    ),
+    "two that agree on no order": (
+        "class A: ...\nclass B(A): ...\nclass T(A, B): ...\n",
+        "T A B",
+        [],
+        Kind.OBJECT,
+    ),
     "a loss": ("class MyLoss(nn.Module): ...\nclass TLoss(MyLoss): ...\n", "TLoss MyLoss", ["torch.nn.Module"], "loss"),
     "a data set": (
         "from torch.utils.data import Dataset\nclass T(Dataset): ...\n",
@@ -188,3 +206,53 @@ def test_what_a_star_brings(tmp_path: Path, case: str) -> None:
     script = load(text, tmp_path / "main.py", Project([tmp_path / file for file in files]))
     found = script.project.star_import(script, name)
     assert (None if found is None or found[0].path is None else found[0].path.name) == expected
+
+
+DIAMOND = """\
+class A:
+    def f(self): return 1
+class B(A):
+    {left}
+class C(A):
+    def f(self): return "c"
+class T(B, C):
+    def g(self): return super().f()
+T().f()
+T().g()
+"""
+
+
+@pytest.mark.parametrize(
+    ("left", "call", "expected"),
+    [
+        ("pass", "f", {Kind.STRING}),
+        ("def f(self): return 1", "f", {Kind.NUMBER}),
+        ("def f(self): return super().f()", "f", {Kind.STRING, Kind.NUMBER}),
+        ("pass", "g", {Kind.STRING, Kind.NUMBER}),
+    ],
+)
+def test_which_method_is_meant(left: str, call: str, expected: set[Kind]) -> None:
+    script = load(DIAMOND.format(left=left))
+    found = next(each for each in script.syntax_index.calls_named(call) if script.function(each) is None)
+    assert script.values(found).kinds == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("from one import *\nfrom two import *\n", {Kind.STRING}),
+        ("from two import *\nfrom one import *\n", {Kind.NUMBER}),
+        ("x = None\nfrom one import *\n", {Kind.NUMBER, Kind.NONE}),
+        ("from one import *\nx = None\n", {Kind.NONE}),
+        ("from torch import x\nfrom three import *\n", {Kind.EXTERNAL}),
+    ],
+)
+def test_names_of_star_imports(tmp_path: Path, text: str, kinds: set[Kind]) -> None:
+    texts = {"one": "x = 1\n", "two": "x = 'a'\n", "three": "from four import *\n", "four": "from torch import x\n"}
+    for name, each in (*texts.items(), ("main", f"{text}x\n")):
+        (tmp_path / f"{name}.py").write_text(each)
+    path = tmp_path / "main.py"
+    script = load(path.read_text(), path, Project(sorted(tmp_path.glob("*.py"))))
+    read = next(each for each in script.find(ast.Name) if isinstance(each.ctx, ast.Load))
+    assert script.values(read).kinds == kinds
+    assert (script.qualname(read) == "torch.x") is (Kind.EXTERNAL in kinds)

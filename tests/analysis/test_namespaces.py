@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoaccel.analysis import load
-from autoaccel.analysis.namespaces import binds, binds_own, namespaces
+from autoaccel.analysis.namespaces import binds, binds_own, bound_values, namespaces
 
 # By case: a statement, and whether it may bind `log` in the namespace that it mentions.
 CASES = {
@@ -89,3 +89,24 @@ def test_whose_it_is(case: str) -> None:
 def test_binds_own(case: str) -> None:
     text, expected = OWN[case]
     assert binds_own(load(text + "\n"), "log") == expected
+
+
+@pytest.mark.parametrize(
+    ("use", "values"),
+    [
+        ("vars(a)['x'] = 1", ["1"]),
+        ("a.__dict__['x'] = 1", ["1"]),
+        ("a.__dict__.update(x=1, y=2)", ["1"]),
+        ("a.__dict__.update({'x': 1, 'y': 2})", ["1"]),
+        ("options = {'x': 1}\nvars(a).update(options)", ["1"]),
+        ("vars(a).setdefault('x', 1)", ["1"]),
+        ("vars(a)['y'] = 1", []),
+        ("vars(a)[name] = 1", []),
+        ("vars(a).update(options)", []),
+        ("print(vars(a)['x'])", []),
+    ],
+)
+def test_bound_values(use: str, values: list[str]) -> None:
+    script = load(f"a = A()\n{use}\n")
+    [(namespace, _)] = namespaces(script)
+    assert [script.source(each) for each in bound_values(script, namespace, "x")] == values

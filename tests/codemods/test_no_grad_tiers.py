@@ -41,3 +41,18 @@ def validate(loader):
 def test_tier(layer: str, tier: str, call: str) -> None:
     result = engine.rewrite(TEXT.format(layer=layer, call=call), None, [no_grad_eval.RULE])
     assert [record.tier for record in result.applied] == [tier]
+
+
+@pytest.mark.parametrize(
+    ("layer", "tier"),
+    [
+        ("TransformerDecoderLayer(32, 4, 64, 0.1, nn.functional.relu, 1e-5, True)", "numerics"),
+        ("TransformerDecoderLayer(32, 4, 64, 0.1, nn.functional.relu, 1e-5)", "exact"),
+        ("MultiheadAttention(32, 4, batch_first=True)", "numerics"),
+        ("MultiheadAttention(32, 4)", "exact"),
+    ],
+)
+def test_attention_that_takes_the_batch_first(layer: str, tier: str) -> None:
+    text = TEXT.replace("nn.{layer}(32, 4)", f"nn.{layer}").format(call="model.encode(x)")
+    result = engine.rewrite(text, None, [no_grad_eval.RULE])
+    assert [record.tier for record in result.applied] == [tier]

@@ -61,6 +61,7 @@ def reaching(text: str, name: str) -> list[list[int]]:
         ),
         pytest.param("try:\n    f()\nexcept E as x:\n    x\n", [[3]], id="the exception"),
         pytest.param("x = 1\nwith suppress(E):\n    x = f()\nx\n", [[1, 3]], id="with that hides exceptions"),
+        pytest.param("x = 1\nwith guard():\n    x = f()\nx\n", [[1, 3]], id="with that may hide exceptions"),
         pytest.param("x = 1\nwith no_grad():\n    x = f()\nx\n", [[3]], id="with that hides none"),
         pytest.param("[x := y for y in z]\nx\n", [[1]], id="walrus in a comprehension"),
         pytest.param("x = 1\nany((x := y) for y in z)\nx\n", [[1, 2]], id="walrus in a comprehension over nothing"),

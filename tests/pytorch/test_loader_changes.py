@@ -80,6 +80,17 @@ def state_of(body: str, *, before: str = "", item: str = "self.x[i] * self.width
         "w = weights.numpy(); w[0] = 1",
         "torch.squeeze(weights).zero_()",
         "torch.nn.functional.relu(data.x, inplace=True)",
+        "torch.nn.functional.relu(data.x, True)",
+        "nn.ReLU(inplace=True)(weights)",
+        "import operator; operator.imul(weights, 2)",
+        "weights.__imul__(2)",
+        "getattr(weights, 'mul_')(2)",
+        "f = weights.mul_; f(2)",
+        "m = memoryview(weights.numpy()); m[0] = 1.0",
+        "weights.untyped_storage().fill_(0)",
+        "unseen.shuffle(weights)",
+        "import library; library.change(weights)",
+        "unknown(weights)",
     ],
 )
 def test_changed_while_it_is_read(body: str) -> None:
@@ -102,6 +113,13 @@ def test_changed_while_it_is_read(body: str) -> None:
         "w = weights.clone(); w.zero_()",
         "w = x.view(-1); w.zero_()",
         "torch.add(x, x, out=x)",
+        "nn.ReLU(inplace=True)(x)",
+        "nn.ReLU()(weights)",
+        "import operator; operator.mul(weights, 2)",
+        "f = x.mul_; f(2)",
+        "import library; library.change(x)",
+        "import matplotlib.pyplot as plt; plt.plot(weights)",
+        "unknown(x, len(weights))",
     ],
 )
 def test_only_read(body: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.pytorch import data_parallel
 from autoaccel.pytorch.gradients import is_optimizer_step
@@ -17,6 +18,9 @@ from autoaccel_codemods.autocast.blockers import Problem
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+
+_CLIPPING = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_")
+_OWNERS = frozenset({Kind.TENSOR, Kind.BATCH, Kind.OPTIMIZER, Kind.PARAMETER})
 
 
 def problem(step: TrainingStep) -> Problem | None:
@@ -56,9 +60,43 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
                 (node if other is script else report_at, reason) for node, reason in blockers.in_file(other, report_at)
             )
     yield from blockers.in_relatives(script, report_at)
+    for other in script.project.related(script):
+        for kept in _kept_methods(other):
+            text = skip_reasons.KEPT_METHOD.format(text=other.source(kept))
+            yield kept if other is script else report_at, text
     if (replica := data_parallel.replicated(seen)) is not None:
         where = replica[1] if replica[0] is script else report_at
         yield where, skip_reasons.THREADS
+
+
+@once
+def _kept_methods(script: Script) -> tuple[ast.expr, ...]:
+    """Backwards, optimizer steps and clipping that are not called where they are named: `run = optimizer.step`."""
+    found: list[ast.expr] = []
+    for read in script.syntax_index.mentions("backward", "step", *_CLIPPING):
+        around = script.parent(read)
+        called = isinstance(around, ast.Call) and around.func is read
+        qualified = script.qualname(read) or ""
+        if not isinstance(read.ctx, ast.Load) or script.is_project_name(read):
+            continue
+        if qualified:
+            unbound = qualified.startswith(("torch.Tensor.", "torch.optim."))
+            kept = qualified.startswith("torch.") and (unbound or not called)
+        else:
+            kept = not called and isinstance(read, ast.Attribute) and _may_train(script, read)
+        if kept:
+            found.append(read)
+    for call in script.syntax_index.calls_named("getattr", "methodcaller", "attrgetter"):
+        named = [each.value for each in call.args[:2] if isinstance(each, ast.Constant)]
+        if {"backward", "step", *_CLIPPING}.intersection(each for each in named if isinstance(each, str)):
+            found.append(call)
+    return tuple(found)
+
+
+def _may_train(script: Script, method: ast.Attribute) -> bool:
+    kinds = script.values(method.value).kinds
+    told = method.attr == "backward" or "opt" in script.source(method.value).lower()
+    return bool(kinds & _OWNERS) or (told and Kind.UNKNOWN in kinds)
 
 
 def _caller_scripts(script: Script, scope: ScopeNode) -> Iterator[Script]:

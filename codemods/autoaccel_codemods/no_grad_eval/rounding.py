@@ -30,7 +30,7 @@ _FUSED = frozenset(f"torch.nn.{name}" for name in ("TransformerEncoder", "Transf
 _FUSED_BATCH_FIRST = frozenset(
     f"torch.nn.{name}" for name in ("MultiheadAttention", "TransformerDecoder", "TransformerDecoderLayer")
 )
-_MOST_POSITIONAL = 8  # more arguments than these may say `batch_first` without its name
+_MOST_POSITIONAL = 6  # more arguments than these may say `batch_first` without its name, to a decoder layer at least
 # oneDNN's LSTM for inference; decompositions whose vectors only the gradient needs.
 _ROUNDED = frozenset(
     f"torch.{name}"
