@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import torch
 
+from .. import devices
 from ..loading.rebuild_batch import PartsToMove
 from .columns import Tensors
 from .row_indices import Rows, Unfit, sent
@@ -25,18 +26,9 @@ LEAST_USED: Final = 64  # batches between two changes of a tensor, for a copy of
 FreeMemory = Callable[[torch.device], int]
 
 
-def free_memory(device: torch.device) -> int:
-    """Bytes that can still be allocated on a device."""
-    free: int = torch.cuda.mem_get_info(device)[0]
-    return free
-
-
-def numbered(device: torch.device) -> torch.device:
-    """A device with its index: without, it is the current one."""
-    if device.type != "cuda" or str(device) != device.type:
-        return device
+def _numbered(device: torch.device) -> torch.device:
     try:
-        return torch.device(device.type, torch.cuda.current_device())
+        return devices.numbered(device) if device.type == "cuda" else device
     except AssertionError:  # there is no such device after all
         raise Unfit from None
 
@@ -77,7 +69,7 @@ class DevicePlacement:
     """
 
     def __init__(
-        self, device: torch.device | None, move: PartsToMove, pin: bool = False, free: FreeMemory = free_memory
+        self, device: torch.device | None, move: PartsToMove, pin: bool = False, free: FreeMemory = devices.free_memory
     ) -> None:
         self.device = device
         self._pin = pin and device is not None and device.type != "cpu"
@@ -85,7 +77,7 @@ class DevicePlacement:
         self._free = free
 
     def look(self, part: SamplePart, rows: Rows, path: tuple[Any, ...]) -> torch.Tensor:
-        device = None if self.device is None else numbered(self.device)
+        device = None if self.device is None else _numbered(self.device)
         if device is None or not self.moves(path):
             values = part.host(rows)
             return values.pin_memory() if self._pin and values.device.type == "cpu" else values
