@@ -7,7 +7,9 @@ lie where they lay before, and what was compiled cannot be captured as it is: su
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
@@ -20,6 +22,11 @@ _CAPTURES = re.compile(r"^torch\.cuda\.(graphs\.)?(graph|CUDAGraph|make_graphed_
 _MENTIONED = re.compile(r"CUDAGraph|make_graphed_callables|\bgraph\b")
 
 
+def captured(scripts: Iterable[Script]) -> tuple[Script, ast.AST] | None:
+    """Where code of these files, or what it calls in others, captures a graph."""
+    return mention_in_reach(scripts, _CAPTURES, _MENTIONED)
+
+
 def captures(script: Script) -> bool:
-    """Whether this file, one that shares its objects, or what these call captures a graph."""
-    return mention_in_reach((script,), _CAPTURES, _MENTIONED) is not None
+    """Whether the files that share this one's objects, or what they call, capture a graph."""
+    return captured(script.project.related(script)) is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.pytorch import data_parallel
+from autoaccel.pytorch import cuda_graphs, data_parallel
 from autoaccel.pytorch.gradients import is_optimizer_step
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects
 from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep, scope_of
@@ -56,9 +56,12 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
                 (node if other is script else report_at, reason) for node, reason in blockers.in_file(other, report_at)
             )
     yield from blockers.in_relatives(script, report_at)
-    if (replica := data_parallel.replicated(seen)) is not None:
-        where = replica[1] if replica[0] is script else report_at
-        yield where, skip_reasons.THREADS
+    for mention, reason in (
+        (data_parallel.replicated(seen), skip_reasons.THREADS),
+        (cuda_graphs.captured(seen), skip_reasons.CAPTURED),
+    ):
+        if mention is not None:
+            yield mention[1] if mention[0] is script else report_at, reason
 
 
 def _caller_scripts(script: Script, scope: ScopeNode) -> Iterator[Script]:
