@@ -119,10 +119,12 @@ class CompileController:
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the target."""
-        if self.over or threading.get_ident() != self._thread:
+        if self.over:
             return self._executor.eager(args, kwargs)
         if in_backward():  # an eager forward pass would be computed again by compiled code: not the same dropout
-            self._stop("it is computed again in the backward pass")
+            self._stop("it is computed again in the backward pass")  # on CUDA in a thread of autograd's
+            return self._executor.eager(args, kwargs)
+        if threading.get_ident() != self._thread:
             return self._executor.eager(args, kwargs)
         kind = signature(args, kwargs)
         if self._detector.is_new_step():
