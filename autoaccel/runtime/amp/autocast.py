@@ -29,7 +29,7 @@ def autocast(device: devices.Device = None, *, fp16: bool = True) -> contextlib.
     Returns:
         The region, not entered yet.
     """
-    place = _in_use() if device is None else devices.resolve(device)
+    place = devices.in_use() if device is None else devices.resolve(device)
     if torch.compiler.is_compiling():
         dtype = _dtype(place)
         unfit = dtype is None or (dtype is torch.float16 and not fp16)
@@ -66,13 +66,7 @@ def _dtype(device: torch.device) -> torch.dtype | None:
 # compiled code then costs no graph break, and is not tried. (torch.compiler.assume_constant_result sets the same mark,
 # but importing it takes seconds.)
 _dtype._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001
-
-
-def _in_use() -> torch.device:
-    return devices.in_use()
-
-
-_in_use._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001
+devices.in_use._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 def _prepared(device: torch.device) -> Decision:

@@ -185,7 +185,8 @@ class AutocastController:
             if not phase.trial.measured:
                 phase.trial = self._make_trial()  # what were iterations before were parts of one
         self._stepped_since = False
-        phase.passed.add(self._dtype)
+        if phase.iterations:
+            phase.passed.add(self._dtype)
         now = time.monotonic()
         phase.longest, phase.last = max(phase.longest, now - phase.last), now
         phase.iterations += 1
@@ -276,12 +277,16 @@ class AutocastController:
     # ------------------------------------------------------------ what goes wrong
 
     def region_failed(self, failure: BaseException, dtype: torch.dtype) -> None:
-        """An exception has left a region; in the first step of its precision it is likely to be that precision's."""
+        """An exception has left a region; in the first step of its precision it is likely to be that precision's.
+
+        It is remembered if steps in another precision came to their end: else it may be the script's own.
+        """
         phase = self._phase
         if phase is None or dtype in phase.passed or threading.get_ident() != self._owner:
             return
         lines = str(failure).strip().splitlines()
-        self._drop(phase, f"{type(failure).__name__} in the first step: {lines[0] if lines else ''}")
+        why = f"{type(failure).__name__} in the first step: {lines[0] if lines else ''}"
+        self._drop(phase, why, keep=bool(phase.passed))
         self._low_precision_seen, self._dtype = False, None  # nor lifted: some operations refuse any region
 
     def give_up(self, why: str) -> None:
@@ -290,9 +295,10 @@ class AutocastController:
         for phase in self._phases.values():
             self._drop(phase, why)
 
-    def _drop(self, phase: _Phase, why: str) -> None:
+    def _drop(self, phase: _Phase, why: str, *, keep: bool = True) -> None:
         self._decide(phase, False, why)
-        decision_cache.keep("amp", {"low": False, "why": f"{self._low_name} {why}"}, *self._facts(phase))
+        if keep:
+            decision_cache.keep("amp", {"low": False, "why": f"{self._low_name} {why}"}, *self._facts(phase))
 
     # ------------------------------------------------------------ what is in force
 
@@ -418,7 +424,7 @@ def _misfit_on(kind: str) -> str:
     https://github.com/pytorch/pytorch/blob/main/torch/nn/parallel/parallel_apply.py)
     """
     for thing in gc.get_objects():
-        if issubclass(type(thing), torch.nn.DataParallel) and len(thing.device_ids) > 1:
+        if issubclass(type(thing), torch.nn.DataParallel) and len(getattr(thing, "device_ids", ())) > 1:
             return "DataParallel runs its replicas in float16 in any autocast region"
         if kind == "cuda" and issubclass(type(thing), torch.nn.RNNBase):
             if any(parameter.device.type == kind for parameter in thing.parameters()):

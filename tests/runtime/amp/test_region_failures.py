@@ -47,17 +47,33 @@ def train(steps: int, inner: Any = refuses, catches: bool = False) -> list[torch
     return seen
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_the_first_low_step_that_fails_is_the_last(
-    monkeypatch: pytest.MonkeyPatch, memory: None, compiled: bool
-) -> None:
+def test_the_first_low_step_that_fails_is_the_last(monkeypatch: pytest.MonkeyPatch, memory: None) -> None:
     told(monkeypatch, [USUAL, USUAL, LOW], TrialState.ADOPTED)
-    monkeypatch.setattr(autocast_controller, "_is_anything_compiled", lambda: compiled)
     with pytest.raises(RuntimeError, match="unsafe to autocast") as caught:
         train(9)
     assert sum(NOTE in note for note in caught.value.__notes__) == 1
     forget(monkeypatch)
     assert train(9) == [None] * 9  # the next run of the same command
+
+
+def test_what_fails_before_anything_has_worked_is_not_remembered(monkeypatch: pytest.MonkeyPatch, memory: None) -> None:
+    """Where nothing is tried it may be a fault of the script, which is mended by the next run."""
+    told(monkeypatch, [], TrialState.ADOPTED)
+    monkeypatch.setattr(autocast_controller, "_is_anything_compiled", lambda: True)
+    with pytest.raises(RuntimeError, match="unsafe to autocast") as caught:
+        train(9)
+    assert NOTE in caught.value.__notes__[0]
+    forget(monkeypatch)
+    assert train(3, lambda: None) == [torch.bfloat16] * 3
+
+
+def test_what_failed_is_known_where_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, memory: None) -> None:
+    told(monkeypatch, [USUAL, USUAL, LOW], TrialState.ADOPTED)
+    with pytest.raises(RuntimeError, match="unsafe to autocast"):
+        train(9)
+    forget(monkeypatch)
+    monkeypatch.setattr(autocast_controller, "_is_anything_compiled", lambda: True)
+    assert train(9) == [None] * 9
 
 
 def test_a_script_that_goes_on_after_it_does_so_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -342,6 +342,15 @@ def test_steps_that_cannot_be_told_apart() -> None:
         assert last == way
 
 
+def test_nothing_is_compiled_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then clocks have no moments, and what compiling asks of the device would end the capture."""
+    script = Script(planned=20_000)
+    monkeypatch.setattr(Machine, "mark", lambda machine: None)
+    assert set(script.run(600)) == {"eager"}
+    monkeypatch.undo()
+    assert script.run(600)[-1] == "compiled"
+
+
 def test_calls_of_other_threads_are_eager() -> None:
     script = Script(planned=20_000)
     script.run(300)
