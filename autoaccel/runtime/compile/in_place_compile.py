@@ -94,8 +94,8 @@ def _compilable(module: nn.Module) -> bool:
 def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
     """What `torch.compile` makes of a function, which keeps to what Python would have computed.
 
-    NumPy's functions are not traced while it is called, for it compiles then, the backward pass included; the program's
-    own compiled code finds these settings as the program has set them.
+    NumPy's functions are not traced while it is called, for it compiles then; the program's own compiled code finds the
+    setting as the program has set it.
     """
     # else NumPy's functions are traced as torch's, which draw from torch's random numbers and round otherwise
     dynamo: Any = importlib.import_module("torch._dynamo.config")
@@ -103,6 +103,10 @@ def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
     # one without came first. Once and for all: torch reads the setting again when backward runs.
     functorch: Any = importlib.import_module("torch._functorch.config")
     functorch.donated_buffer = False
+    if hasattr(
+        functorch, _AT_ONCE
+    ):  # once and for all too: to set it around each call takes longer than the rest of it
+        setattr(functorch, _AT_ONCE, True)
     mode = setting("COMPILE_MODE").lower()
     if mode in _BACKENDS:
         compiled = torch.compile(function, backend=_backend(mode))
@@ -112,15 +116,10 @@ def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         before, dynamo.trace_numpy = dynamo.trace_numpy, False
-        lazily = getattr(functorch, _AT_ONCE, None)
-        if lazily is False:
-            setattr(functorch, _AT_ONCE, True)
         try:
             return compiled(*args, **kwargs)
         finally:
             dynamo.trace_numpy = before
-            if lazily is False:
-                setattr(functorch, _AT_ONCE, False)
 
     return call
 
