@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices
@@ -71,11 +72,13 @@ def test_a_script_on_the_cpu_wakes_no_accelerator(monkeypatch: pytest.MonkeyPatc
     """CUDA would take its memory, seconds of time, and the ability to fork."""
     monkeypatch.setattr(precision, "_cpu_computes_bfloat16", lambda: False)
     fake = install(Machine(), monkeypatch)
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+    model = accel.compile(torch.nn.Linear(3, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = accel.grad_scaler(optimizer)
-    for _ in range(3):
+    loader = DataLoader(TensorDataset(torch.ones(16, 3)), num_workers=accel.num_workers() and 0)
+    for (x,) in accel.in_memory(loader):
         with accel.autocast():
-            loss = optimizer.param_groups[0]["params"][0].sum()
+            loss = model(x).sum()
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
