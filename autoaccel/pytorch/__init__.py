@@ -10,7 +10,9 @@ Training:
     reachable_code       which code some code may run
     implicit_calls       what runs without being called by its name: properties, operators, decorators, hooks
     module_containers    the elements of containers of modules
+    mentions_in_reach    whether a program uses something of a library
     data_parallel        models that DataParallel copies to every device
+    cuda_graphs          programs that capture CUDA graphs
 
 Autograd:
     gradients            what makes code training

@@ -1,4 +1,8 @@
-"""Which device something speaks of, and what the hardware behind it can do."""
+"""Which device something speaks of, and what the hardware behind it can do.
+
+This is the runtime's one door to `torch.cuda` and its like (`module_of`): who puts another module there has another
+machine, as tests do.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,11 @@ from typing import Any, TypeAlias
 import torch
 
 Device: TypeAlias = "torch.device | str | int | torch.Tensor | None"
+
+
+def module_of(kind: str) -> Any:
+    """What torch knows a kind of device by: `torch.cuda` for "cuda"; None where this torch has nothing of that name."""
+    return getattr(torch, kind, None)
 
 
 def accelerator() -> torch.device | None:
@@ -38,22 +47,45 @@ def available(device: torch.device) -> bool:
     """
     if device.type == "cpu":
         return True
+    module = module_of(device.type)
     if device.type == "cuda":
-        return torch.cuda.device_count() > 0
-    module = getattr(torch, device.type, None)
+        return bool(module.device_count() > 0)
     return module is not None and hasattr(module, "is_available") and bool(module.is_available())
+
+
+def in_use() -> torch.device:
+    """Where a script works that names no device: on the accelerator if it has come so far as to use it, else the CPU.
+
+    Asking starts nothing: what is asked of a device that a script leaves alone would take memory there, and time.
+    """
+    found = accelerator()
+    started = None if found is None else getattr(module_of(found.type), "is_initialized", None)
+    return torch.device("cpu") if found is None or (started is not None and not started()) else found
+
+
+def numbered(device: torch.device) -> torch.device:
+    """A device with its index: without, it is the current one of its kind."""
+    if str(device) != device.type:
+        return device
+    return torch.device(device.type, module_of(device.type).current_device())
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that can still be allocated on a CUDA device."""
+    return int(module_of(device.type).mem_get_info(device)[0])
 
 
 def capability(device: torch.device) -> tuple[int, int]:
     """The CUDA compute capability, such as (9, 0); torch remembers it per device."""
-    return torch.cuda.get_device_capability(device)
+    found: tuple[int, int] = module_of("cuda").get_device_capability(device)
+    return found
 
 
 def hardware_name(device: torch.device) -> str:
     """What the hardware is called, as far as torch tells: of a CPU which vector units it has."""
     if device.type == "cpu":
         return str(torch.backends.cpu.get_cpu_capability())
-    asked = getattr(getattr(torch, device.type, None), "get_device_name", None)
+    asked = getattr(module_of(device.type), "get_device_name", None)
     return str(asked(device)) if asked is not None else device.type
 
 

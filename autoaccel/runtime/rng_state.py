@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from . import devices
+
 
 class RngState:
     """The default generators of torch on the host, of Python and of NumPy, as they were when this was made.
@@ -21,8 +23,8 @@ class RngState:
     def __init__(self, *, cuda: bool = False) -> None:
         self._torch = torch.get_rng_state()
         # the fork-safe way to ask whether CUDA is in use: this must not initialise it
-        in_use = cuda and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-        self._cuda = torch.cuda.get_rng_state() if in_use else None
+        module = devices.module_of("cuda")
+        self._cuda = module.get_rng_state() if cuda and module.is_initialized() else None
         self._python = random.getstate()
         numpy = sys.modules.get("numpy.random")
         self._numpy: Any = None if numpy is None else numpy.get_state()
@@ -31,7 +33,7 @@ class RngState:
         """Set them again."""
         torch.set_rng_state(self._torch)
         if self._cuda is not None:
-            torch.cuda.set_rng_state(self._cuda)
+            devices.module_of("cuda").set_rng_state(self._cuda)
         random.setstate(self._python)
         if self._numpy is not None:
             sys.modules["numpy.random"].set_state(self._numpy)

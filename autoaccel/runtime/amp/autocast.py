@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+from typing import Any
 
 import torch
 
 from .. import devices
 from ..environment import Decision, note, setting
-from . import lstm_fallback
+from . import autocast_controller, lstm_fallback
 from .autocast_controller import AutocastController, controller_of
 from .precision import is_tried, precision
 
@@ -22,23 +23,26 @@ def autocast(device: devices.Device = None, *, fp16: bool = True) -> contextlib.
     script opened itself stays in force.
 
     Args:
-        device: Where the region computes; None is the current accelerator, without one the CPU.
+        device: Where the region computes; None is the current accelerator if the program uses it, else the CPU.
         fp16: Whether float16 will do, whose range ends at 65504: not for masks of -1e9 and sums of many squares.
 
     Returns:
         The region, not entered yet.
     """
-    place = devices.resolve(device)
+    place = devices.in_use() if device is None else devices.resolve(device)
     if torch.compiler.is_compiling():
         dtype = _dtype(place)
-    else:
-        candidate, controller = _candidate(place, setting("DISABLE"), setting("AMP_DTYPE"))
-        dtype = _noted(place, candidate) if controller is None else controller.dtype(sys._getframe(1))  # noqa: SLF001
-    if dtype is None or (dtype is torch.float16 and not fp16):
+        unfit = dtype is None or (dtype is torch.float16 and not fp16)
+        return contextlib.nullcontext() if unfit else torch.autocast(place.type, dtype=dtype)
+    candidate, controller = _candidate(place, setting("DISABLE"), setting("AMP_DTYPE"))
+    if candidate.value is torch.float16 and not fp16:
         return contextlib.nullcontext()
-    if dtype is torch.float32:
-        return LiftToFloat32(place.type)
-    return torch.autocast(place.type, dtype=dtype)  # the type alone: with an index torch skips its own checks
+    dtype = _noted(place, candidate) if controller is None else controller.dtype(sys._getframe(1))  # noqa: SLF001
+    if dtype is None:
+        return contextlib.nullcontext()
+    if dtype is torch.float32 or (dtype is torch.float16 and not autocast_controller.bears_float16(place.type)):
+        return LiftToFloat32(place.type, controller)
+    return _Low(place.type, dtype, controller)
 
 
 @functools.lru_cache(maxsize=64)
@@ -62,6 +66,7 @@ def _dtype(device: torch.device) -> torch.dtype | None:
 # compiled code then costs no graph break, and is not tried. (torch.compiler.assume_constant_result sets the same mark,
 # but importing it takes seconds.)
 _dtype._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001
+devices.in_use._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 def _prepared(device: torch.device) -> Decision:
@@ -72,6 +77,19 @@ def _prepared(device: torch.device) -> Decision:
     return decision
 
 
+class _Low(torch.autocast):
+    """A region of torch's own, in low precision, that tells its controller of failures."""
+
+    def __init__(self, kind: str, dtype: torch.dtype, controller: AutocastController | None) -> None:
+        super().__init__(kind, dtype=dtype)  # the type alone: with an index torch skips its own checks
+        self._controller = controller
+
+    def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> Any:
+        if failure is not None:
+            autocast_controller.explain(failure, self.fast_dtype, self._controller)
+        return super().__exit__(kind, failure, trace)
+
+
 class LiftToFloat32:
     """A region that lifts what is low to float32: autocast with float32 as its low precision.
 
@@ -80,8 +98,9 @@ class LiftToFloat32:
     stays in force.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, controller: AutocastController | None = None) -> None:
         self._kind = kind
+        self._controller = controller
         self._before: torch.dtype | None = None
 
     def __enter__(self) -> None:
@@ -92,9 +111,11 @@ class LiftToFloat32:
         torch.set_autocast_dtype(self._kind, torch.float32)
         torch.autocast_increment_nesting()
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> None:
         if self._before is None:
             return
+        if failure is not None:
+            autocast_controller.explain(failure, torch.float32, self._controller)
         if torch.autocast_decrement_nesting() == 0:
             torch.clear_autocast_cache()
         torch.set_autocast_enabled(self._kind, False)

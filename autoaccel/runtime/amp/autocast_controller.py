@@ -1,7 +1,8 @@
 """Whether low precision is worth it here: decided by a trial over the script's own steps.
 
 What the hardware can do is not what pays: bfloat16 makes small nets slower, on a CPU and on a GPU that waits for its
-launches. So steps are done in float32 first, then some in low precision, and what is faster stays.
+launches. So steps are done in float32 first, then some in low precision, and what is faster stays. What fails in its
+first step, or overflows all the time, is given up for this run and later ones.
 
 An iteration is a step of the script. It begins where the script opens its first region for training after an
 optimizer has stepped; without a scaler, or in a program that only evaluates, at each call of that one region. Every
@@ -29,7 +30,7 @@ from typing import Any, Final
 import torch
 
 from .. import devices
-from ..environment import Decision, note, setting
+from ..environment import Decision, note, setting, warn_once
 from ..execution_mode import in_backward, is_distributed
 from ..trial import decision_cache
 from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
@@ -40,6 +41,9 @@ _LONGEST: Final = 600.0  # seconds that anybody has to wait at all
 _GONE: Final = 8  # steps without the region that iterations begin at, after which they begin elsewhere
 _UNSEEN: Final = 200  # the same in calls, where no scaler tells of steps
 _FIRST_SCAN: Final = 2.0  # seconds of a run that pay for a look at all living tensors; four times as many for the next
+
+# What operations raise that refuse a precision; an exception of the script's own is its own affair.
+_REFUSALS: Final = (RuntimeError, TypeError, ValueError, AssertionError)
 
 _Site = tuple[int, int]
 
@@ -57,9 +61,11 @@ class _Phase:
         self.tried = False  # whether there is a choice
         self.expired = False  # somebody stopped waiting: to be given up at the next iteration
         self.at_step = 0
+        self.passed: set[torch.dtype | None] = set()  # the precisions that an iteration came to its end in
         self.regions: set[object] = set()
         self.began = self.last = time.monotonic()
-        self.longest = 0.0
+        self.longest = self.first = 0.0  # seconds between two iterations: of all, and of the first ones
+        self.iterations = 0
 
 
 class AutocastController:
@@ -77,13 +83,14 @@ class AutocastController:
         self._phases: dict[_Site, _Phase] = {}
         self._phase: _Phase | None = None
         self._dtype: torch.dtype | None = None  # in force
+        self._given_up = False  # for good, in all phases
         self._steps = 0
         self._stepped_since = False  # a step was made since the iteration began
         self._regions_since = 0  # regions for training since the phase's own was seen
         self._low_precision_seen = False  # a region was in low precision, so its results may be about
         self._last_scan = time.monotonic()
         self._scan_interval = _FIRST_SCAN
-        self._cudnn_rnn: bool | None = None  # not looked yet
+        self._misfit: str | None = None  # not looked yet
         self._refuses_float32: bool | None = None  # the same
 
     def settled(self) -> bool:
@@ -133,6 +140,7 @@ class AutocastController:
             return False
         self._regions_since = 0
         phase.at_step = self._steps
+        phase.passed.add(self._dtype)
         if self._dtype is torch.float32:
             self._stop_lifting()
         return True
@@ -152,7 +160,9 @@ class AutocastController:
             phase = self._phases[site] = _Phase(site, where, training, self._make_trial())
             self._recall(phase)
         self._phase, self._stepped_since, phase.at_step = phase, False, self._steps
-        self._cudnn_rnn = None
+        self._misfit = None
+        if self._given_up:
+            phase.verdict = False
         if phase.verdict is None:
             self._use(low=False)
             self._note(phase, "trying", f"{self._low_name} against float32: {self._reason}")
@@ -175,16 +185,22 @@ class AutocastController:
             if not phase.trial.measured:
                 phase.trial = self._make_trial()  # what were iterations before were parts of one
         self._stepped_since = False
+        if phase.iterations:
+            phase.passed.add(self._dtype)
         now = time.monotonic()
         phase.longest, phase.last = max(phase.longest, now - phase.last), now
+        phase.iterations += 1
+        if phase.iterations <= 3:
+            phase.first = phase.longest
         if phase.expired:
             self._decide(phase, False, "not tried to the end, steps take too long")
             return
+        phase.trial.setup = phase.first if self._chooses_kernels() else 0.0
         low = phase.trial.next_iteration()
         begins = low and self._dtype is not self._low
         reason = _untried_reason() if begins or not phase.tried else ""
-        if (reason or begins) and self._has_cudnn_rnn():
-            self._decide(phase, False, "untried: cuDNN's recurrent networks compute in float16 in any autocast region")
+        if (reason or begins) and (misfit := self._has_misfit()):
+            self._decide(phase, False, f"untried: {misfit}")
             return
         if begins and self._is_float32_an_error():
             self._decide(phase, False, "untried: torch warns of regions in float32, and warnings are errors here")
@@ -203,14 +219,15 @@ class AutocastController:
         if phase.trial.decided:
             self._conclude(phase)
 
-    def _has_cudnn_rnn(self) -> bool:
-        """Whether the program has networks that are in float16 in every region, those that lift included.
+    def _has_misfit(self) -> str:
+        """Which networks of the program, if any, are in float16 in every region, those that lift included."""
+        if self._misfit is None:
+            self._misfit = "" if self._place.type == "cpu" else _misfit_on(self._place.type)
+        return self._misfit
 
-        (https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/cudnn/AutocastRNN.cpp)
-        """
-        if self._cudnn_rnn is None:
-            self._cudnn_rnn = self._place.type == "cuda" and _any_rnn_on(self._place.type)
-        return self._cudnn_rnn
+    def _chooses_kernels(self) -> bool:
+        """Whether the first step in another precision tries all kernels, as the first one of all did."""
+        return self._place.type == "cuda" and torch.backends.cudnn.benchmark
 
     def _is_float32_an_error(self) -> bool:
         """Whether a checkpoint ends the program that was made in a region that lifts: it opens the same region again
@@ -240,8 +257,13 @@ class AutocastController:
         self._note(phase, self._low if worth else None, f"{self._low_name} {reason}")
 
     def _recall(self, phase: _Phase) -> None:
-        match decision_cache.recall("amp", *self._facts(phase)) if not _untried_reason() else None:
-            case {"low": bool() as low, "ratio": int() | float() as ratio, "steps": int() as steps}:
+        match decision_cache.recall("amp", *self._facts(phase)) if not is_distributed() else None:
+            case {"low": False, "why": str() as why}:
+                phase.verdict = False
+                self._note(phase, None, f"{why}, in an earlier run")
+            case {"low": bool() as low, "ratio": int() | float() as ratio, "steps": int() as steps} if (
+                not _untried_reason()
+            ):
                 phase.verdict = low
                 value = self._low if low else None
                 self._note(phase, value, f"{self._low_name} {_speedup(low, ratio, steps)}, in an earlier run")
@@ -252,7 +274,37 @@ class AutocastController:
     def _note(self, phase: _Phase, value: object, reason: str) -> None:
         note(f"autocast {phase.where}", Decision(value, reason))
 
+    # ------------------------------------------------------------ what goes wrong
+
+    def region_failed(self, failure: BaseException, dtype: torch.dtype) -> None:
+        """An exception has left a region; in the first step of its precision it is likely to be that precision's.
+
+        It is remembered if steps in another precision came to their end: else it may be the script's own.
+        """
+        phase = self._phase
+        if phase is None or dtype in phase.passed or threading.get_ident() != self._owner:
+            return
+        lines = str(failure).strip().splitlines()
+        why = f"{type(failure).__name__} in the first step: {lines[0] if lines else ''}"
+        self._drop(phase, why, keep=bool(phase.passed))
+        self._low_precision_seen, self._dtype = False, None  # nor lifted: some operations refuse any region
+
+    def give_up(self, why: str) -> None:
+        """No low precision any more, here and in later runs."""
+        self._given_up = True
+        for phase in self._phases.values():
+            self._drop(phase, why)
+
+    def _drop(self, phase: _Phase, why: str, *, keep: bool = True) -> None:
+        self._decide(phase, False, why)
+        if keep:
+            decision_cache.keep("amp", {"low": False, "why": f"{self._low_name} {why}"}, *self._facts(phase))
+
     # ------------------------------------------------------------ what is in force
+
+    def is_low(self) -> bool:
+        """Whether the step in progress is in low precision, as far as this is known."""
+        return self._phase is None or self._dtype is self._low
 
     def _use(self, *, low: bool) -> None:
         if low:
@@ -281,6 +333,45 @@ def controller_of(device: torch.device, candidate: Decision) -> AutocastControll
     if found is None:
         found = _controllers[device.type] = AutocastController(device, candidate)
     return found
+
+
+# The kinds of device on which gradients overflowed float16 all the time.
+_overflowed: Final[set[str]] = set()
+
+
+def bears_float16(kind: str) -> bool:
+    """Whether nothing speaks against float16 on a kind of device, as far as the run has come."""
+    return kind not in _overflowed
+
+
+def is_low(kind: str) -> bool:
+    """Whether the step in progress may be in float16 on a kind of device, so that its gradients are to be scaled."""
+    controller = _controllers.get(kind)
+    return bears_float16(kind) and (controller is None or controller.is_low())
+
+
+def note_overflow(kind: str, times: int) -> None:
+    """Gradients overflowed so many times in a row, and optimizers were not stepped: float16 will not do."""
+    _overflowed.add(kind)
+    why = f"overflowed in {times} steps in a row"
+    warn_once(f"float16 {why}, which changed nothing: from now on steps are in float32 (AUTOACCEL_DISABLE=amp: always)")
+    if kind in _controllers:
+        _controllers[kind].give_up(why)
+
+
+def explain(failure: BaseException, dtype: torch.dtype, controller: AutocastController | None) -> None:
+    """An exception leaves a region of this precision: say so, where that may be the reason for it."""
+    if not isinstance(failure, _REFUSALS) or isinstance(failure, torch.OutOfMemoryError):
+        return
+    low = str(dtype).removeprefix("torch.")
+    text = f"autoaccel: this was raised in an autocast region ({low}); AUTOACCEL_DISABLE=amp runs the script without"
+    if hasattr(failure, "add_note"):  # since Python 3.11
+        if text not in getattr(failure, "__notes__", ()):
+            failure.add_note(text)
+    else:
+        warn_once(f"{type(failure).__name__} in an autocast region ({low}); AUTOACCEL_DISABLE=amp runs without")
+    if controller is not None:
+        controller.region_failed(failure, dtype)
 
 
 def note_optimizer_step() -> None:
@@ -326,10 +417,19 @@ def _is_anything_compiled() -> bool:
     return bool(counters) and bool(counters["frames"]["ok"])
 
 
-def _any_rnn_on(kind: str) -> bool:
-    """Whether Python holds any recurrent network on this kind of device."""
-    found = (thing for thing in gc.get_objects() if issubclass(type(thing), torch.nn.RNNBase))
-    return any(parameter.device.type == kind for module in found for parameter in module.parameters())
+def _misfit_on(kind: str) -> str:
+    """Which networks that Python holds compute in float16 in any region on this kind of device; empty for none.
+
+    (https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/cudnn/AutocastRNN.cpp,
+    https://github.com/pytorch/pytorch/blob/main/torch/nn/parallel/parallel_apply.py)
+    """
+    for thing in gc.get_objects():
+        if issubclass(type(thing), torch.nn.DataParallel) and len(getattr(thing, "device_ids", ())) > 1:
+            return "DataParallel runs its replicas in float16 in any autocast region"
+        if kind == "cuda" and issubclass(type(thing), torch.nn.RNNBase):
+            if any(parameter.device.type == kind for parameter in thing.parameters()):
+                return "cuDNN's recurrent networks compute in float16 in any autocast region"
+    return ""
 
 
 def _any_alive(dtype: torch.dtype) -> bool:

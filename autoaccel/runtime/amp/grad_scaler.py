@@ -13,20 +13,26 @@ from ..environment import note
 from . import autocast_controller
 from .precision import scaling
 
+_OVERFLOWS: Final = 8  # in a row: then float16 will not do, whatever the scale
+
 
 class Scaler(torch.amp.GradScaler):
     """A `torch.amp.GradScaler` that is active where gradients are float16, and that never breaks a plain loop.
 
     Differences to torch's: whether it is enabled is settled at the first `scale`, by where the optimizers' parameters
-    are then; optimizers without a gradient, and steps before anything was scaled, pass through instead of failing an
-    assertion; a step may be left out after its gradients were unscaled and looked at; `load_state_dict({})`, the state
-    of an inactive scaler, is accepted.
+    are then, and where float16 is tried, anew after each `update`, by the precision of the step; where all gradients
+    overflow for long, float16 is given up; optimizers without a gradient, and steps before anything was scaled, pass
+    through instead of failing an assertion; a step may be left out after its gradients were unscaled and looked at;
+    `load_state_dict({})`, the state of an inactive scaler, is accepted.
     """
 
     def __init__(self, optimizers: Iterable[torch.optim.Optimizer] = ()) -> None:
         super().__init__("cpu", enabled=True)  # always complete; "cpu" keeps torch from probing CUDA
         self._optimizers = tuple(weakref.ref(optimizer) for optimizer in optimizers)
         self._scaled = 0  # losses so far
+        self._updated = True  # nothing was scaled since the last update
+        self._updates = 0  # of the scale
+        self._watched: float | None = self.get_scale()  # some updates ago
         self._left_out: dict[int, dict[str, Any]] = {}  # of steps that were not made, whose overflow is to count yet
         self._settled: torch.device | None = None  # where the first parameter was when this was settled by a loss
         self._settle()
@@ -34,7 +40,9 @@ class Scaler(torch.amp.GradScaler):
     def _settle(self) -> None:
         place = _home(self.optimizers())
         self._device = place.type
-        self._enabled = scaling(place).value
+        decision = scaling(place)
+        self._enabled = decision.value
+        self._follows = decision.value and not decision.reason.startswith("AUTOACCEL_")  # the precision of the steps
 
     def _settle_by_loss(self) -> None:
         first = next(iter(self.optimizers()), None)
@@ -52,6 +60,9 @@ class Scaler(torch.amp.GradScaler):
         """Scale a loss, or losses in any nesting of iterables; returns its argument where the scaler is inactive."""
         if self._scale is None:
             self._settle_by_loss()
+        if self._updated and self._follows:
+            self._enabled = autocast_controller.is_low(self._device)
+        self._updated = False
         if not self._enabled:
             return outputs
         self._catch_up()
@@ -60,7 +71,7 @@ class Scaler(torch.amp.GradScaler):
 
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
         """Divide the optimizer's gradients by the scale, once per step, before they are clipped or looked at."""
-        if self._scale is None:
+        if not self._enabled or self._scale is None:
             return
         states, known = self._per_optimizer_states, id(optimizer)
         state = states[known]
@@ -85,6 +96,7 @@ class Scaler(torch.amp.GradScaler):
 
     def update(self, new_scale: float | torch.Tensor | None = None) -> None:
         """Adapt the scale after the optimizers stepped."""
+        self._updated = True
         if not self._enabled or self._scale is None:
             return
         self._catch_up()
@@ -94,6 +106,19 @@ class Scaler(torch.amp.GradScaler):
             self._per_optimizer_states.clear()
             return
         super().update(new_scale)
+        if new_scale is None:
+            self._watch()
+        else:
+            self._watched = None
+
+    def _watch(self) -> None:
+        """Notice a scale that only falls: looked at now and then, for that waits for the device."""
+        self._updates += 1
+        if self._updates % _OVERFLOWS or not self._follows:
+            return
+        before, self._watched = self._watched, self.get_scale()
+        if before is not None and self._watched <= before * self.get_backoff_factor() ** _OVERFLOWS:
+            autocast_controller.note_overflow(self._device, _OVERFLOWS)
 
     def _catch_up(self) -> None:
         """Adapt the scale to steps that were left out, now that no gradients are left that were scaled by it."""
@@ -110,6 +135,7 @@ class Scaler(torch.amp.GradScaler):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore a saved scale; the empty state of an inactive scaler leaves this one as it is."""
         if state_dict:
+            self._watched = None
             super().load_state_dict(state_dict)
 
     def __getstate__(self) -> dict[str, Any]:

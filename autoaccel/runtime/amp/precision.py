@@ -2,9 +2,8 @@
 
 bfloat16 where the hardware computes in it (CUDA compute capability 8.0 and up, XPU, CPUs with AVX512-BF16 or AMX),
 float16 with a scaler on CUDA 7.x, nothing elsewhere: older CUDA devices have no units for either and emulate bfloat16
-slowly, although `torch.cuda.is_bf16_supported()` says yes there. bfloat16 is only a candidate, tried against float32
-over the script's own steps (`autocast_controller`); float16, with its scaler, is not tried, and a precision that
-`AUTOACCEL_AMP_DTYPE` asks for is taken at once.
+slowly, although `torch.cuda.is_bf16_supported()` says yes there. Both are only candidates, tried against float32 over
+the script's own steps (`autocast_controller`); a precision that `AUTOACCEL_AMP_DTYPE` asks for is taken at once.
 
 `AUTOACCEL_GRAD_SCALER=on` makes the scaler scale whatever the precision is. Its factors are powers of two, so float32
 gradients come out bit-equal: with `AUTOACCEL_AMP_DTYPE=float32` a script shows on any machine whether it scales,
@@ -35,16 +34,20 @@ _DTYPES: Final[Mapping[str, torch.dtype | None]] = {
 }
 
 
+# Turing without tensor cores: cuDNN's float16 convolutions give NaN (https://github.com/pytorch/pytorch/issues/77955)
+_NAN_IN_FLOAT16: Final = "GTX 16"
+
+
 def is_tried(decision: Decision) -> bool:
     """Whether a precision is held against float32 before it is taken."""
-    return decision.value is torch.bfloat16 and setting("AMP_DTYPE").lower() not in (*_DTYPES, "hardware")
+    return decision.value is not None and setting("AMP_DTYPE").lower() not in (*_DTYPES, "hardware")
 
 
 def precision(device: torch.device) -> Decision:
     """The low precision that may be worth it on a device: a `torch.dtype`, or None for float32.
 
-    bfloat16 is tried against float32 when a script trains, unless AUTOACCEL_AMP_DTYPE asks for it, or for "hardware":
-    what the device has, untried.
+    It is tried against float32 when a script trains, unless AUTOACCEL_AMP_DTYPE asks for it, or for "hardware": what
+    the device has, untried.
     """
     if disabled("amp"):
         return Decision(None, "AUTOACCEL_DISABLE")
@@ -60,6 +63,8 @@ def _by_hardware(device: torch.device) -> Decision:
     match device.type:
         case "cuda" if not devices.available(device):
             return Decision(None, "CUDA is not available")
+        case "cuda" if _NAN_IN_FLOAT16 in devices.hardware_name(device):
+            return Decision(None, f"{_NAN_IN_FLOAT16} cards give NaN in float16")
         case "cuda":
             return by_capability(*devices.capability(device))
         case "xpu" if devices.available(device):

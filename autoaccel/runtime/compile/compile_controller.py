@@ -119,10 +119,12 @@ class CompileController:
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the target."""
-        if self.over or threading.get_ident() != self._thread:
+        if self.over:
             return self._executor.eager(args, kwargs)
         if in_backward():  # an eager forward pass would be computed again by compiled code: not the same dropout
-            self._stop("it is computed again in the backward pass")
+            self._stop("it is computed again in the backward pass")  # on CUDA in a thread of autograd's
+            return self._executor.eager(args, kwargs)
+        if threading.get_ident() != self._thread:
             return self._executor.eager(args, kwargs)
         kind = signature(args, kwargs)
         if self._detector.is_new_step():
@@ -268,7 +270,7 @@ class CompileController:
 
     def _consider(self) -> bool:
         """Whether to begin compiling with this iteration."""
-        if not autocast_controller.settled() or not self._budget.free(self):
+        if not self._may_begin():
             return False
         kinds, usual = self._timer.usual_kinds()
         if usual < 0.5 or len(kinds) > _KINDS:
@@ -309,7 +311,7 @@ class CompileController:
         cost = known.warm or prior.cost(self._target.leaves, warm=True)
         prior = dataclasses.replace(prior, speedup=known.ratio or prior.speedup)
         decision = compile_cost.worth(self._run(1.0), cost, prior)
-        if not decision.pays or not autocast_controller.settled() or not self._budget.free(self):
+        if not decision.pays or not self._may_begin():
             return False
         if known.backend in self._backends:
             self._backends = [known.backend]
@@ -326,6 +328,10 @@ class CompileController:
         if self._backends[0] == "cudagraphs":
             return compile_cost.GRAPHS
         return compile_cost.PRIORS.get(self._target.place.type, compile_cost.PRIORS["cpu"])
+
+    def _may_begin(self) -> bool:
+        """Whether nothing else is tried at this moment, nor a graph captured: then the clock has no moments."""
+        return autocast_controller.settled() and self._budget.free(self) and self._clock.mark() is not None
 
     def _begin(self, compilation: _Compilation, reason: str) -> bool:
         if not self._executor.prepare(self._backends[0]):

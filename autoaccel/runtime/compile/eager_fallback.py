@@ -90,6 +90,7 @@ class EagerFallback:
     def _warn(self, failure: Exception) -> None:
         self.given_up = True
         lines = str(failure).strip().splitlines()
-        reason = f"{type(failure).__name__}: {lines[0] if lines else ''}"
+        said = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])  # "backend='inductor' raised:", and what
+        reason = f"{type(failure).__name__}: {said}"
         note(f"compile {self.name}", Decision(False, reason))
         warn_once(f"{self.name} is not compiled and runs eagerly: {reason}")

@@ -8,9 +8,9 @@ copies and pickles of it are plain modules. `torch.compile(module)` wraps instea
 `_orig_mod.`, and `module.compile()` does nothing for containers such as `nn.Sequential` before torch 2.15 and lets
 instances of one class share a code object, whose graphs ignore the hooks of the second instance.
 
-What cannot be caught: a backward pass is compiled when it first runs, so a second derivative through a compiled
-module fails in `backward` ("does not currently support double backward"). Scripts that need one must not compile the
-module.
+A backward pass is compiled together with its forward pass (torch itself waits until it runs, where nobody could fall
+back to eager any more); older torch cannot. What cannot be caught: a second derivative through a compiled module fails
+in `backward` ("does not currently support double backward"). Scripts that need one must not compile the module.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import functools
 import importlib
 import inspect
 import operator
+import sys
+import threading
 import types
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -42,6 +44,7 @@ _Target = TypeVar("_Target", bound=Callable[..., Any])
 
 # Names that AUTOACCEL_COMPILE_MODE accepts besides torch's modes: backends that find errors, and make tests quick.
 _BACKENDS: Final = ("eager", "aot_eager")
+_AT_ONCE: Final = "force_non_lazy_backward_lowering"  # torch's name for compiling the backward pass with the forward
 
 
 def compile(target: _Target, *, steps: Any = None) -> _Target:  # noqa: A001 - scripts say accel.compile
@@ -100,6 +103,10 @@ def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
     # one without came first. Once and for all: torch reads the setting again when backward runs.
     functorch: Any = importlib.import_module("torch._functorch.config")
     functorch.donated_buffer = False
+    if hasattr(
+        functorch, _AT_ONCE
+    ):  # once and for all too: to set it around each call takes longer than the rest of it
+        setattr(functorch, _AT_ONCE, True)
     mode = setting("COMPILE_MODE").lower()
     if mode in _BACKENDS:
         compiled = torch.compile(function, backend=_backend(mode))
@@ -215,12 +222,17 @@ class _InPlace:
         self._module = module
         self._eager: Callable[..., Any] = module._call_impl  # noqa: SLF001
         self._planned = planned
+        self._thread = threading.get_ident()
         self._policy = _CallPolicy(self._attempt, self._target, self._place)
         self._hooks_known = -1
         self._hooked = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling() or self._policy.skip_measurement():
+        if torch.compiler.is_compiling():
+            return self._eager(*args, **kwargs)
+        if threading.get_ident() != self._thread and (replica := self._replica(sys._getframe(1))) is not None:  # noqa: SLF001
+            return replica._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]  # noqa: SLF001
+        if self._policy.skip_measurement():
             return self._eager(*args, **kwargs)
         if is_traced() or self._has_hooks():
             self._policy.note_eager_call()
@@ -229,6 +241,14 @@ class _InPlace:
         if self._policy.given_up:
             self._module._compiled_call_impl = None  # noqa: SLF001 - from now on nothing of this is left
         return result
+
+    def _replica(self, caller: types.FrameType) -> nn.Module | None:
+        """The copy of the module that is called, if it is one: with all attributes `DataParallel` copies this one too,
+        and calls each copy in a thread of its own, with weights of its own.
+        """
+        called = caller.f_locals.get("self")  # of `nn.Module._wrapped_call_impl`
+        own = called is self._module or not isinstance(called, nn.Module) or called._compiled_call_impl is not self  # noqa: SLF001
+        return None if own else called
 
     def _place(self, *arguments: object) -> torch.device | None:  # noqa: ARG002 - of a function these would tell
         return _ready_home(self._module)

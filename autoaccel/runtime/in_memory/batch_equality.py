@@ -37,9 +37,10 @@ def _between_tensors(want: torch.Tensor, got: torch.Tensor) -> str:
         return f"its values on {got.device} instead of {want.device}"
     if got.device.type == "cpu" and want.untyped_storage().nbytes() != got.untyped_storage().nbytes():
         return "memory of another size"
-    return "" if torch.equal(_bits(want.cpu()), _bits(got.cpu())) else "other values"
+    return "" if torch.equal(bits(want.cpu()), bits(got.cpu())) else "other values"
 
 
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of a tensor, in the order of its elements; booleans as they are. A view where it is contiguous."""
     flat = tensor.contiguous().reshape(-1)
     return flat if flat.dtype == torch.bool else flat.view(torch.uint8)

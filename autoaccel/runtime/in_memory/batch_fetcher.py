@@ -38,6 +38,7 @@ class BatchLookup:
 
     def batch(self, indices: Any) -> Any:
         at = rows(indices)
+        self.placement.begin_batch()
 
         def look(part: SamplePart, path: PartPath) -> torch.Tensor:
             found = self.placement.look(part, at, path)
@@ -65,7 +66,7 @@ class WholeBatchFetcher(_MapDatasetFetcher):
         lookup = None if is_intercepted() else self._lookup()
         if lookup is None:
             return self._plain.fetch(possibly_batched_index)
-        if not lookup.proven:
+        if not lookup.proven or lookup.placement.due():
             return self._prove(lookup, possibly_batched_index)
         before = torch.get_rng_state() if lookup.draws else None
         try:
@@ -73,12 +74,14 @@ class WholeBatchFetcher(_MapDatasetFetcher):
         except _FAILURES as failure:
             if before is not None:
                 torch.set_rng_state(before)
+            if isinstance(failure, torch.OutOfMemoryError):
+                lookup.placement.release()
             batch = self._plain.fetch(possibly_batched_index)  # maybe it fails too, in the script's own way
             self._give_up(f"a batch could not be looked up: {_phrase(failure)}")
             return batch
 
     def _prove(self, lookup: BatchLookup, indices: Any) -> Any:
-        """The first batch, both ways; the streams of random numbers go on as torch's way leaves them."""
+        """The first batch of a way, both ways; the streams of random numbers go on as torch's way leaves them."""
         before = RngState()
         want = self._plain.fetch(indices)
         after = RngState()
@@ -94,7 +97,7 @@ class WholeBatchFetcher(_MapDatasetFetcher):
         finally:
             after.restore()
         if differs:
-            self._give_up(f"the first batch, looked up whole, had {differs}")
+            self._give_up(f"{'a' if lookup.proven else 'the first'} batch, looked up whole, had {differs}")
             return want
         lookup.proven = True
         return got

@@ -23,13 +23,15 @@ class Tensors:
     """A tensor, indexed along its first dimension, or an array of numpy, through a tensor on the same memory.
 
     views: how to look at the tensor, as other tensors on its memory, before it is indexed.
+    library: whether a library made it of a file, for itself: nobody else is likely to write to its memory.
     """
 
-    __slots__ = ("source", "views")
+    __slots__ = ("library", "source", "views")
 
-    def __init__(self, source: Any, views: Sequence[View] = ()) -> None:
+    def __init__(self, source: Any, views: Sequence[View] = (), *, library: bool = False) -> None:
         self.source = source
         self.views = tuple(views)
+        self.library = library
 
     def host(self, rows: Rows) -> torch.Tensor:
         """The values of a batch in memory of their own, on the host; the first dimension is the batch's."""
@@ -45,12 +47,15 @@ class Tensors:
             tensor = view(tensor)
         return tensor
 
-    def kept(self) -> torch.Tensor | None:
-        """The tensor that a device could keep in the place of this column; None where changes would go unnoticed."""
+    def kept(self) -> Any:
+        """The tensor or array that a device could keep in the place of this column; None where changes would go
+        unnoticed.
+        """
         # memory that came from elsewhere (numpy, a file) can be changed by others: no version would tell
         source = self.source
-        is_torchs = isinstance(source, torch.Tensor) and not source.is_cuda and source.untyped_storage().resizable()
-        return source if is_torchs else None
+        if not isinstance(source, torch.Tensor):
+            return source if self.library else None
+        return source if not source.is_cuda and (self.library or source.untyped_storage().resizable()) else None
 
 
 class Numbers:

@@ -79,6 +79,7 @@ class InMemoryLoader:
             self.give_up(reason)
             return None
         self._passes += 1
+        self._placement.begin_pass()
         batches = single_process(loader)
         if type(batches) is torchs._SingleProcessDataLoaderIter:  # noqa: SLF001
             fetcher = WholeBatchFetcher(batches._dataset_fetcher, self.lookup, self.give_up)  # noqa: SLF001

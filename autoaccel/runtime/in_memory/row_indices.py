@@ -17,11 +17,12 @@ class Unfit(Exception):  # noqa: N818 - a fact about the batch, not a defect
 class Rows:
     """Indices along the first dimension of what samples are taken from: integers, in the order of the batch."""
 
-    __slots__ = ("_on", "_through", "indices", "tensor")
+    __slots__ = ("_ends", "_on", "_through", "indices", "tensor")
 
     def __init__(self, tensor: torch.Tensor, indices: Sequence[int] | None = None) -> None:
         self.tensor = tensor
         self.indices = indices
+        self._ends: tuple[int, int] | None = None
         self._on: dict[torch.device, torch.Tensor] = {}
         self._through: dict[int, Rows] = {}
 
@@ -42,8 +43,10 @@ class Rows:
 
     def inside(self, size: int) -> Rows:
         """These, if all can be looked up; on a device a wrong index would end the program."""
-        least, most = torch.aminmax(self.tensor)
-        if not (least >= 0 and most < size):
+        if self._ends is None:  # parts of a sample share it
+            least, most = torch.aminmax(self.tensor)
+            self._ends = int(least), int(most)
+        if not (self._ends[0] >= 0 and self._ends[1] < size):
             raise Unfit
         return self
 

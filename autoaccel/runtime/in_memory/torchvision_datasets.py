@@ -66,6 +66,7 @@ def read_samples(dataset: Any, guard: MutationGuard) -> Sample | None:
     axes = layout.axes
     if axes == "HWC" and not pixels.is_contiguous() and pixels.permute(0, 3, 1, 2).is_contiguous():
         images, axes = Tensors(images.source, (lambda source: source.permute(0, 3, 1, 2),)), "CHW"
+    images.library = True
     reading = TransformReader(guard, size["H"], size["W"], size.get("C", 1))
     pipeline = reading.pipeline(guard.attribute(dataset, "transform"), axes)
     whole = isinstance(labels, Tensors) and labels.seen().dtype != torch.int64

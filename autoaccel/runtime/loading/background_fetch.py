@@ -181,7 +181,7 @@ def _fetch(genuine: Any, indices: Any, rng_use: RngUseDetector, pin: Callable[[A
 
 def _pinning(device: torch.device) -> Callable[[Any], Any]:
     """How the thread pins, for the device that is current here and now: each thread has a current one of its own."""
-    module = torch.get_device_module(device)
+    module = devices.module_of(device.type)
     current = module.current_device()
 
     def pin(batch: Any) -> Any:

@@ -8,6 +8,8 @@ from typing import Any, Final, Protocol
 
 import torch
 
+from .. import devices
+
 
 class Event(Protocol):
     """A point in a stream's work."""
@@ -37,7 +39,7 @@ class CopyStream:
     """A side stream for copies to one CUDA or XPU device, as the prefetcher uses it. Streams are compared by `==`."""
 
     def __init__(self, device: torch.device) -> None:
-        self._module: Final[Any] = torch.get_device_module(device)
+        self._module: Final[Any] = devices.module_of(device.type)
         self._device: Final = device
         self._side: Final[Any] = self._module.Stream(device=device)
         self._kept: Final[deque[tuple[Event, list[torch.Tensor]]]] = deque()
@@ -87,8 +89,7 @@ _copy_streams: Final[dict[torch.device, CopyStream]] = {}
 
 def copy_stream_of(device: torch.device) -> CopyStream:
     """The copy stream of a device; a device without index is the current one of its kind."""
-    if str(device) == device.type:  # no index
-        device = torch.device(device.type, torch.get_device_module(device).current_device())
+    device = devices.numbered(device)
     if device not in _copy_streams:
         _copy_streams[device] = CopyStream(device)
     return _copy_streams[device]

@@ -144,15 +144,7 @@ class StepIntervals:
 
 def _clock() -> Clock:
     """The device's, if the program uses the device already: a first event would make it take memory there."""
-    place = devices.accelerator()
-    if place is None or not _in_use(place):
-        return HostClock()
-    return clock_of(place)
-
-
-def _in_use(device: torch.device) -> bool:
-    asked = getattr(torch.get_device_module(device), "is_initialized", None)
-    return asked is not None and bool(asked())
+    return clock_of(devices.in_use())
 
 
 def _steady(steps: Collection[float]) -> float:

@@ -7,7 +7,8 @@ these ratios, so that iterations which contain an evaluation or a checkpoint do 
 
 What is lost by asking is kept small: the candidate runs only while the time that it took beyond the baseline stays
 within `TrialPolicy.share` of all time spent; what can come on top is one burst, in which the candidate shows itself to
-be slower. A run that ends after some thirty iterations, or a second, is never touched.
+be slower, and before that no more than such a share for a first iteration that is known to be slow (`setup`). A run
+that ends after some thirty iterations, or a second, is never touched.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class ABTrial:
         self.state = TrialState.UNDECIDED
         self.iterations = 0  # begun so far
         self.why = ""  # it was decided as it was, without the numbers
+        self.setup = 0.0  # seconds that the candidate's first iteration is expected to lose, whatever it brings
         self._clock = clock
         self._policy = policy or TrialPolicy()
         self._running: _Iteration | None = None
@@ -260,6 +262,8 @@ class ABTrial:
         if not self._baseline_known() or any(each.candidate for each in self._late) or not self._affordable():
             return False
         if self._since is None:
+            if self.setup > self._policy.share * self._spent:
+                return False
             self._since = self.iterations, self._spent
         self._burst_left = self._policy.burst - 1
         self._pause()

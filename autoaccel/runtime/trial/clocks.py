@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import torch
 
+from .. import devices
+
 
 class Clock(Protocol):
     """Takes moments, and tells the time between two of them."""
@@ -71,6 +73,6 @@ def clock_of(device: torch.device) -> Clock:
     """The clock for work on a device: the host's for a CPU and for what records no events with times."""
     if device.type not in ("cuda", "xpu"):
         return HostClock()
-    module = torch.get_device_module(device)
+    module = devices.module_of(device.type)
     complete = hasattr(module, "Event") and hasattr(module, "current_stream")
     return DeviceClock(module, device) if complete else HostClock()

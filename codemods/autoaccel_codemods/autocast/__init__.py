@@ -2,8 +2,8 @@
 
 Matrix products and convolutions run several times faster in bfloat16 or float16 on hardware with units for them, and
 activations take half the memory. Parameters, gradients and the optimizer stay in float32. Which precision the hardware
-suggests is found out when the script runs, and bfloat16 stays only where steps are measured to be faster with it; the
-scaler acts for float16 only.
+suggests is found out when the script runs, and it stays only where steps are measured to be faster with it; the scaler
+acts for float16 only.
 
 A training step is converted whole or not at all: every forward, loss, backward, clip and optimizer step that belong
 together. Binary cross-entropy of probabilities is computed in float32, outside the region. Evaluation stays in float32

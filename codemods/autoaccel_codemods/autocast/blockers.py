@@ -42,7 +42,6 @@ _OWN_WAYS = re.compile(
 _LOW = re.compile(r"^torch\.((cuda\.)?(Half|BFloat16)Tensor|float16|half|bfloat16)$")
 _SPELLED = frozenset("fp16 float16 half bf16 bfloat16 torch.float16 torch.half torch.bfloat16 torch.HalfTensor".split())
 _FLOAT32 = frozenset({"torch.float32", "torch.float", "torch.FloatTensor", "torch.cuda.FloatTensor"})
-_CAPTURED = frozenset({"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"})
 _COMPILED = frozenset({"torch.compile", "torch.jit.script", "torch.jit.trace", "torch.compiler.disable"})
 _HOOKS = frozenset(
     {"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"}
@@ -149,8 +148,6 @@ def _name_reason(qualified: str) -> str | None:
         return skip_reasons.OWN_LOW_PRECISION
     if _SPARSE.match(qualified):
         return skip_reasons.SPARSE
-    if qualified in _CAPTURED:
-        return skip_reasons.CAPTURED
     return skip_reasons.ANOMALY_DETECTION if qualified == "torch.autograd.detect_anomaly" else None
 
 

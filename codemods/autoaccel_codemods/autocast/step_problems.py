@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.pytorch import data_parallel
+from autoaccel.pytorch import cuda_graphs, data_parallel
 from autoaccel.pytorch.gradients import is_optimizer_step
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects
 from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep, scope_of
@@ -64,9 +64,12 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
         for kept in _kept_methods(other):
             text = skip_reasons.KEPT_METHOD.format(text=other.source(kept))
             yield kept if other is script else report_at, text
-    if (replica := data_parallel.replicated(seen)) is not None:
-        where = replica[1] if replica[0] is script else report_at
-        yield where, skip_reasons.THREADS
+    for mention, reason in (
+        (data_parallel.replicated(seen), skip_reasons.THREADS),
+        (cuda_graphs.captured(seen), skip_reasons.CAPTURED),
+    ):
+        if mention is not None:
+            yield mention[1] if mention[0] is script else report_at, reason
 
 
 @once

@@ -15,7 +15,7 @@ Left alone:
 - criteria and other modules without parameters of their own, and what may be no module at all;
 - forward passes that leave the graph (`.item()`, printing, Python's random numbers) or loop over their data, or that
   call cached functions (`functools.lru_cache`), which compiled code would run at every call;
-- models under `DataParallel`, exported, scripted or shared models;
+- models under `DataParallel`, exported, scripted or shared models, and those that the script captures in CUDA graphs;
 - scripts that compile by themselves;
 - detection models, copies that are only sampled from, models that make a single step.
 
@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis import name_lookups
 from autoaccel.edits import AddDecorator, Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
+from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.data_parallel import replicated
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.compile.pure_functions import pure_functions
@@ -102,6 +103,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         reason = whole or model.problem or _differentiated(model, twice, unclear) or unfit(script, model)
         if reason is None and replicated(script.project.related(script)) is not None:
             reason = "DataParallel copies the model to every device at every step"
+        if reason is None and cuda_graphs.captures(script):
+            reason = cuda_graphs.REASON
         if reason is None and (part := idle_part(script, model)) is not None:
             reason = f"the training step does not use what `{part}` makes, which compiled code gives gradients of zeros"
         if reason is not None:

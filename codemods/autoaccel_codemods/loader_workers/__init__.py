@@ -13,6 +13,7 @@ No workers, but pinned memory: samples that are only indexed in memory, which wo
 
 Left alone:
 - samples or collation on a device;
+- scripts that capture CUDA graphs themselves: page-locked memory may not be asked for meanwhile;
 - streams (`IterableDataset`): every worker would repeat all of it, or make other batches of its part;
 - samples, their order or their collation that ask a model or that the loop changes: workers hold copies;
 - a dataset that is changed as it is read, or that keeps a random generator, an open file or gradients;
@@ -36,7 +37,7 @@ from collections.abc import Iterator
 from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.edits import AddArguments, Code, Edit, Finding, Replace, Skipped, Tier
-from autoaccel.pytorch import datasets, devices
+from autoaccel.pytorch import cuda_graphs, datasets, devices
 from autoaccel.pytorch.evaluation_passes import forward_calls
 from autoaccel.pytorch.execution_order import runs_within
 from autoaccel.pytorch.loader_calls import (
@@ -71,8 +72,10 @@ _TUNED = ("timeout", "multiprocessing_context", "prefetch_factor")
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    for made in loader_calls(script):
-        problem = _framework(script, made.call) or made.problem
+    calls = list(loader_calls(script))
+    captures = bool(calls) and cuda_graphs.captures(script)
+    for made in calls:
+        problem = _framework(script, made.call) or made.problem or (cuda_graphs.REASON if captures else None)
         if problem is not None:
             yield RULE.skip(made.call, problem)
         else:

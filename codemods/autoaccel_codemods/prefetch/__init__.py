@@ -16,6 +16,7 @@ Only what the loop itself moves is moved ahead. Left alone:
 - batches that the loop changes while they are copied, as `non-blocking` (AA103) says;
 - iterators that are resumed after a `break`, endless streams, batches that `itertools.cycle` keeps;
 - a device that is only known inside the loop;
+- scripts that capture CUDA graphs themselves;
 - objects with a `to()` of their own.
 
 Before:
@@ -35,6 +36,7 @@ from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.reaching_definitions import STAR, Definition
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
+from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.batches import Target, device_of, own_to_method
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_changes import drawn_beside
@@ -100,6 +102,8 @@ def _kept(batch: BatchReads) -> str:
 
 def _unfit(script: Script, loop: LoaderLoop) -> str | None:
     """Why looking one batch ahead would change this loop."""
+    if cuda_graphs.captures(script):
+        return cuda_graphs.REASON
     for ancestor in script.ancestors(loop.loader):
         if isinstance(ancestor, ast.Call) and script.qualname(ancestor.func) == "itertools.cycle":
             return "itertools.cycle keeps every batch, which would fill the device"

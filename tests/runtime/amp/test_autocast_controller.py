@@ -7,6 +7,7 @@ import itertools
 import sys
 import threading
 import time
+import types
 import warnings
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
@@ -445,7 +446,7 @@ def test_recurrent_networks_of_cudnn_stay_in_float32(
 ) -> None:
     """There they are in float16 in any region, whatever its precision."""
     monkeypatch.setenv("WORLD_SIZE", ranks)
-    monkeypatch.setattr(autocast_controller, "_any_rnn_on", lambda kind: recurrent and kind == "cuda")
+    monkeypatch.setattr(autocast_controller, "_misfit_on", lambda kind: "cuDNN" if recurrent and kind == "cuda" else "")
     monkeypatch.setattr(devices, "hardware_name", lambda place: "some device")
     trial: Any = Scripted([USUAL, LOW, USUAL, LOW], TrialState.ADOPTED)
     gate = autocast_controller.AutocastController(
@@ -457,10 +458,14 @@ def test_recurrent_networks_of_cudnn_stay_in_float32(
     assert gate.settled()
 
 
-def test_recurrent_networks_are_found() -> None:
+def test_recurrent_networks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = nn.Sequential(nn.GRU(1, 1))
-    assert autocast_controller._any_rnn_on("cpu")
-    assert not autocast_controller._any_rnn_on("cuda")
+    assert not autocast_controller._misfit_on("cuda")
+    monkeypatch.setattr(
+        nn.Module, "parameters", lambda module: iter([types.SimpleNamespace(device=torch.device("cuda"))])
+    )
+    assert "cuDNN's recurrent networks" in autocast_controller._misfit_on("cuda")
+    assert not autocast_controller._misfit_on("xpu")
     del layer
 
 

@@ -306,6 +306,32 @@ def test_recomputation_in_a_backward_pass_is_left_alone(told: list[str]) -> None
     assert told[-1] == "compile Net: False: it is computed again in the backward pass"
 
 
+def test_a_recomputation_in_a_thread_of_autograds(told: list[str]) -> None:
+    """On a device backward passes run in other threads: there, too, it must not be met by compiled code later."""
+    script = Script(planned=20_000)
+    script.run(3)
+
+    class Recomputes(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+            script.controller.call((FULL,), {})
+            return gradients[0]
+
+    def backward() -> None:
+        apply: Any = Recomputes.apply
+        apply(torch.ones(1, requires_grad=True)).sum().backward()
+
+    thread = threading.Thread(target=backward)
+    thread.start()
+    thread.join()
+    assert told[-1] == "compile Net: False: it is computed again in the backward pass"
+    assert set(script.run(800)) == {"eager"}
+
+
 def test_steps_that_cannot_be_told_apart() -> None:
     """A batch normalisation that ran eagerly must not meet a compiled one before their backward pass."""
     for stateful, way in ((True, "eager"), (False, "compiled")):
@@ -314,6 +340,15 @@ def test_steps_that_cannot_be_told_apart() -> None:
             last = script.controller.call((FULL,), {})
             script.machine.now += 0.04
         assert last == way
+
+
+def test_nothing_is_compiled_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then clocks have no moments, and what compiling asks of the device would end the capture."""
+    script = Script(planned=20_000)
+    monkeypatch.setattr(Machine, "mark", lambda machine: None)
+    assert set(script.run(600)) == {"eager"}
+    monkeypatch.undo()
+    assert script.run(600)[-1] == "compiled"
 
 
 def test_calls_of_other_threads_are_eager() -> None:

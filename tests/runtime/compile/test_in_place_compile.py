@@ -10,6 +10,7 @@ import pickle
 import re
 import subprocess
 import sysconfig
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -102,6 +103,43 @@ def test_copies_are_plain_and_have_their_own_parameters(
         twin.body = nn.Linear(4, 3)
     assert torch.equal(module(torch.ones(1, 4)), before)
     twin(torch.ones(1, 4))
+
+
+def test_replicas_of_data_parallel_have_their_own_parameters(graphs: Graphs) -> None:
+    """It copies all attributes of a module, and calls each copy in a thread."""
+    module = accel.compile(Net())
+    x = torch.randn(2, 4)
+    want = module(x)
+    replicate: Any = module._replicate_for_data_parallel
+    replica = replicate()
+    replica.body = nn.Linear(4, 3)
+    found: list[torch.Tensor] = []
+    threads = [threading.Thread(target=lambda m=m: found.append(m(x))) for m in (replica, module)]
+    for thread in threads:
+        thread.start()
+        thread.join()
+    assert torch.equal(found[0], torch.relu(replica.body(x)))
+    assert torch.equal(found[1], want)
+
+
+def test_a_backward_pass_that_cannot_be_compiled_is_eager(monkeypatch: pytest.MonkeyPatch, fresh_graphs: None) -> None:
+    """As where a card has too little shared memory for a kernel of it: by then the forward pass is over."""
+    if not hasattr(importlib.import_module("torch._functorch.config"), "force_non_lazy_backward_lowering"):
+        pytest.skip("this torch compiles backward passes when they run")
+    aot = importlib.import_module("torch._dynamo.backends.common").aot_autograd
+
+    def refused(graph: Any, inputs: Any) -> Any:
+        raise RuntimeError("out of resource: shared memory")
+
+    backend = aot(fw_compiler=lambda graph, inputs: graph.forward, bw_compiler=refused)
+    monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "aot_eager")
+    monkeypatch.setattr(in_place_compile, "_backend", lambda name: backend)
+    module = accel.compile(Net())
+    with pytest.warns(RuntimeWarning, match="out of resource"):
+        loss = module(torch.randn(2, 4)).sum()
+    loss.backward()
+    assert module.body.weight.grad is not None
+    assert module._compiled_call_impl is None
 
 
 class KeepsEverything(Net):

@@ -18,6 +18,12 @@ from tests.runtime.in_memory.comparing import content, seed, states
 pytestmark = pytest.mark.gpu
 
 
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept on the device from the fourth batch on."""
+    monkeypatch.setattr(device_placement, "PATIENCE", 3)
+
+
 def known(loader: DataLoader[Any], move: Any = "all") -> Any:
     return in_memory_loader(loader, torch.device("cuda"), move)
 

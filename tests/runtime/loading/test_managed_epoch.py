@@ -492,10 +492,10 @@ def test_a_device_that_is_not_in_use_yet_is_not_woken(choice: Choice, monkeypatc
     monkeypatch.setattr(loader_statistics, "clock_of", clock_of)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
     assert isinstance(loader_statistics._clock(), HostClock)
-    assert made == []
+    assert made == [torch.device("cpu")]
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     loader_statistics._clock()
-    assert made == [torch.device("cuda")]
+    assert made == [torch.device("cpu"), torch.device("cuda")]
 
 
 # ---------------------------------------------------------------- a thread of the training process

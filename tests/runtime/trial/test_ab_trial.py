@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 import time
-import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 
 from autoaccel.runtime.trial.ab_trial import ABTrial, TrialPolicy, TrialState
 from autoaccel.runtime.trial.clocks import DeviceClock, HostClock, clock_of
+from tests.runtime.accelerator import Accelerator
 
 
 @dataclass
@@ -283,47 +283,8 @@ def test_laps_without_a_moment_are_left_out() -> None:
 # ---------------------------------------------------------------- clocks
 
 
-class FakeEvent:
-    def __init__(self, device: FakeDevice, enable_timing: bool) -> None:
-        assert enable_timing
-        self.device = device
-        self.at: float | None = None
-
-    def record(self, stream: Any) -> None:
-        assert stream.device == self.device.current
-        self.at = self.device.queued
-
-    def query(self) -> bool:
-        return self.at is not None and self.at <= self.device.done
-
-    def elapsed_time(self, end: FakeEvent) -> float:
-        assert self.query()
-        assert end.query()
-        assert self.at is not None
-        assert end.at is not None
-        return (end.at - self.at) * 1000
-
-
-class FakeDevice:
-    """A device whose work is queued: `queued` seconds of it were handed over, `done` of them are done."""
-
-    queued = 0.0
-    done = 0.0
-    capturing = False
-    current = torch.device("cuda", 0)
-
-    def Event(self, enable_timing: bool = False) -> FakeEvent:  # noqa: N802 - as torch.cuda has it
-        return FakeEvent(self, enable_timing)
-
-    def current_stream(self, device: torch.device) -> types.SimpleNamespace:
-        return types.SimpleNamespace(device=self.current)
-
-    def is_current_stream_capturing(self) -> bool:
-        return self.capturing
-
-
 def test_a_device_tells_times_when_it_has_come_so_far() -> None:
-    device = FakeDevice()
+    device = Accelerator()
     clock = DeviceClock(device, torch.device("cuda"))
     start = clock.mark()
     device.queued = 0.25
@@ -333,17 +294,17 @@ def test_a_device_tells_times_when_it_has_come_so_far() -> None:
     assert clock.seconds(start, end) is None
     device.done = 0.3
     assert clock.seconds(start, end) == pytest.approx(0.25)
-    device.current = torch.device("cuda", 1)
+    device.current = 1
     assert clock.mark() is None
-    device.current = torch.device("cuda", 0)
+    device.current = 0
     assert clock.mark() is not None
-    device.capturing = True
-    assert clock.mark() is None
+    with device.capture():
+        assert clock.mark() is None
 
 
 @pytest.mark.parametrize("behind", [0.0, 0.15, 0.5])
 def test_a_trial_on_a_device_that_is_behind(behind: float) -> None:
-    device = FakeDevice()
+    device = Accelerator()
     trial = ABTrial(DeviceClock(device, torch.device("cuda")), TrialPolicy(seconds=0.5))
     for _ in range(300):
         device.queued += 0.025 if trial.next_iteration() else 0.05

@@ -1,0 +1,78 @@
+"""Whether a program uses something of a library, in the files that share a script's objects or in what these call."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from autoaccel.pytorch.reachable_code import reachable_code
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+_ASKING = frozenset({"isinstance", "issubclass"})
+
+
+def mention_in_reach(
+    scripts: Iterable[Script], names: re.Pattern[str], text: re.Pattern[str]
+) -> tuple[Script, ast.AST] | None:
+    """Where code of these files, or what it calls in others, mentions one of the qualified `names`.
+
+    Args:
+        scripts: The files to begin with.
+        names: What to look for.
+        text: What a file that mentions any of it says somewhere: a file without is not looked at.
+    """
+    whole = dict.fromkeys(scripts)
+    for script in whole:
+        if (mention := _first_mention(script, script.tree, names, text)) is not None:
+            return script, mention
+    if not any(text.search(each) for script in whole for each in script.project.related_texts(script)):
+        return None
+    seen: set[ast.AST] = set()
+    for script in whole:
+        functions = (*script.find(ast.FunctionDef), *script.find(ast.AsyncFunctionDef))
+        for other, node in reachable_code(script, (script.tree, *functions)):
+            if other not in whole and node not in seen:
+                seen.add(node)
+                if (mention := _first_mention(other, node, names, text)) is not None:
+                    return other, mention
+    return None
+
+
+def _first_mention(script: Script, node: ast.AST, names: re.Pattern[str], text: re.Pattern[str]) -> ast.AST | None:
+    """The first mention that is not in a question or a type."""
+    if not text.search(script.text):
+        return None
+    mentions: list[ast.Name | ast.Attribute] = [*script.within(node, ast.Attribute), *script.within(node, ast.Name)]
+    for part in mentions:
+        if isinstance(part.ctx, ast.Load) and _matches(names, script.qualname(part)) and not _asks(script, part):
+            return part
+    return None
+
+
+@lru_cache(maxsize=10_000)
+def _matches(names: re.Pattern[str], qualified: str | None) -> bool:
+    return qualified is not None and names.search(qualified) is not None
+
+
+def _asks(script: Script, node: ast.AST) -> bool:
+    inner = node
+    for outer in script.ancestors(node):
+        match outer:
+            case ast.Call(func=ast.Name(id=name)) if name in _ASKING:
+                return True
+            case ast.Compare():
+                return True
+            case ast.AnnAssign(annotation=annotation) | ast.arg(annotation=annotation) if inner is annotation:
+                return True
+            case ast.FunctionDef(returns=annotation) if inner is annotation:
+                return True
+            case ast.Tuple() | ast.Attribute() | ast.Subscript() | ast.BinOp(op=ast.BitOr()):
+                inner = outer
+            case _:
+                return False
+    return False
