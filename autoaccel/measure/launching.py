@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import shutil
 import signal
@@ -130,7 +129,7 @@ class Started:
     def failure(self) -> Failure | None:
         """Why a worker process ended the run."""
         try:
-            return Failure(**json.loads(self.exchange.failure.read_text(encoding="utf-8")))
+            return Failure.from_json(self.exchange.failure.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
 

@@ -6,6 +6,7 @@ and Python 3.10 reads it.
 What both sides speak; none of it imports torch:
     request         what is asked of a run
     record          what was seen of it
+    messages        both as JSON
     exchange        the files between the two processes
 
 One run, from its start to its end:
@@ -39,8 +40,6 @@ Files of the user:
 Time:
     turns           so many steps at a time, when it is told to
     profiling       what binds the script
-    regions         where it is: loader, model, optimizer, batches that are made in the loop
-    traces          what the profiler saw
-    attribution     from times to shares
-    timelines       the same on an accelerator
+    regions         where it is: loader, model, optimizer
+    timelines       from what the profiler saw to shares
 """

@@ -244,8 +244,7 @@ class Guard:
         failure = Failure(OVERWRITES, message, where, lines)
         if os.getpid() == self._terms.main and self._stop is not None:
             self._stop(failure)
-        content = {"kind": failure.kind, "message": message, "where": where, "traceback": lines}
-        write_whole(self._terms.exchange.failure, json.dumps(content))
+        write_whole(self._terms.exchange.failure, failure.to_json())
         os.kill(self._terms.main, signal.SIGKILL)
         os._exit(1)
 

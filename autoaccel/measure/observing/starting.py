@@ -126,7 +126,7 @@ def _of_mode(
     if mode == "profile":
         from autoaccel.measure.observing.profiling import Profiler
 
-        yield Profiler(observation.request.root)
+        yield Profiler()
     yield LineCoverage(script, loaded, concerns)
     yield Decisions()
     yield Marking() if observation.request.marked else Evaluating() if observation.request.batches else Training()

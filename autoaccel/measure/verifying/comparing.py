@@ -19,12 +19,11 @@ from autoaccel.measure.verifying.facts import (
     differing,
     facts,
     in_order,
-    listed,
     named,
     tensor,
     training_modes,
 )
-from autoaccel.reports.counting import counted
+from autoaccel.reports.counting import counted, listed
 
 
 @dataclass(frozen=True, slots=True)

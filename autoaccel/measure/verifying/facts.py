@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from autoaccel.measure.observing.record import Entry, Pass, RunRecord
-from autoaccel.reports.counting import counted
+from autoaccel.reports.counting import counted, listed
 
 # The order in which differences are told: what explains others comes first.
 KINDS = (
@@ -33,12 +33,6 @@ def in_order(found: Iterable[Difference]) -> list[Difference]:
 
 def named(kind: str, name: str) -> str:
     return name if kind == "optimizer" else f"{kind} {name}"
-
-
-def listed(names: Sequence[str], most: int = 3) -> str:
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} others"
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
 SKIPPED = "step left out because gradients overflowed"
