@@ -70,7 +70,7 @@ def bench(
     from autoaccel.measure import changes
     from autoaccel.measure.benching import procedure
     from autoaccel.measure.benching.contenders import Processes
-    from autoaccel.measure.benching.task import BenchError, Task
+    from autoaccel.measure.benching.procedure import BenchError, Task
     from autoaccel.measure.scratch import ScratchError
 
     speaker = terminal(color, quiet=quiet, verbose=verbose)

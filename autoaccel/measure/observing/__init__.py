@@ -11,7 +11,7 @@ What both sides speak; none of it imports torch:
 
 One run, from its start to its end:
     starting        guards, torch, hooks, then the script; what is watched in each mode; how it ended
-    observation     who is told of what; the end, wherever it comes, and that of the processes that it started
+    observation     who is told of what; the end, wherever it comes
     hooks           how functions of torch are wrapped
     callers         who asks: the script, a library, torch
 

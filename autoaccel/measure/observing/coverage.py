@@ -45,14 +45,10 @@ class Lines(Observer):
         self._reached: dict[str, set[int]] = {}
         self._unseen: dict[CodeType, set[int]] = {}
 
-    def install(self, observation: Observation) -> None:
-        self._observation = observation
-        if hasattr(sys, "monitoring"):
-            self._monitor(sys.monitoring)
-        else:
-            threading.settrace(self._enter)
-            sys.settrace(self._enter)
-            os.register_at_fork(after_in_child=lambda: sys.settrace(None))
+    def install(self, _: Observation) -> None:
+        threading.settrace(self._enter)
+        sys.settrace(self._enter)
+        os.register_at_fork(after_in_child=lambda: sys.settrace(None))
 
     def contribute(self) -> dict[str, Any]:
         reached: dict[str, set[int]] = {}
@@ -81,18 +77,6 @@ class Lines(Observer):
 
         # the line of `def` is where a call begins; what runs is told line by line
         return line(frame, event, _)
-
-    def _monitor(self, monitoring: Any) -> None:
-        tool = next(number for number in range(6) if monitoring.get_tool(number) is None)
-        monitoring.use_tool_id(tool, "autoaccel")
-
-        def line(code: CodeType, number: int) -> Any:
-            if self._concerns(code.co_filename):
-                self._reached.setdefault(code.co_filename, set()).add(number)
-            return monitoring.DISABLE
-
-        monitoring.register_callback(tool, monitoring.events.LINE, line)
-        monitoring.set_events(tool, monitoring.events.LINE)
 
 
 def lines_of(code: CodeType) -> set[int]:
