@@ -76,9 +76,7 @@ def bench(
     speaker = terminal(color, quiet=quiet, verbose=verbose)
     trial = trials.prepare(script, arguments, is_module=is_module, python=python)
     _check_outputs(json_file, html_file, trial.path)
-    configuration = inputs.configure(
-        [trial.path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides
-    )
+    configuration = inputs.configure([trial.path], config=config, isolated=isolated, overrides=overrides)
     configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
     task = Task(
         trial.request,

@@ -51,9 +51,7 @@ def run(
     wanted = program.Program(script, arguments, is_module)
     try:
         path = program.locate(wanted)
-        configuration = inputs.configure(
-            [path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides
-        )
+        configuration = inputs.configure([path], config=config, isolated=isolated, overrides=overrides)
         rewrite = InMemory(configuration, Path(os.path.abspath(path)), None if quiet else color)
         return program.run(wanted, path, Rewriter(project_root(path.parent), rewrite, rewrite.warn))
     except program.ProgramError as error:

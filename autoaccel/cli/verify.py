@@ -75,9 +75,7 @@ def verify(
     speaker = terminal(color, quiet=quiet, verbose=verbose)
     trial = trials.prepare(script, arguments, is_module=is_module, python=python)
     reporting.check_output(json_file, [trial.path], "--json")
-    configuration = inputs.configure(
-        [trial.path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides
-    )
+    configuration = inputs.configure([trial.path], config=config, isolated=isolated, overrides=overrides)
     configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
     session = Session(trial, timeout, steps, seeds)
     from autoaccel.measure.verifying.procedure import CannotVerifyError

@@ -194,12 +194,9 @@ class Started:
             watchdog.signal_all(number, (), watchdog.processes_of(self._run))
 
 
-def start(request: Request, *, python: str, environment: Mapping[str, str], folder: Path) -> Started:
-    """Start a run that the caller attends to: `environment` is put on top of this process's own.
-
-    To be used as a context manager, or to be ended by `kill`.
-    """
-    return Started(request, python=python, environment=environment, folder=folder)
+start = Started
+"""A run that the caller attends to: `environment` is put on top of this process's own. To be used as a context manager,
+or to be ended by `kill`."""
 
 
 def observe(

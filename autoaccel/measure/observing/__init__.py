@@ -13,11 +13,9 @@ One run, from its start to its end:
     starting        guards, torch, hooks, then the script; what is watched in each mode; how it ended
     observation     who is told of what; the end, wherever it comes
     hooks           how functions of torch are wrapped
-    callers         who asks: the script, a library, torch
 
 What training does:
     training        backwards, steps, losses
-    marking         steps where the script's text has a mark
     loaders         passes over loaders, their batches, and datasets that draw random numbers themselves
     output          what is printed, and what the runtime decides
     coverage        which files of the project took part, and which of their lines

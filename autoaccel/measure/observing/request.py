@@ -39,7 +39,7 @@ class Request(Message):
     batches: bool = False
     """Whether a step is what is done with one batch: for scripts that train nothing."""
     marked: bool = False
-    """Whether the texts say where a step is over, and not optimizers; see `marking`."""
+    """Whether the texts say where a step is over, and not optimizers; see `training.Marking`."""
     rehearse: tuple[str, ...] = ()
     """What the runtime is made to do although it would not on this machine; see `rehearsal`."""
     perturbation: float = 0.0

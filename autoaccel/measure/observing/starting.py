@@ -117,10 +117,9 @@ def _of_mode(
 ) -> Iterator[Observer]:
     from autoaccel.measure.observing.coverage import LineCoverage
     from autoaccel.measure.observing.loaders import Loaders
-    from autoaccel.measure.observing.marking import Marking
     from autoaccel.measure.observing.output import Decisions
     from autoaccel.measure.observing.randomness import Randomness
-    from autoaccel.measure.observing.training import Evaluating, Training
+    from autoaccel.measure.observing.training import Evaluating, Marking, Training
 
     mode = observation.request.mode
     if mode == "profile":

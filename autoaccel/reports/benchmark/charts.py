@@ -39,18 +39,15 @@ if TYPE_CHECKING:
 
 _FAR, _WIDE = 8.0, 50.0  # from smallest to largest step time and loss: from there an axis is logarithmic
 _NEAR = 1.5  # times the 95th percentile: what is not far out
-_QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """A chart, what is said above and below it, and its figures as a table for those who ask for it."""
+    """A chart, and what is said above and below it."""
 
     said: str = ""
     chart: str = ""
     caption: str = ""
-    head: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
 
 
 def intervals(report: Report) -> Markup:
@@ -115,13 +112,8 @@ def distribution(report: Report) -> Exhibit:
         said.append(f"{name}: median {duration(statistics.median(times))}{middle if len(times) > 3 else ''}")
     words = f"Times of a step, {'; '.join(said)}."
     scale = Unit(f"{unit(usual).name} per step", unit(usual).size)
-    names = {0.0: "fastest", 0.5: "median", 1.0: "slowest"}
-    rows = [
-        (names.get(part, percent(part)), *(duration(quantile(times, part)) for times in found.values()))
-        for part in _QUANTILES
-    ]
     chart = line_chart("distribution", "Step times in order", words, lines, "% of steps", scale, logarithmic=bent)
-    return Exhibit(words, chart, " ".join(caption), ("", *found), rows)
+    return Exhibit(words, chart, " ".join(caption))
 
 
 def quantile(times: Sequence[float], part: float) -> float:
@@ -154,14 +146,7 @@ def break_even(report: Report) -> Exhibit:
     scale = axis_unit(max(each.at(last) for each in courses))
     up = Unit(f"time in {scale.name}", scale.size)
     chart = line_chart("break-even", "Time from the start over steps", said, lines, "steps", up, mark=mark)
-    rows = [(number(step), *(duration(each.at(step)) for each in courses)) for step in stops(last)]
-    return Exhibit(said, chart, caption, ("step", *(each.name for each in courses)), rows)
-
-
-def stops(last: int) -> list[int]:
-    """Steps worth a line of a table: the first, round ones, and the last."""
-    round_ones = [each * 10**power for power in range(10) for each in (1, 2, 5) if each * 10**power < last]
-    return sorted({1, *round_ones[-7:], last})
+    return Exhibit(said, chart, caption)
 
 
 # -- losses
@@ -186,11 +171,7 @@ def losses(report: Report) -> Exhibit:
         caption.append("Where losses are many, lines are medians, and bands go from the smallest to the largest.")
     if bent:
         caption.append("The axis is logarithmic.")
-    shortest = min(len(each.losses) for each in columns)
-    # A dozen, evenly chosen, the first and the last among them.
-    chosen = sorted({round(place * (shortest - 1) / 11) for place in range(12)})
-    rows = [(number(columns[0].losses[at][0]), *(digits(each.losses[at][1], 5) for each in columns)) for at in chosen]
-    return Exhibit(said, chart, " ".join(caption), ("step", *(each.name for each in columns)), rows)
+    return Exhibit(said, chart, " ".join(caption))
 
 
 def _agreement(columns: Sequence[Column]) -> str:

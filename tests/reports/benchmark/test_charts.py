@@ -14,11 +14,10 @@ from autoaccel.reports.benchmark.charts import (
     distribution,
     losses,
     rules,
-    stops,
 )
 
 from .reading import drawings
-from .sample import BARE, CONTRIBUTIONS, FEW, HUGE, NOTHING, RICH, replaced, times, without
+from .sample import BARE, CONTRIBUTIONS, FEW, HUGE, NOTHING, RICH, replaced, without
 
 
 def said(exhibit: Exhibit) -> str:
@@ -81,15 +80,6 @@ def test_steps_that_all_take_the_same() -> None:
     assert "original: median 10.0 ms" in said(distribution(one))
 
 
-def test_quantiles_are_times_that_were_measured() -> None:
-    exhibit = distribution(without(RICH, "rewritten"))
-    ordered = sorted(times(0.0149, 240, seed=1))
-    rows = {name: time for name, *_, time in exhibit.rows}
-    assert list(rows) == ["fastest", "5.0 %", "25 %", "median", "75 %", "95 %", "99 %", "slowest"]
-    assert rows["fastest"] == f"{ordered[0] * 1e3:.1f} ms"
-    assert rows["99 %"] == f"{ordered[237] * 1e3:.1f} ms"
-
-
 # -- break-even
 
 
@@ -102,12 +92,6 @@ def test_what_lies_beyond_the_measured_is_dashed_and_said_to_be() -> None:
 def test_a_column_without_steps() -> None:
     text = said(break_even(replaced(FEW, "rewritten", total_steps=0)))
     assert text == "It cannot be said: not both were measured."
-
-
-def test_lines_of_the_table_are_round_steps_the_first_and_the_last() -> None:
-    assert stops(260) == [1, 2, 5, 10, 20, 50, 100, 200, 260]
-    assert stops(12_100) == [1, 100, 200, 500, 1000, 2000, 5000, 10_000, 12_100]
-    assert stops(1) == [1]
 
 
 # -- rules
