@@ -29,7 +29,7 @@ _EVERYWHERE = ("torch", "numpy", "torch._dynamo")
 """What every training script imports: torch's optimizers do the last."""
 _PRELOADED = (
     "autoaccel.measure.observing.starting", "autoaccel.measure.observing.loaders",
-    "autoaccel.measure.observing.marking", "autoaccel.measure.observing.coverage",
+    "autoaccel.measure.observing.coverage",
     "autoaccel.measure.observing.output", "autoaccel.measure.observing.randomness",
     "autoaccel.measure.observing.turns",
 )  # fmt: skip
