@@ -89,15 +89,17 @@ class Profiler(Observer):
         if optimizer is not None:
             self._optimizers.add(id(optimizer))
         self._made += 1
+        is_last = self._made >= self._length
+        if is_last:
+            synchronize()  # the device has done its work only now
         if self._profile is not None:
             _mark()
-        if self._made < self._length:
-            self._last = time.perf_counter()
-            return
-        synchronize()
         self._last = time.perf_counter()
+        if not is_last:
+            return
         if self._began == math.inf:
             self._began, step_seconds = self._last, (self._last - self._start) / self._made
+            self._made = 0
         else:
             self._finish()
             step_seconds = self.rounds[-1].seconds / self.rounds[-1].steps
@@ -113,7 +115,7 @@ class Profiler(Observer):
         fitting = (_LONGEST_TRACE if traces else _LONGEST) / max(step_seconds, 1e-6)
         steps = math.ceil(min(fitting, _SHORTEST * 4 ** (len(self.rounds) - traces)))
         turns = max(1, len(self._optimizers))  # of a GAN every block sees both
-        self._made, self._length = 0, math.ceil(steps / turns) * turns
+        self._length = math.ceil(steps / turns) * turns
         if traces:
             self._profile = profile(activities={ProfilerActivity.CPU, _TRACED_DEVICES[device]})
             self._profile.start()
@@ -126,8 +128,9 @@ class Profiler(Observer):
 
     def _finish(self) -> None:
         """The block is over: what came after its last step is no step."""
+        made, self._made = self._made, 0
         if self._profile is None:
-            self.rounds.append(Round(self._made, self._last - self._start))
+            self.rounds.append(Round(made, self._last - self._start))
             return
         self._regions.traced = False
         self._profile.stop()
