@@ -10,6 +10,7 @@ import select
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -45,19 +46,10 @@ class Processes:
     @contextlib.contextmanager
     def contender(self, name: str, request: Request) -> Iterator[Observed]:
         """A run that takes turns, not yet started; at the end nothing of it is left."""
-        with (
-            scratch.copy(self.folder, Path(request.root)) as copy,
-            Observed(
-                name,
-                copy.request(request),
-                python=self.python,
-                environment={},
-                folder=copy.folder,
-                timeout=self.timeout,
-                told=copy.told,
-            ) as run,
-        ):
-            yield run
+        with scratch.copy(self.folder, Path(request.root)) as copy:
+            start = partial(launching.start, python=self.python, environment={}, folder=copy.folder)
+            with Observed(name, copy.request(request), start, timeout=self.timeout, told=copy.told) as run:
+                yield run
 
 
 class Observed:
@@ -67,21 +59,16 @@ class Observed:
         self,
         name: str,
         request: Request,
+        start: Callable[[Request], launching.Started],
         *,
-        python: str,
-        environment: Mapping[str, str],
-        folder: Path,
         timeout: float | None,
-        start: Callable[..., launching.Started] = launching.start,
         told: Callable[[str], str] = str,
     ) -> None:
-        """`timeout` is how many seconds may go by without a step; None waits for ever. `start` makes the process.
+        """`start` makes the process. `timeout` is how many seconds may go by without a step; None waits for ever.
         `told` makes of what it says, as JSON, what the user is told."""
         self.name = name
-        self._start, self._told = start, told
+        self._start, self._timeout, self._told = start, timeout, told
         self._request = dataclasses.replace(request, mode="turns", steps=None)
-        self._python, self._environment, self._folder = python, environment, folder
-        self._timeout = timeout
         self._run: launching.Started | None = None
         self._read = b""
         self._waits = False
@@ -96,7 +83,7 @@ class Observed:
             self._run.kill()
 
     def start(self) -> Turn:
-        self._run = self._start(self._request, python=self._python, environment=self._environment, folder=self._folder)
+        self._run = self._start(self._request)
         turn = self._turn(self._run)
         # Its own clock begins when Python runs and torch is imported.
         return dataclasses.replace(turn, seconds=time.monotonic() - self._run.began)
