@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from autoaccel.cli import inputs, reporting, trials
-from autoaccel.cli.options import FilledPath, SourcePath, configuration_options, output_options, rule_options
+from autoaccel.cli.options import FilledPath, SourcePath, configuration_options, output_options, rule_options, settled
 from autoaccel.cli.progress import Activity
-from autoaccel.cli.terminal import Terminal, terminal
+from autoaccel.cli.terminal import Terminal
 
 if TYPE_CHECKING:
+    from autoaccel.config import Configuration
     from autoaccel.measure.benching.report import Report
 
 
@@ -39,9 +41,7 @@ if TYPE_CHECKING:
 @click.option("--ablate", is_flag=True, help="Measure what each rule is worth, too, which takes longer.")
 @click.option("--json", "json_file", type=SourcePath(), metavar="FILE|-", help="Write all figures there.")
 @click.option("--html", "html_file", type=FilledPath(), metavar="FILE", help="Write a page with pictures there.")
-@rule_options
-@configuration_options
-@output_options
+@settled(rule_options, configuration_options, output_options)
 def bench(
     script: str,
     arguments: tuple[str, ...],
@@ -53,12 +53,8 @@ def bench(
     ablate: bool,
     json_file: Path | None,
     html_file: Path | None,
-    config: tuple[str, ...],
-    isolated: bool,
-    color: str,
-    quiet: bool,
-    verbose: bool,
-    **overrides: Any,
+    configure: Callable[..., Configuration],
+    speaker: Terminal,
 ) -> int:
     """Run SCRIPT as it is and rewritten in memory, in turns over the same steps, and say what was gained.
 
@@ -70,15 +66,12 @@ def bench(
     from autoaccel.measure import changes
     from autoaccel.measure.benching import procedure
     from autoaccel.measure.benching.contenders import Processes
-    from autoaccel.measure.benching.task import BenchError, Task
+    from autoaccel.measure.benching.procedure import BenchError, Task
     from autoaccel.measure.scratch import ScratchError
 
-    speaker = terminal(color, quiet=quiet, verbose=verbose)
     trial = trials.prepare(script, arguments, is_module=is_module, python=python)
     _check_outputs(json_file, html_file, trial.path)
-    configuration = inputs.configure(
-        [trial.path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides
-    )
+    configuration = configure([trial.path])
     configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
     task = Task(
         trial.request,
@@ -95,7 +88,7 @@ def bench(
                 task, runs, partial(changes.find, configuration=configuration), known_rules(), tell
             )
     except BenchError as error:
-        raise trials.gave_up(str(error), error.failure, verbose=verbose) from error
+        raise trials.gave_up(str(error), error.failure, verbose=speaker.verbose) from error
     except ScratchError as error:
         raise click.ClickException(f"{script}: {error}") from error
     return 0 if _deliver(report, json_file, html_file, speaker) else 2

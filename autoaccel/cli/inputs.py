@@ -24,10 +24,10 @@ UNNAMED = Path("<stdin>")
 def configure(
     paths: Sequence[Path],
     *,
-    stdin_filename: Path | None,
     config: Sequence[str],
     isolated: bool,
     overrides: Mapping[str, object],
+    stdin_filename: Path | None = None,
 ) -> Configuration:
     """Settings and rules for these paths. Raises `click.UsageError` and `ConfigError`."""
     if STDIN in paths and len(paths) > 1:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,9 +21,10 @@ from autoaccel.cli.options import (
     jobs_option,
     output_options,
     rule_options,
+    settled,
 )
 from autoaccel.cli.progress import Progress
-from autoaccel.cli.terminal import terminal
+from autoaccel.cli.terminal import Terminal
 from autoaccel.config.settings import OUTPUT_FORMATS
 from autoaccel.jobs import inspection
 from autoaccel.reports.formats import DEFAULT, WITH_CHANGES
@@ -44,12 +45,7 @@ CLEAN, FOUND, FAILED = 0, 1, 2
 @click.option("--statistics", is_flag=True, help="Report how often each rule found something.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 even if there are findings.")
 @baseline.baseline_option
-@rule_options
-@file_options
-@configuration_options
-@jobs_option
-@cache_options
-@output_options
+@settled(rule_options, file_options, configuration_options, jobs_option, cache_options, output_options)
 def lint(
     paths: tuple[Path, ...],
     output_format: str | None,
@@ -58,29 +54,22 @@ def lint(
     exit_zero: bool,
     add_ignore: str | None,
     stdin_filename: Path | None,
-    config: tuple[str, ...],
-    isolated: bool,
     show_settings: bool,
     jobs: int | None,
     no_cache: bool,
     cache_dir: Path | None,
-    color: str,
-    quiet: bool,
-    verbose: bool,
-    **overrides: Any,
+    configure: Callable[..., Configuration],
+    speaker: Terminal,
 ) -> int:
     """Report what `rewrite` would improve. Nothing is changed; scripts are never executed.
 
     PATHS are files and folders, by default the working directory; `-` reads a script from stdin.
     """
     paths = paths or (Path(),)
-    configuration = inputs.configure(
-        paths, stdin_filename=stdin_filename, config=config, isolated=isolated, overrides=overrides
-    )
+    configuration = configure(paths, stdin_filename=stdin_filename)
     output_format = output_format or configuration.settings.output_format or DEFAULT
     if statistics:
         reporting.check_statistics(output_format)
-    speaker = terminal(color, quiet=quiet, verbose=verbose)
     if show_settings:
         from autoaccel.cli import showing
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from autoaccel.cli import inputs
+from autoaccel.cli.terminal import terminal
 from autoaccel.config import TIERS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -113,3 +116,27 @@ cache_options = together(
                  show_envvar=True, help="Default: .autoaccel_cache in the project."),
 )  # fmt: skip
 """Where answers of earlier runs are kept."""
+
+
+_OVERRIDES = frozenset(
+    {"select", "ignore", "extend_select", "tier", "exclude", "extend_exclude", "respect_gitignore", "force_exclude"}
+)
+"""What stands over the settings of configuration files."""
+
+
+def settled(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Options of a command, and those on configuration and output. In their place the command gets two things.
+
+    `configure` makes a `Configuration` of paths and perhaps `stdin_filename`; `speaker` is the terminal.
+    """
+
+    def decorate(command: Command) -> Any:
+        @functools.wraps(command)
+        def called(*, config: Any, isolated: bool, color: str, quiet: bool, verbose: bool, **given: Any) -> Any:
+            overrides = {name: given.pop(name) for name in _OVERRIDES & given.keys()}
+            configure = functools.partial(inputs.configure, config=config, isolated=isolated, overrides=overrides)
+            return command(configure=configure, speaker=terminal(color, quiet=quiet, verbose=verbose), **given)
+
+        return together(*options)(called)
+
+    return decorate

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,9 +24,10 @@ from autoaccel.cli.options import (
     jobs_option,
     output_options,
     rule_options,
+    settled,
 )
 from autoaccel.cli.progress import Progress
-from autoaccel.cli.terminal import Terminal, colour_diff, terminal
+from autoaccel.cli.terminal import Terminal, colour_diff
 from autoaccel.jobs import conversion
 from autoaccel.jobs.conversion import Rewritten
 from autoaccel.reports import diff as diffs
@@ -104,11 +105,7 @@ class RewriteCommand(click.Command):
     help="Run the script, with the arguments behind `--`, in copies of the working directory, and change, in it and in "
     "the files of its project that it imports, only what trains the same.",
 )
-@rule_options
-@file_options
-@configuration_options
-@jobs_option
-@output_options
+@settled(rule_options, file_options, configuration_options, jobs_option, output_options)
 def rewrite(
     paths: tuple[Path, ...],
     diff: bool,
@@ -118,14 +115,10 @@ def rewrite(
     vendor: bool,
     verified: bool,
     stdin_filename: Path | None,
-    config: tuple[str, ...],
-    isolated: bool,
     show_settings: bool,
     jobs: int | None,
-    color: str,
-    quiet: bool,
-    verbose: bool,
-    **overrides: Any,
+    configure: Callable[..., Configuration],
+    speaker: Terminal,
 ) -> int:
     """Rewrite plain PyTorch training scripts in place so that they train faster.
 
@@ -136,11 +129,8 @@ def rewrite(
     _check_usage(paths, mode)
     if output is not None and len(paths) > 1 and Path(output).is_file():
         raise click.UsageError(f"--output {output} is a file; several scripts need a folder")
-    configuration = inputs.configure(
-        paths, stdin_filename=stdin_filename, config=config, isolated=isolated, overrides=overrides
-    )
+    configuration = configure(paths, stdin_filename=stdin_filename)
     configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before any file is read
-    speaker = terminal(color, quiet=quiet, verbose=verbose)
     if show_settings:
         speaker.product(showing.settings(configuration, paths, stdin_filename).encode())
         return DONE

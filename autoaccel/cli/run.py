@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
-from autoaccel.cli import inputs
-from autoaccel.cli.options import configuration_options, output_options, rule_options
-from autoaccel.cli.terminal import terminal
+from autoaccel.cli.options import configuration_options, output_options, rule_options, settled
+from autoaccel.cli.terminal import Terminal
 from autoaccel.config import Configuration
 
 # What follows the script is the script's own.
@@ -22,19 +21,13 @@ _PASS_ON = {"allow_interspersed_args": False}
 @click.argument("script", metavar="SCRIPT", type=click.Path())
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module, as with `python -m`.")
-@rule_options
-@configuration_options
-@output_options
+@settled(rule_options, configuration_options, output_options)
 def run(
     script: str,
     arguments: tuple[str, ...],
     is_module: bool,
-    config: tuple[str, ...],
-    isolated: bool,
-    color: str,
-    quiet: bool,
-    verbose: bool,
-    **overrides: Any,
+    configure: Callable[..., Configuration],
+    speaker: Terminal,
 ) -> int:
     """Rewrite SCRIPT and the files of its project that it imports, in memory, and run it with its ARGUMENTS.
 
@@ -51,10 +44,8 @@ def run(
     wanted = program.Program(script, arguments, is_module)
     try:
         path = program.locate(wanted)
-        configuration = inputs.configure(
-            [path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides
-        )
-        rewrite = InMemory(configuration, Path(os.path.abspath(path)), None if quiet else color)
+        configuration = configure([path])
+        rewrite = InMemory(configuration, Path(os.path.abspath(path)), speaker)
         return program.run(wanted, path, Rewriter(project_root(path.parent), rewrite, rewrite.warn))
     except program.ProgramError as error:
         raise click.ClickException(str(error)) from error
@@ -66,8 +57,7 @@ class InMemory:
 
     configuration: Configuration
     script: Path
-    color: str | None
-    """How to colour what is told; None says nothing."""
+    speaker: Terminal
 
     def __call__(self, path: Path, text: str) -> str:
         from autoaccel.analysis import Project
@@ -84,10 +74,10 @@ class InMemory:
         )
         if result.errors:
             raise ValueError(result.errors[0])
-        if result.changed and self.color is not None:
+        if result.changed:
             changes = counted(len(result.applied), "change")
-            terminal(self.color).say(click.style(f"autoaccel: {path.name}: {changes} in memory", dim=True))
+            self.speaker.say(click.style(f"autoaccel: {path.name}: {changes} in memory", dim=True))
         return result.after
 
     def warn(self, message: str) -> None:
-        terminal(self.color or "never").warn(f"{message}; it runs as it is")
+        self.speaker.warn(f"{message}; it runs as it is")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from autoaccel.cli import inputs, reporting, trials
-from autoaccel.cli.options import SourcePath, configuration_options, output_options, rule_options
+from autoaccel.cli.options import SourcePath, configuration_options, output_options, rule_options, settled
 from autoaccel.cli.progress import Activity
-from autoaccel.cli.terminal import Terminal, terminal
+from autoaccel.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from autoaccel.config import Configuration
@@ -44,9 +44,7 @@ SAME, DIFFERENT, FAILED = 0, 1, 2
     help="Compare numbers over so many seeds at most; 3 are enough where they are close. Default: 8.",
 )
 @click.option("--json", "json_file", type=SourcePath(), metavar="FILE|-", help="Write all that is known there.")
-@rule_options
-@configuration_options
-@output_options
+@settled(rule_options, configuration_options, output_options)
 def verify(
     script: str,
     arguments: tuple[str, ...],
@@ -56,12 +54,8 @@ def verify(
     steps: int | None,
     seeds: int | None,
     json_file: Path | None,
-    config: tuple[str, ...],
-    isolated: bool,
-    color: str,
-    quiet: bool,
-    verbose: bool,
-    **overrides: Any,
+    configure: Callable[..., Configuration],
+    speaker: Terminal,
 ) -> int:
     """Run SCRIPT as it is and rewritten in memory, with the same seeds, and compare how they train.
 
@@ -72,12 +66,9 @@ def verify(
     something differs, the change that makes the difference is searched for and named. Exit status: 0 the same, 1 a
     difference, 2 nothing can be said.
     """
-    speaker = terminal(color, quiet=quiet, verbose=verbose)
     trial = trials.prepare(script, arguments, is_module=is_module, python=python)
     reporting.check_output(json_file, [trial.path], "--json")
-    configuration = inputs.configure(
-        [trial.path], stdin_filename=None, config=config, isolated=isolated, overrides=overrides
-    )
+    configuration = configure([trial.path])
     configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
     session = Session(trial, timeout, steps, seeds)
     from autoaccel.measure.verifying.procedure import CannotVerifyError
@@ -89,7 +80,7 @@ def verify(
         message = reason(error, trial)
         if json_file is not None:
             reporting.deliver_json(verification.failure_to_json(script, message), json_file, speaker)
-        raise trials.gave_up(message, error.failure, verbose=verbose) from error
+        raise trials.gave_up(message, error.failure, verbose=speaker.verbose) from error
     delivered = _deliver(report, json_file, speaker)
     if not delivered or report.says_nothing:
         return FAILED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import shutil
 import signal
@@ -38,6 +37,7 @@ class Started:
     def __init__(self, request: Request, *, python: str, environment: Mapping[str, str], folder: Path) -> None:
         self._watchdog = watchdog_client.watchdog_of_this_process()
         self._run = f"{watchdog_client.NAME}{next(_numbers)}."
+        self._root = request.root
         self._process: subprocess.Popen[bytes] | None = None
         self._over = False
         self.exchange = Exchange(Path(tempfile.mkdtemp(prefix="autoaccel-")))
@@ -130,9 +130,17 @@ class Started:
     def failure(self) -> Failure | None:
         """Why a worker process ended the run."""
         try:
-            return Failure(**json.loads(self.exchange.failure.read_text(encoding="utf-8")))
+            return Failure.from_json(self.exchange.failure.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
+
+    def lost(self, hung_for: float | None = None) -> Failure:
+        """Why there is no record: it hung for so many seconds, or died."""
+        if hung_for is not None:
+            return failures.of_hanging(hung_for, self.steps(), self.errors(), self._root)
+        if shutil.disk_usage(self.exchange.folder).free < _ROOM:
+            return Failure("died", f"there is no space left in {self.exchange.folder.parent}")
+        return failures.of_death(self.poll() or 0, self.errors(), self._root)
 
     def ask_where(self) -> None:
         """Have the process say on stderr where it is, before it is ended."""
@@ -186,12 +194,9 @@ class Started:
             watchdog.signal_all(number, (), watchdog.processes_of(self._run))
 
 
-def start(request: Request, *, python: str, environment: Mapping[str, str], folder: Path) -> Started:
-    """Start a run that the caller attends to: `environment` is put on top of this process's own.
-
-    To be used as a context manager, or to be ended by `kill`.
-    """
-    return Started(request, python=python, environment=environment, folder=folder)
+start = Started
+"""A run that the caller attends to: `environment` is put on top of this process's own. To be used as a context manager,
+or to be ended by `kill`."""
 
 
 def observe(
@@ -212,7 +217,11 @@ def observe(
         if hangs:
             run.ask_where()
         run.end()
-        return run.record() or _without_record(run, request, timeout if hangs else None)
+        record = run.record()
+        if record is None:
+            failure = run.lost(timeout if hangs else None)
+            record = RunRecord(FAILED, failure, steps=run.steps(), seconds=time.monotonic() - run.began)
+        return record
 
 
 def protected(folder: Path, root: Path) -> tuple[str, ...]:
@@ -237,17 +246,6 @@ def _follow(run: Started, timeout: float | None, on_steps: Callable[[int], None]
         elif timeout is not None and now - since > timeout:
             return True
     return False
-
-
-def _without_record(run: Started, request: Request, hung_for: float | None) -> RunRecord:
-    steps = run.steps()
-    if hung_for is not None:
-        failure = failures.of_hanging(hung_for, steps, run.errors(), request.root)
-    elif shutil.disk_usage(run.exchange.folder).free < _ROOM:
-        failure = Failure("died", f"there is no space left in {run.exchange.folder.parent}")
-    else:
-        failure = failures.of_death(run.poll() or 0, run.errors(), request.root)
-    return RunRecord(ending=FAILED, failure=failure, steps=steps, seconds=time.monotonic() - run.began)
 
 
 def _stdin() -> BinaryIO:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
-_WIDTH = 110  # columns that a line may take before it is cut
-_BEFORE = 30  # columns of it that stay before the marked part
+_LONGEST = 110  # characters of a line before it is cut
+_BEFORE = 30  # of them that stay before the marked part
 _TAB = "    "
 _CUT = "…"
 
@@ -15,18 +15,12 @@ def excerpt(line: str, start: int, end: int) -> tuple[str, str]:
     line = line.rstrip()
     start = min(start, len(line))
     end = max(min(end, len(line)), start)
+    if end > _LONGEST and start > _BEFORE:
+        cut = start - _BEFORE
+        line, start, end = _CUT + line[cut + 1 :], start - cut, end - cut
+    if len(line) > _LONGEST:
+        line, end = line[: _LONGEST - 1] + _CUT, min(end, _LONGEST)
     head, marked, tail = (_visible(part) for part in (line[:start], line[start:end], line[end:]))
-    if _columns(head + marked + tail) > _WIDTH:
-        if _columns(head) > _BEFORE and _columns(head + marked) > _WIDTH:
-            head = _CUT + _last(head.rstrip(), _BEFORE - 1) if head.strip() else head
-        room = max(_WIDTH - _columns(head), 1)
-        if _columns(marked + tail) > room:
-            short = _columns(marked) < room
-            marked, tail = (
-                (marked, _first(tail, room - _columns(marked) - 1) + _CUT)
-                if short
-                else (_first(marked, room - 1) + _CUT, "")
-            )
     return (head + marked + tail).rstrip(), " " * _columns(head) + "^" * max(_columns(marked), 1)
 
 
@@ -47,23 +41,3 @@ def _column(character: str) -> int:
 
 def _combines(character: str) -> bool:
     return unicodedata.category(character) in ("Mn", "Me")
-
-
-def _first(text: str, columns: int) -> str:
-    """As much of the beginning as fits."""
-    taken = 0
-    for index, character in enumerate(text):
-        taken += _column(character)
-        if taken > columns:
-            return text[:index]
-    return text
-
-
-def _last(text: str, columns: int) -> str:
-    """As much of the end as fits."""
-    taken = 0
-    for index, character in enumerate(reversed(text)):
-        taken += _column(character)
-        if taken > columns:
-            return text[len(text) - index :]
-    return text

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from autoaccel.reports.context import reasons
+from autoaccel.rewriting.record import Range
 
 if TYPE_CHECKING:
     from autoaccel.reports.context import Context
-    from autoaccel.rewriting.record import Failure, Record, Report, TextEdit
+    from autoaccel.rewriting.record import Record, Report, TextEdit
 
 
 def render(reports: Sequence[Report], context: Context) -> str:
@@ -45,40 +46,27 @@ def plain(value: Any) -> Any:
 def _items(report: Report, context: Context) -> Iterator[dict[str, Any]]:
     filename = context.absolute(report.path)
     for failure, reason in reasons(report):
-        yield _failure(failure, reason, filename)
-    for finding in report.findings:
-        yield _finding(finding, filename)
+        where = Range(failure.line, failure.column, failure.line, failure.column)
+        yield _item(filename, failure.code, failure.code, reason, where)
+    for each in report.findings:
+        yield _item(filename, each.code, each.name, each.message, each.where) | {
+            "fix": _fix(each) if each.changes else None,
+            "noqa_row": each.line,
+            "tier": each.tier,
+            "url": each.url,
+        }
 
 
-def _finding(finding: Record, filename: str) -> dict[str, Any]:
-    where = finding.where
+def _item(filename: str, code: str, name: str, message: str, where: Range) -> dict[str, Any]:
     return {
         "cell": None,
-        "code": finding.code,
+        "code": code,
         "end_location": _location(where.end_line, where.end_column),
         "filename": filename,
-        "fix": _fix(finding) if finding.changes else None,
-        "location": _location(where.line, where.column),
-        "message": finding.message,
-        "name": finding.name,
-        "noqa_row": where.line,
-        "severity": "error",
-        "tier": finding.tier,
-        "url": finding.url,
-    }
-
-
-def _failure(failure: Failure, reason: str, filename: str) -> dict[str, Any]:
-    location = _location(failure.line, failure.column)
-    return {
-        "cell": None,
-        "code": failure.code,
-        "end_location": location,
-        "filename": filename,
         "fix": None,
-        "location": location,
-        "message": reason,
-        "name": failure.code,
+        "location": _location(where.line, where.column),
+        "message": message,
+        "name": name,
         "noqa_row": None,
         "severity": "error",
         "tier": None,

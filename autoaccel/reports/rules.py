@@ -21,7 +21,7 @@ _MEANINGS = {
 def explanation_text(rule: Rule) -> str:
     """One rule for a terminal."""
     heading = f"{rule.code} {rule.name} ({rule.tier.label})\n\n"
-    return f"{heading}{rule.explanation}\n{_addressed(rule)}{_references(rule, '- ')}"
+    return f"{heading}{rule.explanation}\n{_addressed(rule)}{_references(rule)}"
 
 
 def explanation_markdown(rule: Rule) -> str:
@@ -30,9 +30,9 @@ def explanation_markdown(rule: Rule) -> str:
     heading = f"# {rule.code} {rule.name}\n\nTier: `{tier}` ({_MEANINGS[tier]})"
     if rule.comment_function is not None:
         # No code is changed, no torch is needed, and by itself the rule has nothing to judge.
-        return f"{heading}\n\n{_fenced(rule.explanation)}\n{_references(rule, '- ')}"
+        return f"{heading}\n\n{_fenced(rule.explanation)}\n{_references(rule)}"
     heading += f"; torch {rule.min_torch} or newer\n\n"
-    return f"{heading}{_fenced(rule.explanation)}\n{_addressed(rule)}{_usage(rule)}{_references(rule, '- ')}"
+    return f"{heading}{_fenced(rule.explanation)}\n{_addressed(rule)}{_usage(rule)}{_references(rule)}"
 
 
 def explanation_json(rule: Rule) -> str:
@@ -86,8 +86,8 @@ def _usage(rule: Rule) -> str:
     )
 
 
-def _references(rule: Rule, bullet: str) -> str:
-    return "".join(["\nReferences:\n", *(f"{bullet}{link}\n" for link in rule.references)]) if rule.references else ""
+def _references(rule: Rule) -> str:
+    return "".join(["\nReferences:\n", *(f"- {link}\n" for link in rule.references)]) if rule.references else ""
 
 
 def _fenced(explanation: str) -> str:

@@ -45,7 +45,7 @@ def render(reports: Sequence[Report], context: Context) -> str:
             {"executionSuccessful": not notifications, "toolExecutionNotifications": notifications},
         ],
         "newlineSequences": ["\r\n", "\n", "\r"],
-        "originalUriBaseIds": {_ROOT: {"uri": _file_uri(context.root).removesuffix("/") + "/"}},
+        "originalUriBaseIds": {_ROOT: {"uri": context.root.as_uri().removesuffix("/") + "/"}},
         "results": [each for report in reports for each in _results(report, context, order)],
         "tool": {"driver": driver},
     }
@@ -129,14 +129,5 @@ def _region(where: Range) -> dict[str, int]:
 def _artifact(path: str, context: Context) -> dict[str, str]:
     name = context.name(path)
     if Path(name).is_absolute():
-        return {"uri": _file_uri(Path(name))}
-    return {"uri": _quoted(name), "uriBaseId": _ROOT}
-
-
-def _file_uri(path: Path) -> str:
-    name = path.as_posix()
-    return "file://" + _quoted(name if name.startswith("/") else "/" + name)
-
-
-def _quoted(name: str) -> str:
-    return quote_from_bytes(os.fsencode(name))
+        return {"uri": Path(name).as_uri()}
+    return {"uri": quote_from_bytes(os.fsencode(name)), "uriBaseId": _ROOT}

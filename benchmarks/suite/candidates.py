@@ -13,8 +13,8 @@ from autoaccel.config.settings import Settings
 from autoaccel.edits import Tier
 from autoaccel.measure import changes
 from autoaccel.measure.changes import Changes
-from autoaccel.measure.observing.marking import marked
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.training import marked
 from benchmarks.suite.catalogue import COMPILED, EXACT, REWRITTEN, SCRIPTS, Script
 
 ENDLESS = 1_000_000_000

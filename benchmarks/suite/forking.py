@@ -29,9 +29,9 @@ _EVERYWHERE = ("torch", "numpy", "torch._dynamo")
 """What every training script imports: torch's optimizers do the last."""
 _PRELOADED = (
     "autoaccel.measure.observing.starting", "autoaccel.measure.observing.loaders",
-    "autoaccel.measure.observing.marking", "autoaccel.measure.observing.coverage",
-    "autoaccel.measure.observing.output", "autoaccel.measure.observing.randomness",
-    "autoaccel.measure.observing.turns",
+    "autoaccel.measure.observing.training", "autoaccel.measure.observing.state",
+    "autoaccel.measure.observing.coverage", "autoaccel.measure.observing.output",
+    "autoaccel.measure.observing.randomness", "autoaccel.measure.observing.turns",
 )  # fmt: skip
 _MOST = 1 << 16  # bytes of a message
 _PACE = 0.02  # s between two looks at a process that is to end

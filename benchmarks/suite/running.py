@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from autoaccel.measure import launching
@@ -166,16 +167,8 @@ class _Suite:
         @contextmanager
         def opened(candidate: Candidate) -> Iterator[measuring.Contender]:
             environment = candidate.environment if self.servers else {**self.environment, **candidate.environment}
-            observed = Observed(
-                candidate.column,
-                candidate.request,
-                python=sys.executable,
-                environment=environment,
-                folder=self.wanted.setting.data,
-                timeout=_TIMEOUT,
-                start=start,
-            )
-            with observed:
+            begin = partial(start, python=sys.executable, environment=environment, folder=self.wanted.setting.data)
+            with Observed(candidate.column, candidate.request, begin, timeout=_TIMEOUT) as observed:
                 yield _Remembering(observed, self)
 
         return opened

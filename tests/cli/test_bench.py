@@ -15,8 +15,8 @@ from click.testing import Result
 from autoaccel.measure import interpreters
 from autoaccel.measure.benching import procedure
 from autoaccel.measure.benching.contenders import Processes
+from autoaccel.measure.benching.procedure import BenchError, Task
 from autoaccel.measure.benching.report import BreakEven, Column, Interval, Report
-from autoaccel.measure.benching.task import BenchError, Task
 from autoaccel.measure.changes import Changes
 from autoaccel.measure.interpreters import Interpreter, InterpreterError
 from autoaccel.measure.observing.record import Failure

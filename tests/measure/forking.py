@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -106,6 +107,8 @@ def _serve() -> None:
             _become(Exchange(Path(message.pop("exchange"))), **message)
             return
         _, status = os.waitpid(child, 0)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # workers, which would notice only after a while
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 

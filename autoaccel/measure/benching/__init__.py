@@ -2,7 +2,6 @@
 
 Its parts:
     procedure       from the first look at the script to the report
-    task            what is asked for
     contenders      runs that stand still while others have their turn
     rounds          who runs when, and for how long
     figures         from turns to figures, and when a slower start is made up for

@@ -29,7 +29,7 @@ class Subset:
     """A contender that has some of the changes."""
 
     name: str
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...] = ()
 
 
 def rules(changes: Changes) -> list[Rule]:

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import enum
 import json
 import os
 import select
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from autoaccel.measure import failures, launching, scratch
+from autoaccel.measure import launching, scratch
 from autoaccel.measure.observing import turns
-from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
+from autoaccel.measure.observing.record import FAILED, RunRecord
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.turns import Turn
 
 _PACE = 0.5  # s between two looks at a run that says nothing
 _LEAVING = 30.0  # s to write down what was seen and to end
-
-
-class Silence(enum.Enum):
-    """Why nothing comes any more."""
-
-    HANGS = enum.auto()
-    GONE = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +46,10 @@ class Processes:
     @contextlib.contextmanager
     def contender(self, name: str, request: Request) -> Iterator[Observed]:
         """A run that takes turns, not yet started; at the end nothing of it is left."""
-        with (
-            scratch.copy(self.folder, Path(request.root)) as copy,
-            Observed(
-                name,
-                copy.request(request),
-                python=self.python,
-                environment={},
-                folder=copy.folder,
-                timeout=self.timeout,
-                told=copy.told,
-            ) as run,
-        ):
-            yield run
+        with scratch.copy(self.folder, Path(request.root)) as copy:
+            start = partial(launching.start, python=self.python, environment={}, folder=copy.folder)
+            with Observed(name, copy.request(request), start, timeout=self.timeout, told=copy.told) as run:
+                yield run
 
 
 class Observed:
@@ -75,21 +59,16 @@ class Observed:
         self,
         name: str,
         request: Request,
+        start: Callable[[Request], launching.Started],
         *,
-        python: str,
-        environment: Mapping[str, str],
-        folder: Path,
         timeout: float | None,
-        start: Callable[..., launching.Started] = launching.start,
         told: Callable[[str], str] = str,
     ) -> None:
-        """`timeout` is how many seconds may go by without a step; None waits for ever. `start` makes the process.
+        """`start` makes the process. `timeout` is how many seconds may go by without a step; None waits for ever.
         `told` makes of what it says, as JSON, what the user is told."""
         self.name = name
-        self._start, self._told = start, told
+        self._start, self._timeout, self._told = start, timeout, told
         self._request = dataclasses.replace(request, mode="turns", steps=None)
-        self._python, self._environment, self._folder = python, environment, folder
-        self._timeout = timeout
         self._run: launching.Started | None = None
         self._read = b""
         self._waits = False
@@ -104,7 +83,7 @@ class Observed:
             self._run.kill()
 
     def start(self) -> Turn:
-        self._run = self._start(self._request, python=self._python, environment=self._environment, folder=self._folder)
+        self._run = self._start(self._request)
         turn = self._turn(self._run)
         # Its own clock begins when Python runs and torch is imported.
         return dataclasses.replace(turn, seconds=time.monotonic() - self._run.began)
@@ -136,15 +115,9 @@ class Observed:
     def _turn(self, run: launching.Started) -> Turn:
         """Wait for the end of the turn; the run stands still afterwards."""
         while b"\n" not in self._read:
-            silence = self._listen(run)
-            if silence is Silence.HANGS:
-                run.ask_where()
-                return self._lost(
-                    failures.of_hanging(self._timeout or 0.0, run.steps(), run.errors(), self._request.root)
-                )
-            data = b"" if silence is Silence.GONE else os.read(run.events, 1 << 16)
+            data = self._listen(run)
             if not data:
-                return self._lost(self._death(run))
+                return self._lost(run, self._timeout if data is None else None)
             self._read += data
         line, _, self._read = self._read.partition(b"\n")
         turn = Turn.from_json(self._told(line.decode()))
@@ -153,25 +126,25 @@ class Observed:
             run.pause()
         return turn
 
-    def _listen(self, run: launching.Started) -> Silence | None:
-        """Wait until there is something to read, or nothing to wait for."""
+    def _listen(self, run: launching.Started) -> bytes | None:
+        """What it says next: nothing where it is gone, None where it hangs."""
         steps, since = run.steps(), time.monotonic()
         while not select.select([run.events], [], [], _PACE)[0]:
             # Its workers may live on for a while, and with them the pipe.
             if run.poll() is not None:
-                return Silence.GONE
+                return b""
             if run.steps() != steps:
                 steps, since = run.steps(), time.monotonic()
             elif self._timeout is not None and time.monotonic() - since > self._timeout:
-                return Silence.HANGS
-        return None
+                run.ask_where()
+                return None
+        return os.read(run.events, 1 << 16)
 
-    def _death(self, run: launching.Started) -> Failure:
-        status = run.wait(_LEAVING)
-        record = run.record()
-        if record is not None and record.failure is not None:
-            return record.failure
-        return run.failure() or failures.of_death(status or 0, run.errors(), self._request.root)
-
-    def _lost(self, failure: Failure) -> Turn:
-        return Turn.from_json(self._told(Turn(FAILED, 0.0, failure=failure).to_json()))
+    def _lost(self, run: launching.Started, hung_for: float | None) -> Turn:
+        failure = None
+        if hung_for is None:
+            run.wait(_LEAVING)
+            record = run.record()
+            failure = record.failure if record is not None else None
+        lost = Turn(FAILED, 0.0, failure=failure or run.lost(hung_for))
+        return Turn.from_json(self._told(lost.to_json()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from autoaccel.measure.benching.report import Diagnosis, Share
-from autoaccel.measure.observing.record import Profile
+from autoaccel.reports.counting import listed
 from autoaccel.rewriting.rule import Rule
 
 # Two shares closer than this bind together, unless the second is a small one.
@@ -13,9 +13,6 @@ _MARGIN = 0.10
 _SMALL = 0.20
 # What is below is not worth a word.
 _WORTH_SAYING = 0.005
-# An uncertainty above this is said.
-_UNCERTAIN = 0.05
-
 # No rule is made for it; single findings may make it shorter.
 _ANYTHING = "other"
 
@@ -42,72 +39,48 @@ _MEANINGS = {
 }
 
 
-def diagnose(profile: Profile | None, rules: Iterable[Rule], found: Collection[str]) -> Diagnosis | None:
-    """What binds the script that was profiled. `found`: codes of the rules that change something in it."""
-    if profile is None or not profile.shares:
+def diagnose(shares: Mapping[str, float], rules: Iterable[Rule], found: Collection[str]) -> Diagnosis | None:
+    """What binds a script whose steps divide so, where that is known. `found`: codes of the rules that change something
+    in it."""
+    if not shares:
         return None
-    ranked = sorted(profile.shares, key=profile.shares.__getitem__, reverse=True)
-    binding = ranked[:1] + [name for name in ranked[1:2] if _binds_too(name, ranked[0], profile)]
-    known = list(rules)
-    addressing = {name: _addressing(name, known, found) for name in binding}
-    clauses = [_shares_clause(binding, ranked, profile), *_rule_clauses(addressing, found)]
-    sentence = "; ".join(clauses) + "."
-    codes = dict.fromkeys(rule.code for each in addressing.values() for rule in each)
-    shares = tuple(Share(name, share) for name, share in profile.shares.items())
+    ranked = sorted(shares, key=shares.__getitem__, reverse=True)
+    binding = ranked[:1] + [each for each in ranked[1:2] if shares[each] >= max(_SMALL, shares[ranked[0]] - _MARGIN)]
+    # Those that change something in the script first, then those made for what binds.
+    addressing = [
+        rule
+        for name in binding
+        for rule in sorted(
+            (rule for rule in rules if name in rule.addresses), key=lambda each: each.addresses.index(name)
+        )
+    ]
+    addressing = sorted(dict.fromkeys(addressing), key=lambda rule: rule.code not in found)
+    sentence = f"{_shares_clause(binding, ranked, shares)}; {_rules_clause(binding, addressing, found)}."
     return Diagnosis(
-        sentence[0].upper() + sentence[1:], shares, tuple(sorted(codes, key=lambda code: code not in found))
+        sentence[0].upper() + sentence[1:],
+        tuple(Share(name, share) for name, share in shares.items()),
+        tuple(rule.code for rule in addressing),
     )
 
 
-def _binds_too(name: str, first: str, profile: Profile) -> bool:
-    share = profile.shares[name]
-    return share >= _SMALL and profile.shares[first] - share < _MARGIN + profile.uncertainty
-
-
-def _addressing(name: str, rules: Sequence[Rule], found: Collection[str]) -> list[Rule]:
-    """Rules that address a class: those that change something in the script first, then those made for it."""
-    suited = [rule for rule in rules if name in rule.addresses]
-    return sorted(suited, key=lambda rule: (rule.code not in found, rule.addresses.index(name)))
-
-
-def _shares_clause(binding: Sequence[str], ranked: Sequence[str], profile: Profile) -> str:
-    shares = profile.shares
-    subject = _enumerated([_NAMES[name] for name in binding])
+def _shares_clause(binding: Sequence[str], ranked: Sequence[str], shares: Mapping[str, float]) -> str:
     said = [f"{_percent(shares[name])}{' of a step' * (at == 0)} {_MEANINGS[name]}" for at, name in enumerate(binding)]
     rest = [name for name in ranked if name not in binding and shares[name] >= _WORTH_SAYING]
     aside = ", ".join(f"{name} {_percent(shares[name])}" for name in rest)
-    if profile.uncertainty > _UNCERTAIN:
-        aside += f"{'; ' if aside else ''}give or take {round(100 * profile.uncertainty)} points"
-    verb = "binds" if len(binding) == 1 else "bind"
-    return f"{subject} {verb}: {_enumerated(said)}" + (f" ({aside})" if aside else "")
+    subject, verb = " and ".join(_NAMES[name] for name in binding), "binds" if len(binding) == 1 else "bind"
+    return f"{subject} {verb}: {' and '.join(said)}" + (f" ({aside})" if aside else "")
 
 
-def _rule_clauses(addressing: Mapping[str, Sequence[Rule]], found: Collection[str]) -> list[str]:
-    """Which rules address what binds; one clause for all where they are the same."""
-    said = {name: _rules_clause(name, rules, found) for name, rules in addressing.items()}
-    if len(set(said.values())) == 1:
-        return [next(iter(said.values())).format("it" if len(said) == 1 else "both")]
-    return [clause.format(_NAMES[name]) for name, clause in said.items()]
-
-
-def _rules_clause(name: str, rules: Sequence[Rule], found: Collection[str]) -> str:
-    changing = [rule for rule in rules if rule.code in found]
-    if changing:
-        verb = "addresses {}, and is" if len(changing) == 1 else "address {}, and are"
-        return f"{_named(changing)} {verb} among the changes"
-    made_for = [rule for rule in rules if rule.addresses[0] == name != _ANYTHING]
-    if made_for:
-        verb = "addresses {}, but finds" if len(made_for) == 1 else "address {}, but find"
-        return f"{_named(made_for)} {verb} nothing to change here"
-    return "no rule here addresses {}"
-
-
-def _named(rules: Sequence[Rule]) -> str:
-    return _enumerated([f"{rule.code} {rule.name}" for rule in rules])
-
-
-def _enumerated(words: Sequence[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+def _rules_clause(binding: Sequence[str], addressing: Sequence[Rule], found: Collection[str]) -> str:
+    what, ending = "it" if len(binding) == 1 else "both", ("and is", "and are", "among the changes")
+    said = [rule for rule in addressing if rule.code in found]
+    if not said:
+        ending = "but finds", "but find", "nothing to change here"
+        said = [rule for rule in addressing if rule.addresses[0] in binding and rule.addresses[0] != _ANYTHING]
+    if not said:
+        return f"no rule here addresses {what}"
+    several, names = len(said) > 1, listed([f"{rule.code} {rule.name}" for rule in said], len(said))
+    return f"{names} address{'' if several else 'es'} {what}, {ending[several]} {ending[2]}"
 
 
 def _percent(share: float) -> str:

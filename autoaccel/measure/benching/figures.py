@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from autoaccel.measure.benching import statistics
 from autoaccel.measure.benching.report import BreakEven, Column, Interval
 from autoaccel.measure.benching.rounds import Rounds, Series
-from autoaccel.measure.observing.record import Decision, RunRecord
 from autoaccel.measure.observing.turns import Turn
+from autoaccel.reports.counting import counted
 
 FEWEST_BLOCKS = 6
 """With fewer blocks the steps of a short run are looked at one by one, or a few at a time."""
@@ -33,22 +33,9 @@ class Block:
     contender: float
 
 
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """What is compared of a contender."""
-
-    blocks: tuple[Block, ...]
-    turns: tuple[Turn, ...]
-    """That these blocks are from."""
-    ratios: tuple[float, ...]
-
-    @property
-    def speedup(self) -> Interval:
-        return statistics.interval(self.ratios)
-
-
-def timed(rounds: Rounds, series: Series) -> Timed:
-    """The blocks that a contender has in common with the original. Raises `TooShortError`."""
+def _compared(rounds: Rounds, series: Series) -> tuple[list[Block], list[Turn]]:
+    """The blocks that a contender has in common with the original, and its turns that they are from. Raises
+    `TooShortError`."""
     original = rounds.series[0]
     pairs = list(zip(original.turns, series.turns, strict=False))
     warm = [pair for pair in pairs[rounds.warm_up :] if len(pair[0].times) == len(pair[1].times)]
@@ -59,69 +46,59 @@ def timed(rounds: Rounds, series: Series) -> Timed:
         blocks = _pieces([one for one, _ in pairs], [other for _, other in pairs])
     if len(blocks) < statistics.FEWEST:
         steps = min(original.steps, series.steps)
-        raise TooShortError(f"made {steps} step{'s' * (steps != 1)}: too few to time anything")
-    ratios = statistics.ratios([each.original for each in blocks], [each.contender for each in blocks])
-    return Timed(tuple(blocks), tuple(other for _, other in warm), tuple(ratios))
+        raise TooShortError(f"made {counted(steps, 'step')}: too few to time anything")
+    return blocks, [other for _, other in warm]
 
 
 def _pieces(original: Sequence[Turn], contender: Sequence[Turn]) -> list[Block]:
     """A short run in pieces of a few steps each."""
-    one = [seconds for turn in original for seconds in turn.times][_FIRST_STEPS - 1 :]
-    other = [seconds for turn in contender for seconds in turn.times][_FIRST_STEPS - 1 :]
+    one, other = (
+        [seconds for turn in turns for seconds in turn.times][_FIRST_STEPS - 1 :] for turns in (original, contender)
+    )
     count = min(len(one), len(other))
     size = max(1, count // _MOST_PIECES)
     starts = range(0, count - size + 1, size)
     return [Block(size, sum(one[at : at + size]), sum(other[at : at + size])) for at in starts]
 
 
-def column(
-    series: Series,
-    rounds: Rounds,
-    *,
-    changes: int,
-    record: RunRecord | None,
-    busy: float | None = None,
-    noise: float = 1.0,
-) -> Column:
+def column(series: Series, rounds: Rounds, *, noise: float = 1.0) -> Column:
     """All figures of one contender; `noise` is the factor that two processes of one program differed by.
 
     Raises `TooShortError`.
     """
-    found = timed(rounds, series)
-    per_step = [block.contender / block.steps for block in found.blocks]
-    times = tuple(seconds for turn in found.turns for seconds in turn.times)
-    seconds = sum(turn.seconds for turn in found.turns)
-    step_seconds = statistics.interval(per_step)
-    samples = sum(turn.samples for turn in found.turns) / len(times)
-    is_original = series is rounds.series[0]
+    blocks, turns = _compared(rounds, series)
+    per_step = [block.contender / block.steps for block in blocks]
+    times = tuple(seconds for turn in turns for seconds in turn.times)
+    seconds = sum(turn.seconds for turn in turns)
+    step = statistics.interval(per_step)
+    samples = sum(turn.samples for turn in turns) / len(times)
+    rate = Interval(samples / step.median, samples / step.high, samples / step.low) if samples else None
+    if series is rounds.series[0]:
+        speedup = Interval(1.0, 1.0, 1.0)
+    else:
+        # How many times faster it was, block by block: the same steps, one right after the other.
+        ratios = statistics.interval([block.original / block.contender for block in blocks])
+        speedup = statistics.widened(ratios, noise)
     last = series.turns[-1]
     return Column(
         name=series.name,
-        changes=changes,
+        changes=series.changes,
         steps=len(times),
         step_times=times,
-        samples_per_second=_rate(step_seconds, samples) if samples else None,
-        step_seconds=step_seconds,
-        speedup=Interval(1.0, 1.0, 1.0) if is_original else statistics.widened(found.speedup, noise),
+        samples_per_second=rate,
+        step_seconds=step,
+        speedup=speedup,
         first_step_seconds=series.first,
         total_seconds=series.first + sum(turn.seconds for turn in series.turns),
         total_steps=series.steps,
-        loader_share=min(1.0, sum(turn.loader for turn in found.turns) / seconds) if seconds else 0.0,
+        loader_share=min(1.0, sum(turn.loader for turn in turns) / seconds) if seconds else 0.0,
         host_memory=last.host_memory,
         device_memory=last.device_memory,
-        device_busy=busy,
+        device_busy=series.busy,
         losses=tuple(series.losses),
-        decisions=_decisions(record),
+        decisions=series.record.decisions if series.record else (),
         blocks=tuple(per_step),
     )
-
-
-def _rate(step: Interval, samples: float) -> Interval:
-    return Interval(samples / step.median, samples / step.high, samples / step.low)
-
-
-def _decisions(record: RunRecord | None) -> tuple[Decision, ...]:
-    return () if record is None else record.decisions
 
 
 # -- after how many steps a contender has made up for what its start costs: imports, compilation, capture

@@ -6,44 +6,75 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from autoaccel.measure import failures
 from autoaccel.measure.benching import ablation, diagnosis, figures, notes, statistics
+from autoaccel.measure.benching.ablation import Subset
 from autoaccel.measure.benching.figures import NEVER, break_even
 from autoaccel.measure.benching.machine import facts, free_memory, load
 from autoaccel.measure.benching.report import BreakEven, Column, Diagnosis, Interval, Report
-from autoaccel.measure.benching.rounds import Rounds, Series, take_turns
-from autoaccel.measure.benching.task import BenchError, Run, Runs, Task, Tell
+from autoaccel.measure.benching.rounds import Contender, Rounds, Series, take_turns
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
+from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.turns import Turn
 from autoaccel.rewriting.rule import Rule
 
 ORIGINAL, AGAIN, REWRITTEN = "original", "again", "rewritten"
+
+Named = TypeVar("Named", Series, Column)
 
 _FEWEST_BATCHES = 4  # of a script that only evaluates
 _FIRST_LOOK = 2  # steps: enough to see which files are imported, and whether the script trains at all
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    name: str
-    changes: tuple[Change, ...]
-    texts: dict[str, str]
+class BenchError(ValueError):
+    """A script that cannot be measured; the message is one line."""
+
+    def __init__(self, message: str, failure: Failure | None = None) -> None:
+        super().__init__(message)
+        self.failure = failure
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What became of contenders that ran side by side."""
+class Task:
+    """What to measure, and for how long."""
 
-    rounds: Rounds
-    candidates: tuple[_Candidate, ...]
-    records: dict[str, RunRecord | None]
-    busy: dict[str, float | None]
+    request: Request
+    """The original."""
+    command: str
+    python: str
+    """For messages: the interpreter that the script is run with."""
+    seconds: float
+    """Of each contender's own time, warm-up excluded."""
+    steps: int | None = None
+    ablate: bool = False
 
-    def series(self, name: str) -> Series | None:
-        return next((each for each in self.rounds.series if each.name == name), None)
+
+class Run(Contender, Protocol):
+    """A contender in earnest."""
+
+    def run(self, steps: int, *, busy: bool = False) -> Turn:
+        """With `busy` the turn says how busy the device was; it is slower then."""
+
+    def end(self) -> RunRecord | None:
+        """End the script, and return what was seen of it; None where it left nothing."""
+
+
+class Runs(Protocol):
+    """Starts runs of the script."""
+
+    def observe(self, request: Request) -> RunRecord: ...
+
+    def contender(self, name: str, request: Request) -> AbstractContextManager[Run]: ...
+
+
+Tell = Callable[[str, float | None], None]
+"""Gets what is going on and, where it is known, how much of it is done."""
 
 
 def bench(
@@ -63,6 +94,7 @@ class _Bench:
         tell: Tell,
     ) -> None:
         self.task, self.runs, self.find, self.rules, self.tell = task, runs, find, rules, tell
+        self.changes = Changes()
         self.notes: list[str] = []
         self.noise = 1.0
         self.stage = ""
@@ -71,21 +103,22 @@ class _Bench:
         self.notes += notes.on_machine(load(), os.cpu_count() or 1)
         first = self._first_look()
         self.tell("looking for what can be rewritten", None)
-        changes = self.find(Path(each) for each in first.files)
+        changes = self.changes = self.find(Path(each) for each in first.files)
         self.notes += changes.problems
         found = self._diagnosis({each.record.code for each in changes})
-        outcome = self._side_by_side(self._main(changes))
-        columns = self._columns(outcome)
-        even = self._break_even(outcome, columns)
-        measured = {frozenset(changes.all): each.speedup for each in columns if each.name == REWRITTEN}
+        rounds = self._side_by_side(self._main())
+        columns = self._columns(rounds)
+        rewritten = _named(columns, REWRITTEN)
+        even = self._break_even(rounds, columns)
+        measured = {frozenset(changes.all): rewritten.speedup} if rewritten else {}
         if self.task.ablate:
-            columns += self._ablated(changes, columns[0], measured)
-        self.notes += notes.on_endings(outcome.rounds.series)
-        self.notes += notes.on_figures(columns[0], next((each for each in columns if each.name == REWRITTEN), None))
+            columns += self._ablated(columns[0], measured)
+        self.notes += notes.on_endings(rounds.series)
+        self.notes += notes.on_figures(columns[0], rewritten)
         return Report(
             script=self.task.request.script,
             command=self.task.command,
-            machine=facts(first, outcome.rounds.series[0].device_name),
+            machine=facts(first, rounds.series[0].device_name),
             diagnosis=found,
             columns=tuple(columns),
             break_even=even,
@@ -120,38 +153,38 @@ class _Bench:
 
     # -- turns
 
-    def _main(self, changes: Changes) -> list[_Candidate]:
-        candidates = [_Candidate(ORIGINAL, (), {}), _Candidate(AGAIN, (), {})]
-        if changes.all:
-            candidates.append(_Candidate(REWRITTEN, changes.all, changes.texts()))
-        else:
+    def _main(self) -> list[Subset]:
+        if not self.changes.all:
             self.notes.append(notes.NOTHING_TO_REWRITE)
-        return candidates
+            return [Subset(ORIGINAL), Subset(AGAIN)]
+        return [Subset(ORIGINAL), Subset(AGAIN), Subset(REWRITTEN, self.changes.all)]
 
-    def _side_by_side(self, candidates: Sequence[_Candidate]) -> _Outcome:
+    def _side_by_side(self, candidates: Sequence[Subset]) -> Rounds:
         """Raises `BenchError` where there is nothing to compare."""
-        outcome = self._turns(candidates)
-        if any(each.name == AGAIN for each in candidates) and any(map(_lacks_memory, outcome.rounds.series)):
+        rounds = self._turns(candidates)
+        if any(each.name == AGAIN for each in candidates) and any(map(_lacks_memory, rounds.series)):
             self.notes.append(notes.NO_ROOM)
-            candidates = [each for each in candidates if each.name != AGAIN]
-            outcome = self._turns(candidates)
-        for series in outcome.rounds.series:
+            rounds = self._turns([each for each in candidates if each.name != AGAIN])
+        for series in rounds.series:
             self._judge_ending(series)
-        return outcome
+        return rounds
 
-    def _turns(self, candidates: Sequence[_Candidate]) -> _Outcome:
+    def _turns(self, candidates: Sequence[Subset]) -> Rounds:
         task = self.task
         with contextlib.ExitStack() as stack:
-            running = [
-                stack.enter_context(self.runs.contender(each.name, dataclasses.replace(task.request, texts=each.texts)))
-                for each in candidates
-            ]
+            running = []
+            for each in candidates:
+                request = dataclasses.replace(task.request, texts=self.changes.texts(each.changes))
+                running.append(stack.enter_context(self.runs.contender(each.name, request)))
             rounds = take_turns(running, seconds=task.seconds, steps=task.steps, needed=(REWRITTEN,), tell=self._told)
-            block = rounds.block
-            busy = {one.name: _busy(one, series, block) for one, series in zip(running, rounds.series, strict=True)}
+            for one, series, each in zip(running, rounds.series, candidates, strict=True):
+                series.changes = len(each.changes)
+                if not series.over and series.device != "cpu":  # one more block of steps, which is not timed
+                    series.busy = one.run(rounds.block, busy=True).busy
             self.tell("ending all runs", None)
-            records = {one.name: one.end() for one in running}
-            return _Outcome(rounds, tuple(candidates), records, busy)
+            for one, series in zip(running, rounds.series, strict=True):
+                series.record = one.end()
+            return rounds
 
     def _told(self, name: str, steps: int, share: float) -> None:
         self.tell(f"{self.stage}{name}: {steps} step{'s' * (steps != 1)}", share)
@@ -170,21 +203,14 @@ class _Bench:
 
     # -- afterwards
 
-    def _columns(self, outcome: _Outcome) -> list[Column]:
+    def _columns(self, rounds: Rounds) -> list[Column]:
         """Of those that did not fail. Raises `BenchError`."""
         columns = []
-        for series, candidate in zip(outcome.rounds.series, outcome.candidates, strict=True):
+        for series in rounds.series:
             if series.failure is not None:
                 continue
             try:
-                column = figures.column(
-                    series,
-                    outcome.rounds,
-                    changes=len(candidate.changes),
-                    record=outcome.records[series.name],
-                    busy=outcome.busy[series.name],
-                    noise=1.0 if series.name in (ORIGINAL, AGAIN) else self.noise,
-                )
+                column = figures.column(series, rounds, noise=1.0 if series.name in (ORIGINAL, AGAIN) else self.noise)
             except figures.TooShortError as error:
                 raise BenchError(f"{Path(self.task.request.script).name}: {series.name} {error}") from error
             if series.name == AGAIN:
@@ -192,9 +218,9 @@ class _Bench:
             columns.append(column)
         return columns
 
-    def _break_even(self, outcome: _Outcome, columns: Sequence[Column]) -> BreakEven:
-        original, again, rewritten = (outcome.series(name) for name in (ORIGINAL, AGAIN, REWRITTEN))
-        column = next((each for each in columns if each.name == REWRITTEN), None)
+    def _break_even(self, rounds: Rounds, columns: Sequence[Column]) -> BreakEven:
+        original, again, rewritten = (_named(rounds.series, name) for name in (ORIGINAL, AGAIN, REWRITTEN))
+        column = _named(columns, REWRITTEN)
         if original is None or rewritten is None or column is None:
             return NEVER
         chance = 0.02 * original.first
@@ -208,19 +234,15 @@ class _Bench:
             start=chance,
         )
 
-    def _ablated(self, changes: Changes, original: Column, measured: dict[frozenset[Change], Interval]) -> list[Column]:
+    def _ablated(self, original: Column, measured: dict[frozenset[Change], Interval]) -> list[Column]:
         columns: list[Column] = []
         room = ablation.room(free_memory(), original.host_memory)
-        subsets = ablation.subsets(changes)
+        subsets = ablation.subsets(self.changes)
         groups = ablation.groups(subsets, room)
         for number, group in enumerate(groups, 1):
             self.stage = f"rule by rule, {number} of {len(groups)}: "
-            candidates = [
-                _Candidate(ORIGINAL, (), {}),
-                *(_Candidate(each.name, each.changes, changes.texts(each.changes)) for each in group),
-            ]
             try:
-                found = self._columns(self._side_by_side(candidates))[1:]
+                found = self._columns(self._side_by_side([Subset(ORIGINAL), *group]))[1:]
             except BenchError as error:
                 # The main figures are there: they are worth more than an error.
                 self.notes.append(f"{', '.join(each.name for each in group)}: not measured: {error}")
@@ -236,11 +258,8 @@ def _lacks_memory(series: Series) -> bool:
     return series.failure is not None and series.failure.kind == "OutOfMemoryError"
 
 
-def _busy(contender: Run, series: Series, block: int) -> float | None:
-    """How busy the device is, over one more block of steps, which is not timed."""
-    if series.over or series.device == "cpu":
-        return None
-    return contender.run(block, busy=True).busy
+def _named(found: Sequence[Named], name: str) -> Named | None:
+    return next((each for each in found if each.name == name), None)
 
 
 def _from_start(series: Series) -> list[float]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure
+from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, RunRecord
 from autoaccel.measure.observing.turns import Turn
 
 BLOCK_SECONDS = 0.3
@@ -51,6 +51,12 @@ class Series:
     losses: list[tuple[int, float]] = field(default_factory=list)
     finished: bool = False
     failure: Failure | None = None
+    changes: int = 0
+    """How many findings are applied."""
+    busy: float | None = None
+    """The share of the time in which the device had work, where that is known."""
+    record: RunRecord | None = None
+    """What it left when it was ended."""
 
     @property
     def steps(self) -> int:

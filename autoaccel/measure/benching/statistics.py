@@ -51,11 +51,6 @@ def interval(values: Sequence[float], *, level: float = LEVEL) -> Interval:
     return Interval(math.exp(median), math.exp(low), math.exp(high))
 
 
-def ratios(before: Sequence[float], after: Sequence[float]) -> list[float]:
-    """How many times faster `after` was, pair by pair: the same steps, one right after the other."""
-    return [old / new for old, new in zip(before, after, strict=True)]
-
-
 def widened(estimate: Interval, noise: float) -> Interval:
     """An interval that also covers what two processes of one program differ by: a factor, either way."""
     factor = max(noise, 1 / noise, RESOLUTION)

@@ -6,17 +6,16 @@ and Python 3.10 reads it.
 What both sides speak; none of it imports torch:
     request         what is asked of a run
     record          what was seen of it
+    messages        both as JSON
     exchange        the files between the two processes
 
 One run, from its start to its end:
     starting        guards, torch, hooks, then the script; what is watched in each mode; how it ended
-    observation     who is told of what; the end, wherever it comes, and that of the processes that it started
+    observation     who is told of what; the end, wherever it comes
     hooks           how functions of torch are wrapped
-    callers         who asks: the script, a library, torch
 
 What training does:
     training        backwards, steps, losses
-    marking         steps where the script's text has a mark
     loaders         passes over loaders, their batches, and datasets that draw random numbers themselves
     output          what is printed, and what the runtime decides
     coverage        which files of the project took part, and which of their lines
@@ -39,8 +38,6 @@ Files of the user:
 Time:
     turns           so many steps at a time, when it is told to
     profiling       what binds the script
-    regions         where it is: loader, model, optimizer, batches that are made in the loop
-    traces          what the profiler saw
-    attribution     from times to shares
-    timelines       the same on an accelerator
+    regions         where it is: loader, model, optimizer
+    timelines       from what the profiler saw to shares
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 import threading
@@ -11,9 +10,6 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-import torch
-
-from autoaccel.measure.observing.hooks import around
 from autoaccel.measure.observing.observation import Concerns, Observation, Observer
 
 
@@ -45,14 +41,10 @@ class Lines(Observer):
         self._reached: dict[str, set[int]] = {}
         self._unseen: dict[CodeType, set[int]] = {}
 
-    def install(self, observation: Observation) -> None:
-        self._observation = observation
-        if hasattr(sys, "monitoring"):
-            self._monitor(sys.monitoring)
-        else:
-            threading.settrace(self._enter)
-            sys.settrace(self._enter)
-            os.register_at_fork(after_in_child=lambda: sys.settrace(None))
+    def install(self, _: Observation) -> None:
+        threading.settrace(self._enter)
+        sys.settrace(self._enter)
+        os.register_at_fork(after_in_child=lambda: sys.settrace(None))
 
     def contribute(self) -> dict[str, Any]:
         reached: dict[str, set[int]] = {}
@@ -82,48 +74,8 @@ class Lines(Observer):
         # the line of `def` is where a call begins; what runs is told line by line
         return line(frame, event, _)
 
-    def _monitor(self, monitoring: Any) -> None:
-        tool = next(number for number in range(6) if monitoring.get_tool(number) is None)
-        monitoring.use_tool_id(tool, "autoaccel")
-
-        def line(code: CodeType, number: int) -> Any:
-            if self._concerns(code.co_filename):
-                self._reached.setdefault(code.co_filename, set()).add(number)
-            return monitoring.DISABLE
-
-        monitoring.register_callback(tool, monitoring.events.LINE, line)
-        monitoring.set_events(tool, monitoring.events.LINE)
-
 
 def lines_of(code: CodeType) -> set[int]:
     """The lines that the instructions of a code object come from, but for the one where its function is defined."""
     found = {line for *_, line in code.co_lines() if line}
     return found if code.co_name == "<module>" or len(found) == 1 else found - {code.co_firstlineno}
-
-
-# -- TorchScript compiles functions from their files on disk, whatever text they were run from: that is told
-
-
-class Scripting(Observer):
-    """Watches what is scripted in files that other texts stand for."""
-
-    def install(self, observation: Observation) -> None:
-        texts = observation.request.texts
-        if not texts:
-            return
-        from autoaccel.runtime.environment import Decision, note  # not a cost of a script that does without the runtime
-
-        @around(torch.jit, "script")
-        def script(plain: Callable[..., Any], scripted: Any, *args: Any, **kwargs: Any) -> Any:
-            if os.path.realpath(_file_of(scripted)) in texts:
-                note("torch.jit.script", Decision("in vain", "it compiles what is on disk, not what was rewritten"))
-            return plain(scripted, *args, **kwargs)
-
-
-def _file_of(scripted: Any) -> str:
-    """Where a function, a class or the class of a module is written; empty where that is not known."""
-    written = scripted if inspect.isroutine(scripted) or inspect.isclass(scripted) else type(scripted)
-    try:
-        return inspect.getsourcefile(written) or ""
-    except (TypeError, OSError):
-        return ""

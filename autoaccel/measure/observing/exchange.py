@@ -3,54 +3,32 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 # What an entry of `Exchange.created` speaks of: a file or folder that goes after the run, or one that stays.
 CREATED, DOWNLOADED = "created", "downloaded"
 
 
-@dataclass(frozen=True, slots=True)
 class Exchange:
     """Where they are. All but `request`, `stdout` and `stderr` may be missing: a process can die at any moment."""
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.request = folder / "request.json"
+        self.result = folder / "result.json"
+        self.steps = folder / "steps"
+        """How many steps were made, as digits: rewritten in place, see `Beat`."""
+        self.created = folder / "created.jsonl"
+        """What the run creates: kind and path as a line of JSON for each, appended by all of its processes."""
+        self.failure = folder / "failure.json"
+        """Why a worker process ended the run, as JSON."""
+        self.stdout = folder / "stdout"
+        self.stderr = folder / "stderr"
 
     @classmethod
     def of(cls, result: str) -> Exchange:
         """The exchange that a result belongs to."""
         return cls(Path(result).parent)
-
-    @property
-    def request(self) -> Path:
-        return self.folder / "request.json"
-
-    @property
-    def result(self) -> Path:
-        return self.folder / "result.json"
-
-    @property
-    def steps(self) -> Path:
-        """How many steps were made, as digits: rewritten in place, see `Beat`."""
-        return self.folder / "steps"
-
-    @property
-    def created(self) -> Path:
-        """What the run creates: kind and path as a line of JSON for each, appended by all of its processes."""
-        return self.folder / "created.jsonl"
-
-    @property
-    def failure(self) -> Path:
-        """Why a worker process ended the run, as JSON."""
-        return self.folder / "failure.json"
-
-    @property
-    def stdout(self) -> Path:
-        return self.folder / "stdout"
-
-    @property
-    def stderr(self) -> Path:
-        return self.folder / "stderr"
 
     def write_result(self, text: str) -> None:
         """The result, whole or not at all."""

@@ -117,17 +117,10 @@ def sketch(values: Tensor) -> tuple[float, tuple[float, ...]]:
     flat = torch.view_as_real(values).reshape(-1) if values.is_complex() else values.reshape(-1)
     square = torch.zeros((), dtype=torch.float64)
     projected = torch.zeros(COUNT, dtype=torch.float64)
-    for at in range(0, flat.numel(), _ROW * 64):
-        part = flat[at : at + _ROW * 64].to(torch.float64)
-        square += part.dot(part)
-        whole = part.numel() // _ROW
-        first = at // _ROW
-        if whole:
-            rows = part[: whole * _ROW].reshape(whole, _ROW) @ _signs().T
-            projected += (rows * _turns(first, whole)).sum(0)
-        rest = part[whole * _ROW :]
-        if rest.numel():
-            projected += (_signs()[:, : rest.numel()] @ rest) * _turns(first + whole, 1)[0]
+    for number, row in enumerate(torch.split(flat, _ROW)):
+        row = row.to(torch.float64)
+        square += row.dot(row)
+        projected += _signs()[:, : row.numel()] @ row * _pattern(number, COUNT)
     return float(square.sqrt()), tuple(projected.tolist())
 
 
@@ -135,16 +128,11 @@ def sketch(values: Tensor) -> tuple[float, tuple[float, ...]]:
 def _signs() -> Tensor:
     pair = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
     hadamard = torch.kron(torch.kron(pair, pair), pair).repeat(1, _ROW // COUNT)
-    groups = _pattern(b"groups", COUNT * _ROW // COUNT).reshape(COUNT, -1).repeat_interleave(COUNT, 1)
-    return hadamard * groups * _pattern(b"columns", _ROW)
+    return hadamard * _pattern(-1, COUNT, _ROW // COUNT).repeat_interleave(COUNT, 1) * _pattern(-2, _ROW)
 
 
-def _turns(first: int, count: int) -> Tensor:
-    return torch.cat([_pattern(b"row %d" % (first + row), COUNT)[None] for row in range(count)])
-
-
-def _pattern(name: bytes, count: int) -> Tensor:
+def _pattern(number: int, *shape: int) -> Tensor:
     """Ones and minus ones that look random and always are the same."""
-    found = bytearray(hashlib.shake_128(name).digest((count + 7) // 8))
-    bits = torch.frombuffer(found, dtype=torch.uint8)[:, None] >> torch.arange(8, dtype=torch.uint8) & 1
-    return bits.reshape(-1)[:count].to(torch.float64) * 2 - 1
+    # not `torch.Generator`, whose seeds may be moved; and no stream of the script
+    generator = torch._C.Generator().manual_seed(number)  # noqa: SLF001
+    return torch.randint(2, shape, generator=generator, device="cpu", dtype=torch.float64) * 2 - 1

@@ -18,13 +18,15 @@ import signal
 import stat
 import sys
 import tempfile
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from types import FrameType
 from typing import Any, NoReturn
 
 from autoaccel.measure import spawning
-from autoaccel.measure.observing import callers, writers
+from autoaccel.measure.observing import writers
 from autoaccel.measure.observing.exchange import CREATED, DOWNLOADED, Exchange, write_whole
 from autoaccel.measure.observing.record import Failure
 from autoaccel.measure.observing.request import Request
@@ -46,6 +48,20 @@ _FREE_VARIABLES = (
 )
 _FREE_AT_HOME = (".cache", ".triton", ".nv", ".config/matplotlib", "Library/Caches")
 _FREE = ("/tmp", "/var/tmp", "/dev", "/proc", "/sys", "/run")
+
+_DOWNLOADERS = (
+    "gdown",
+    "huggingface_hub",
+    "kagglehub",
+    "nltk.downloader",
+    "sklearn.datasets",
+    "torch.hub",
+    "torch_geometric.data",
+    "torchaudio.datasets",
+    "torchtext.",
+    "torchvision.datasets",
+    "urllib.request",
+)
 
 
 @dataclass(frozen=True)
@@ -186,7 +202,7 @@ class Guard:
         """Write down what is to be removed after the run, and what stays: data that would be downloaded once more."""
         watched = self._watched(path)
         if watched or (self._copy and path.startswith(self._copy)):
-            downloads = callers.is_downloading(sys._getframe(1))  # noqa: SLF001
+            downloads = _is_downloading(sys._getframe(1))  # noqa: SLF001
             if watched or downloads:
                 kind = DOWNLOADED if downloads else CREATED
                 os.write(self._journal, json.dumps([kind, path]).encode() + b"\n")
@@ -239,13 +255,12 @@ class Guard:
     # -- the end
 
     def _refuse(self, path: str, verb: str) -> NoReturn:
-        where, lines = callers.in_script(sys._getframe(1))  # noqa: SLF001 - the documented way to see one's callers
+        where, lines = _in_script(sys._getframe(1), self._terms.request.root)  # noqa: SLF001 - the documented way to see one's callers
         message = f"would {verb} {path}, which lies outside of the copy of the project that it runs in"
         failure = Failure(OVERWRITES, message, where, lines)
         if os.getpid() == self._terms.main and self._stop is not None:
             self._stop(failure)
-        content = {"kind": failure.kind, "message": message, "where": where, "traceback": lines}
-        write_whole(self._terms.exchange.failure, json.dumps(content))
+        write_whole(self._terms.exchange.failure, failure.to_json())
         os.kill(self._terms.main, signal.SIGKILL)
         os._exit(1)
 
@@ -320,3 +335,29 @@ def _database(database: Any) -> str | None:
     if name is None or name in ("", ":memory:"):
         return None
     return os.path.realpath(name[len("file:") :].partition("?")[0] if name.startswith("file:") else name)
+
+
+# -- who is about to do something: what the frames of the caller say
+
+
+def _in_script(frame: FrameType | None, root: str) -> tuple[str, str]:
+    """`file:line` of the innermost frame that is the project's own, which lies below `root`, and the traceback of all
+    that are."""
+    below = root.rstrip(os.sep) + os.sep
+    own = [each for each in _frames(frame) if os.path.realpath(each.f_code.co_filename).startswith(below)]
+    if not own:
+        return "", ""
+    lines = traceback.StackSummary.extract((each, each.f_lineno) for each in reversed(own)).format()
+    where = f"{own[0].f_code.co_filename}:{own[0].f_lineno}"
+    return where, "Traceback (most recent call last):\n" + "".join(lines)
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _is_downloading(frame: FrameType | None) -> bool:
+    """Whether a library gets data that it will not get again if it is there: that stays, as after any run."""
+    return any(str(each.f_globals.get("__name__")).startswith(_DOWNLOADERS) for each in _frames(frame))

@@ -90,57 +90,48 @@ class Stand:
 # By the memory of what stands in.
 _stands: dict[int, Stand] = {}
 _batches: deque[list[Handed]] = deque()
-_passes: list[WatchedPass] = []
-
-
-class WatchedPass:
-    """What one pass over a loader does with the parts of its batches that were moved for it."""
-
-    def __init__(self) -> None:
-        self.parts: dict[int, MovedPart] = {}
-        self._last: list[Handed] = []
-
-    def hand_over(self, host: Any, batch: Any, move: PartsToMove) -> Any:
-        """The batch for the loop, with nonsense in the place of what it has always asked for so far."""
-        self.done()
-        kept = {id(tensor) for tensor in _tensors(host, move)}
-        handed: list[Handed] = []
-        given: dict[int, torch.Tensor] = {}
-        for at, tensor in enumerate(_tensors(batch, move)):
-            if id(tensor) not in kept:
-                part = self.parts.setdefault(at, MovedPart())
-                given[id(tensor)] = nonsense(tensor) if 0 < part.asked == part.handed else tensor
-                part.handed += 1
-                handed.append(Handed(part))
-                handed[-1].stand(given[id(tensor)], tensor)
-        self._last = handed
-        _remember(handed)
-        return rebuild(batch, lambda tensor: given.get(id(tensor), tensor), move)
-
-    def done(self) -> None:
-        """The loop is done with its last batch."""
-        for handed in self._last:
-            handed.part.done = handed.part.handed
+_passes: list[dict[int, MovedPart]] = []
 
 
 class WatchedEpoch(prefetcher.Epoch):
-    """A pass whose moved tensors are watched."""
+    """A pass over a loader: watches what the loop does with the parts of its batches that were moved for it."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._pass = WatchedPass()
-        _passes.append(self._pass)
+        self._parts: dict[int, MovedPart] = {}
+        self._last: list[Handed] = []
+        _passes.append(self._parts)
 
     def __next__(self) -> Any:
         try:
             return super().__next__()
         except StopIteration:
-            self._pass.done()
+            self._done()
             raise
 
     def _hand_over(self, staged: Any) -> Any:
+        """The batch for the loop, with nonsense in the place of what it has always asked for so far."""
         batch = super()._hand_over(staged)
-        return batch if staged.copied is None else self._pass.hand_over(staged.host, batch, self._move)
+        if staged.copied is None:
+            return batch
+        self._done()
+        kept = {id(tensor) for tensor in _tensors(staged.host, self._move)}
+        self._last = []
+        given: dict[int, torch.Tensor] = {}
+        for at, tensor in enumerate(_tensors(batch, self._move)):
+            if id(tensor) not in kept:
+                part = self._parts.setdefault(at, MovedPart())
+                given[id(tensor)] = nonsense(tensor) if 0 < part.asked == part.handed else tensor
+                part.handed += 1
+                self._last.append(Handed(part))
+                self._last[-1].stand(given[id(tensor)], tensor)
+        _remember(self._last)
+        return rebuild(batch, lambda tensor: given.get(id(tensor), tensor), self._move)
+
+    def _done(self) -> None:
+        """The loop is done with its last batch."""
+        for handed in self._last:
+            handed.part.done = handed.part.handed
 
 
 class HostCopyStream(copy_stream.CopyStream):
@@ -229,7 +220,7 @@ def moved_at_least(loader: Any, device: devices.Device = None, move: PartsToMove
 def look_back(mark: Mark) -> None:
     """At the end: mark what was moved for a loop that moves other parts of its batches, and never this."""
     for each in _passes:
-        parts = [part for part in each.parts.values() if part.done]
+        parts = [part for part in each.values() if part.done]
         if any(part.asked for part in parts):
             for part in parts:
                 if not part.asked:

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import itertools
-import random
-import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -25,6 +22,7 @@ from torch.utils.data import dataloader
 from autoaccel import runtime
 from autoaccel.measure.observing.hooks import replacing
 from autoaccel.measure.observing.observation import Observation
+from autoaccel.measure.observing.randomness import host_streams
 from autoaccel.measure.observing.training import BACKWARD_IN_AUTOCAST, STEP_IN_AUTOCAST
 from autoaccel.runtime.amp.grad_scaler import Scaler, has_gradients
 from autoaccel.runtime.loading import loader_settings
@@ -190,13 +188,7 @@ def _begin(own: Callable[[int], object] | None, noted: Path, number: int, worker
     """In a worker, before its first sample."""
     if own is not None:
         own(worker)
-    states: dict[str, object] = {"torch": torch.get_rng_state().tolist(), "python": random.getstate()}
-    numpy = sys.modules.get("numpy.random")
-    if numpy is not None:
-        states["numpy"] = numpy.get_state()[1].tolist()
-    lines = [
-        f"{number} {stream} {hashlib.sha256(repr(state).encode()).hexdigest()}\n" for stream, state in states.items()
-    ]
+    lines = [f"{number} {stream} {state}\n" for stream, state in host_streams().items()]
     with contextlib.suppress(OSError), noted.open("a", encoding="utf-8") as file:
         file.write("".join(lines))
 

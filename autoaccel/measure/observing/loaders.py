@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import random
-import sys
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch.utils import data
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter
@@ -18,6 +15,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from autoaccel.measure.observing.fingerprints import digest_of
 from autoaccel.measure.observing.hooks import around, replacing
 from autoaccel.measure.observing.observation import Batch, Observation, Observer
+from autoaccel.measure.observing.randomness import host_streams
 from autoaccel.measure.observing.record import Pass
 
 
@@ -143,25 +141,9 @@ def drawn(batches: object) -> tuple[str, ...]:
 
 
 def _watched(fetch: Callable[[Any, Any], Any], fetcher: Any, indices: Any) -> Any:
-    before = dict(_streams())
+    before = host_streams()
     batch = fetch(fetcher, indices)
-    changed = {name for name, state in _streams() if name in before and not _same(before[name], state)}
+    changed = {name for name, state in host_streams().items() if before.get(name, state) != state}
     if changed:
         fetcher.drawn = getattr(fetcher, "drawn", set()) | changed
     return batch
-
-
-def _streams() -> Iterator[tuple[str, Any]]:
-    """The state of each generator that a program shares."""
-    yield "python", random.getstate()
-    yield "torch", torch.get_rng_state()
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and hasattr(numpy, "random"):
-        kind, keys, *rest = numpy.random.get_state()
-        yield "numpy", (kind, keys.tobytes(), *rest)
-
-
-def _same(one: Any, other: Any) -> bool:
-    return (
-        torch.equal(one, other) if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor) else one == other
-    )

@@ -16,9 +16,8 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from autoaccel.measure.observing.exchange import Exchange
@@ -105,14 +104,13 @@ class Observation:
         self.end(FAILED, failure)
 
     def end(self, ending: str, failure: Failure | None = None) -> NoReturn:
-        """Write the record and end the process, with everything that it started."""
+        """Write the record and end the process; who waits for it ends what it started."""
         if self.here:
             if not self._ending.acquire(blocking=False):
                 threading.Event().wait()  # another thread is about to end the process
             try:
                 _undisturbed()
                 self._write(ending, failure)
-                end_all()
             finally:
                 _exit(0 if failure is None else 1)  # whatever was raised: nothing of the script goes on
         flush()
@@ -167,51 +165,3 @@ def _undisturbed() -> None:
         for number in signal.valid_signals():
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_IGN)
-
-
-# -- the processes that the script has started
-
-
-_PROCESSES = Path("/proc")
-_ROUNDS = 50
-_PAUSE = 0.01  # s
-
-
-def end_all() -> None:
-    """Kill what this process started and what those started; the one who waits for the run ends what is left."""
-    own = os.getpid()
-    for _ in range(_ROUNDS):  # it takes a moment, and what is killed may just have started another
-        if not [child for child in _descendants(own) if _kill(child)]:
-            return
-        time.sleep(_PAUSE)
-
-
-def _kill(process: int) -> bool:
-    """Whether there was something to kill."""
-    try:
-        if _status(process)[0] == "Z":
-            return False
-        os.kill(process, signal.SIGKILL)
-    except (OSError, ValueError, IndexError):
-        return False
-    return True
-
-
-def _descendants(root: int) -> Iterator[int]:
-    parents = {}
-    with contextlib.suppress(OSError):  # not on macOS, where only the process group is left
-        for entry in _PROCESSES.iterdir():
-            if entry.name.isdecimal():
-                with contextlib.suppress(OSError, ValueError, IndexError):
-                    parents[int(entry.name)] = int(_status(int(entry.name))[1])
-    for process in parents:
-        above = parents[process]
-        while above in parents and above != root:
-            above = parents[above]
-        if above == root:
-            yield process
-
-
-def _status(process: int) -> list[str]:
-    """State, parent …: what follows the name, which may hold anything."""
-    return (_PROCESSES / str(process) / "stat").read_text().rpartition(")")[2].split()

@@ -58,13 +58,16 @@ class Randomness(Observer):
 
 def streams() -> dict[str, str]:
     """Where each stream stands."""
+    cuda: Any = torch.cuda
+    devices = range(cuda.device_count()) if cuda.is_initialized() else ()
+    return host_streams() | {f"cuda:{index}": digest_of(cuda.get_rng_state(index)) for index in devices}
+
+
+def host_streams() -> dict[str, str]:
+    """Those that no accelerator has to be asked for."""
     found: dict[str, Any] = {"python": repr(random.getstate()), "torch": torch.get_rng_state()}
     if "numpy" in sys.modules:
         found["numpy"] = _numpy().random.get_state()
-    cuda: Any = torch.cuda
-    if cuda.is_initialized():
-        for index in range(cuda.device_count()):
-            found[f"cuda:{index}"] = cuda.get_rng_state(index)
     return {name: digest_of(state) for name, state in found.items()}
 
 

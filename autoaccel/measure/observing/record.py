@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from dataclasses import dataclass, field
-from typing import Any
+
+from autoaccel.measure.observing.messages import Message
 
 FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Message):
     """Why a run failed: one line for the user, and the traceback as Python would have printed it."""
 
     kind: str
@@ -77,22 +76,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """Where the time of a step goes."""
-
-    shares: dict[str, float]
-    """By class (`loader`, `transfer`, `launch`, `compute`, `optimizer`, `sync`, `evaluation`, `other`), in this order;
-    they add up to 1, and what is missing has none."""
-    seconds: float
-    """Of a step, as it is without a profiler."""
-    steps: int
-    """How many were timed."""
-    uncertainty: float = 0.0
-    """By how much a share may be off: one standard error, 0 to 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(Message):
     """One run."""
 
     ending: str
@@ -126,33 +110,6 @@ class RunRecord:
     """The type of device that parameters of the optimizers are on."""
     torch: str = ""
     python: str = ""
-    profile: Profile | None = None
-    """Of a run in the mode `profile`: None also there, if it was too short."""
-
-    def to_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> RunRecord:
-        values: dict[str, Any] = json.loads(text)
-        failure, profile = values.pop("failure"), values.pop("profile")
-        return cls(
-            **{
-                **values,
-                "failure": None if failure is None else Failure(**failure),
-                "losses": tuple(Loss(**each) for each in values["losses"]),
-                "state": tuple(
-                    Entry(**{**each, "shape": tuple(each["shape"]), "sketch": tuple(each["sketch"])})
-                    for each in values["state"]
-                ),
-                "passes": tuple(
-                    Pass(**{**each, "batches": tuple(each["batches"]), "draws": tuple(each["draws"])})
-                    for each in values["passes"]
-                ),
-                "printed": tuple(values["printed"]),
-                "profile": None if profile is None else Profile(**profile),
-                "decisions": tuple(Decision(**each) for each in values["decisions"]),
-                "files": tuple(values["files"]),
-                "reached": {path: tuple(lines) for path, lines in values["reached"].items()},
-            }
-        )
+    profile: dict[str, float] = field(default_factory=dict)
+    """Of a run in the mode `profile`: where the time of a step goes, by class (`timelines.CLASSES`), in shares
+    that add up to 1; empty if it was too short."""

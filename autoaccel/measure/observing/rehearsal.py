@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -25,10 +24,7 @@ from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS
 from autoaccel.runtime.amp.grad_scaler import Scaler
 from autoaccel.runtime.compile import in_place_compile
-from autoaccel.runtime.environment import Decision, note
 from autoaccel.runtime.loading import persistent_workers, prefetcher
-
-_TOO_OFTEN = "Dynamo recompile limit exceeded"
 
 # Factors that the scale goes through, one an update: what was scaled by one of them must not be divided by another.
 SCALES = (2.0**10, 2.0**12, 2.0**9, 2.0**11)
@@ -45,7 +41,6 @@ def install(observation: Observation) -> None:
         invariants.watch_seeds(observation)
     if COMPILE in observation.request.rehearse:
         _keep_checkpoints()
-        observation.endings.append(lambda *_: _tell_graphs())
     if PREFETCH in observation.request.rehearse:
         host_prefetch.install()
         observation.endings.append(lambda *_: host_prefetch.look_back(observation.mark))
@@ -97,20 +92,6 @@ def _keep_checkpoints() -> None:
 
     backend = in_place_compile._backend  # noqa: SLF001
     vars(in_place_compile)["_backend"] = lambda name: captured if name == "eager" else backend(name)
-
-
-def _tell_graphs() -> None:
-    """At the end: how well the graphs could be captured, as a decision."""
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    if dynamo is None:
-        return
-    counters = vars(dynamo)["counters"]
-    breaks = counters["graph_break"]
-    found = [f"{reason.splitlines()[0]}: {times} times" for reason, times in breaks.items()]
-    if any(reason.startswith(_TOO_OFTEN) for reason in counters["unimplemented"]):
-        found.append("captured anew at every call until dynamo gave up")
-    if captured := counters["stats"]["unique_graphs"]:
-        note("graphs", Decision(captured, "; ".join(found) or "without a break"))
 
 
 def _vary_scale() -> None:

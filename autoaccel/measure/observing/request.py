@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from dataclasses import dataclass, field
+
+from autoaccel.measure.observing.messages import Message
 
 SCALER, COMPILE, WORKERS, PREFETCH = "scaler", "compile", "workers", "prefetch"
 REHEARSALS = (SCALER, COMPILE, WORKERS, PREFETCH)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(Message):
     """One run: what to run, with which texts, how far, and what to look at."""
 
     script: str
@@ -39,7 +39,7 @@ class Request:
     batches: bool = False
     """Whether a step is what is done with one batch: for scripts that train nothing."""
     marked: bool = False
-    """Whether the texts say where a step is over, and not optimizers; see `marking`."""
+    """Whether the texts say where a step is over, and not optimizers; see `training.Marking`."""
     rehearse: tuple[str, ...] = ()
     """What the runtime is made to do although it would not on this machine; see `rehearsal`."""
     perturbation: float = 0.0
@@ -48,13 +48,3 @@ class Request:
     """Whether to note which lines of the project's files were reached; slower."""
     protected: tuple[str, ...] = ()
     """Folders below which no file may be changed that was there before the run."""
-
-    def to_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Request:
-        values = json.loads(text)
-        for name in ("arguments", "rehearse", "protected"):
-            values[name] = tuple(values[name])
-        return cls(**values)

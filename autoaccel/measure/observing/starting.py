@@ -115,51 +115,32 @@ def add(observation: Observation, part: Observer) -> None:
 def _of_mode(
     observation: Observation, script: Path, loaded: Collection[str], concerns: Concerns, pipes: tuple[int, ...]
 ) -> Iterator[Observer]:
-    from autoaccel.measure.observing.coverage import LineCoverage
-    from autoaccel.measure.observing.loaders import Loaders
-    from autoaccel.measure.observing.marking import Marking
-    from autoaccel.measure.observing.output import Decisions
-    from autoaccel.measure.observing.randomness import Randomness
-    from autoaccel.measure.observing.training import Evaluating, Training
+    # after torch, which they import
+    from autoaccel.measure.observing import coverage, loaders, naming, output, randomness, state, training, turns
 
-    mode = observation.request.mode
+    request, mode = observation.request, observation.request.mode
     if mode == "profile":
-        from autoaccel.measure.observing.profiling import Profiler
+        from autoaccel.measure.observing import profiling
 
-        yield Profiler(observation.request.root)
-    yield LineCoverage(script, loaded, concerns)
-    yield Decisions()
-    yield Marking() if observation.request.marked else Evaluating() if observation.request.batches else Training()
+        yield profiling.Profiler()
+    yield coverage.LineCoverage(script, loaded, concerns)
+    yield output.Decisions()
+    kind = training.Marking if request.marked else training.Evaluating if request.batches else training.Training
+    yield kind()
     if mode != "profile":
-        yield Loaders(hashed=mode == "record")
+        yield loaders.Loaders(hashed=mode == "record")
     if mode == "record":
-        yield from _record(concerns)
+        yield training.Losses()
+        yield training.Marks()
+        yield state.TrainedObjects(naming.Names(concerns))
     if mode == "turns":
-        from autoaccel.measure.observing.turns import Turns
-
-        yield Turns(*pipes)
-    if observation.request.perturbation:
-        from autoaccel.measure.observing.randomness import Perturbation
-
-        yield Perturbation()
+        yield turns.Turns(*pipes)
+    if request.perturbation:
+        yield randomness.Perturbation()
     # what is imported on the way may draw numbers
-    yield Randomness()
-    if observation.request.lines:
-        from autoaccel.measure.observing.coverage import Lines
-
-        yield Lines(concerns)
-
-
-def _record(concerns: Concerns) -> Iterator[Observer]:
-    from autoaccel.measure.observing.coverage import Scripting
-    from autoaccel.measure.observing.naming import Names
-    from autoaccel.measure.observing.state import TrainedObjects
-    from autoaccel.measure.observing.training import Losses, Marks
-
-    yield Losses()
-    yield Marks()
-    yield Scripting()
-    yield TrainedObjects(Names(concerns))
+    yield randomness.Randomness()
+    if request.lines:
+        yield coverage.Lines(concerns)
 
 
 # -- the script itself

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import re
 import sys
 import threading
 import time
@@ -32,7 +34,6 @@ class Training(Observer):
         self.device = "cpu"
         self._first_step: float | None = None
         self._known: dict[int, Optimizer] = {}
-        self._nesting = _Nesting()
         self._going_backward: set[threading.Thread] = set()
 
     def install(self, observation: Observation) -> None:
@@ -103,13 +104,13 @@ class Training(Observer):
 
         @untraced
         def step_begins(optimizer: Optimizer, *_: Any) -> None:
-            if self._observation.here and self._nesting.enter(optimizer, sys._getframe(1)):  # noqa: SLF001
+            if self._observation.here and not _is_nested(sys._getframe(1), optimizer):  # noqa: SLF001
                 for told in self._events.before_step:
                     told(optimizer)
 
         @untraced
         def step_over(optimizer: Optimizer, *_: Any) -> None:
-            if self._observation.here and self._nesting.leave(optimizer, sys._getframe(1)):  # noqa: SLF001
+            if self._observation.here and not _is_nested(sys._getframe(1), optimizer):  # noqa: SLF001
                 self._step_over(optimizer)
 
         register_optimizer_step_pre_hook(step_begins)
@@ -146,34 +147,15 @@ def _left_out_inside(scaler: GradScaler, optimizer: Optimizer) -> bool:
     return any(bool(each) for each in found.values())
 
 
-class _Nesting:
-    """Which calls of `step` are under way: a class whose `step` calls that of its base makes one step, not two."""
-
-    def __init__(self) -> None:
-        self._frames: dict[int, list[int]] = {}  # by optimizer
-
-    def enter(self, optimizer: Optimizer, frame: FrameType | None) -> bool:
-        """Whether a call in this frame is no part of another."""
-        calls = self._under_way(optimizer, frame)
-        calls.append(id(frame))
-        return len(calls) == 1
-
-    def leave(self, optimizer: Optimizer, frame: FrameType | None) -> bool:
-        """Whether the outermost call is over."""
-        calls = self._under_way(optimizer, frame)
-        del calls[-1:]
-        return not calls
-
-    def _under_way(self, optimizer: Optimizer, frame: FrameType | None) -> list[int]:
-        """Without those that an exception ended. Compiling may split a frame into one that calls the next."""
-        calls = self._frames.setdefault(id(optimizer), [])
-        if calls:
-            active = set()
-            while frame is not None:
-                active.add(id(frame))
-                frame = frame.f_back
-            calls[:] = [call for call in calls if call in active]
-        return calls
+def _is_nested(frame: FrameType, optimizer: Optimizer) -> bool:
+    """Whether a hook of a step is called for one inside another: a class whose `step` calls that of its base makes one
+    step, not two. `frame` is that of torch's wrapper around `step`."""
+    outer = frame.f_back
+    while outer is not None:
+        if outer.f_code is frame.f_code and outer.f_locals.get("self") is optimizer:
+            return True
+        outer = outer.f_back
+    return False
 
 
 def _devices(optimizer: Optimizer) -> Iterable[str]:
@@ -208,6 +190,51 @@ class Evaluating(Training):
             self._events.steps += 1
             self._stepped(None)
         self._under_way = True
+
+
+# -- steps where the text of the script says that one is over: benchmarks whose scripts are the project's own. Hooks on
+# optimizers see no step of a script that only evaluates, of one that replays a graph, or of a step that is compiled
+# whole; a call in the loop is the same for all of them, and torch has nothing to break a graph around
+
+
+NAME = "__step_is_over__"
+LINE = re.compile(r"^(?P<counts>[ \t]+step \+= 1)(?=[ \t]*(?:#.*)?$)", re.MULTILINE)
+"""The one line that is marked."""
+
+
+class Marking(Training):
+    """Backwards are seen as ever; steps are calls of a function that the text names."""
+
+    def install(self, observation: Observation) -> None:
+        super().install(observation)
+        setattr(builtins, NAME, self.step_is_over)
+
+    def step_is_over(self, loss: Any = None) -> None:
+        """Called by the script; with a loss where nothing goes backward."""
+        if not self._observation.here:
+            return
+        if isinstance(loss, Tensor):
+            for told in self._events.before_backward:
+                told([loss])
+        self._events.steps += 1
+        self._stepped(None)
+
+    def _hook_optimizers(self) -> None:
+        pass
+
+    def _after_backward(self) -> None:
+        self._events.backwards += 1
+
+
+def marked(text: str, *, loss: str = "") -> str:
+    """The same text with the call on its line, so that no number of a line changes; `loss` names a variable of it.
+
+    Raises `ValueError` unless there is exactly one such line.
+    """
+    found, count = LINE.subn(rf"\g<counts>; {NAME}({loss})", text)
+    if count != 1:
+        raise ValueError(f"{count} lines read `step += 1`, not one")
+    return found
 
 
 # -- what goes backward

@@ -9,7 +9,6 @@ A line of JSON each way. Commands: `{"run": steps, "busy": false}` and `{"end": 
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import os
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from autoaccel.measure.observing.messages import Message
 from autoaccel.measure.observing.observation import Observer
 from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Failure
 
@@ -29,7 +29,7 @@ WAITING = "waiting"
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Message):
     """What happened in one turn. The first one begins with the process and ends with the first step."""
 
     state: str
@@ -55,18 +55,6 @@ class Turn:
     failure: Failure | None = None
     settled: bool = True
     """Whether the runtime has nothing more to try."""
-
-    def to_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Turn:
-        values: dict[str, Any] = json.loads(text)
-        failure = values["failure"]
-        values["failure"] = None if failure is None else Failure(**failure)
-        values["times"] = tuple(values["times"])
-        values["losses"] = tuple((step, value) for step, value in values["losses"])
-        return cls(**values)
 
 
 class Turns(Observer):

@@ -14,8 +14,8 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 Verdict = TypeVar("Verdict")
 
-Probe = Callable[[Sequence[Item]], Verdict | None]
-"""What is wrong when a set of changes is applied; None when nothing is."""
+Probe = Callable[[Sequence[Item]], Verdict]
+"""What is wrong when a set of changes is applied; empty when nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,16 @@ def bisect(
     culprits: list[Culprit[Item, Verdict]] = []
     verdict = probe(left) if wrong is None else wrong
     start = 0  # that many of what is left are known to be fine together
-    while verdict is not None:
+    while verdict:
         start, blame = _first(left, start, verdict, probe)
         culprit = _alone(left[start], left[:start], blame, probe, needs)
         culprits.append(culprit)
         gone = {culprit.item}
         kept = [each for each in left[start + 1 :] if not _depends(each, gone, needs)]
         left = [*left[:start], *kept]
-        verdict = probe(left) if kept else None
+        if not kept:
+            break
+        verdict = probe(left)
     return Found(tuple(culprits), tuple(left))
 
 
@@ -67,7 +69,7 @@ def _first(items: Sequence[Item], start: int, verdict: Verdict, probe: Probe[Ite
     while wrong - fine > 1:
         middle = (fine + wrong) // 2
         said = probe(items[:middle])
-        if said is None:
+        if not said:
             fine = middle
         else:
             wrong, verdict = middle, said
@@ -88,7 +90,7 @@ def _alone(
     if not others:
         return Culprit(item, verdict)
     said = probe([*base, item])
-    if said is not None:
+    if said:
         return Culprit(item, said)
     # The shortest beginning of the others with which it makes a difference ends with the one that it takes.
     fine, wrong = 0, len(others)
@@ -96,7 +98,7 @@ def _alone(
         middle = (fine + wrong) // 2
         chosen = needed.union(others[:middle])
         said = probe([*(each for each in before if each in chosen), item])
-        if said is None:
+        if not said:
             fine = middle
         else:
             wrong, verdict = middle, said

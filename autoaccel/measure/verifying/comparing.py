@@ -19,12 +19,11 @@ from autoaccel.measure.verifying.facts import (
     differing,
     facts,
     in_order,
-    listed,
     named,
     tensor,
     training_modes,
 )
-from autoaccel.reports.counting import counted
+from autoaccel.reports.counting import counted, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,34 +216,10 @@ def _data(before: RunRecord, after: RunRecord) -> Iterator[Difference]:
         if index is None and one.complete and len(other.batches) > len(one.batches):
             index = len(one.batches)
         if index is not None:
-            yield Difference("data", f"{where}: {_how_batches_differ(one.batches, other.batches, index)}")
+            is_there = index < min(len(one.batches), len(other.batches))
+            counts = f"{len(other.batches)} batches instead of {len(one.batches)}"
+            yield Difference("data", f"{where}: {f'batch {index + 1} is another one' if is_there else counts}")
             return
-
-
-def _how_batches_differ(before: Sequence[str], after: Sequence[str], index: int) -> str:
-    again = [at for at, batch in enumerate(after) if batch in after[:at] and (at >= len(before) or before[at] != batch)]
-    if again and not _repeats(before):
-        return f"{_range(again)} came before"
-    if index >= len(before):
-        return f"{len(after)} batches instead of {len(before)}"
-    if index >= len(after):
-        return f"{len(after)} batches instead of {len(before)}"
-    if Counter(before) == Counter(after):
-        return f"the batches come in another order, from batch {index + 1} on"
-    return f"batch {index + 1} is another one"
-
-
-def _repeats(batches: Sequence[str]) -> bool:
-    return len(set(batches)) < len(batches)
-
-
-def _range(indices: Sequence[int]) -> str:
-    first, last = indices[0] + 1, indices[-1] + 1
-    if len(indices) == 1:
-        return f"batch {first}"
-    if last - first + 1 == len(indices):
-        return f"batches {first} to {last}"
-    return f"{len(indices)} batches (the first of them is batch {first})"
 
 
 def _digests(record: RunRecord) -> dict[tuple[str, str], str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from autoaccel.measure.observing.record import Entry, Pass, RunRecord
-from autoaccel.reports.counting import counted
+from autoaccel.reports.counting import counted, listed
 
 # The order in which differences are told: what explains others comes first.
 KINDS = (
@@ -33,12 +33,6 @@ def in_order(found: Iterable[Difference]) -> list[Difference]:
 
 def named(kind: str, name: str) -> str:
     return name if kind == "optimizer" else f"{kind} {name}"
-
-
-def listed(names: Sequence[str], most: int = 3) -> str:
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} others"
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
 SKIPPED = "step left out because gradients overflowed"
@@ -133,15 +127,8 @@ def differing(fact: Fact, before: str | None, after: str | None) -> Difference:
 
 
 def training_modes(modes: Sequence[tuple[str, str | None]]) -> Iterator[Difference]:
-    """Of modules in the other mode the outermost, with how many there are."""
-    for value, mode in (("False", "evaluation"), ("True", "training")):
+    """Modules in the other mode, outer ones first."""
+    for value, what in (("False", "in evaluation mode"), ("True", "in training mode"), (None, "not there")):
         names = [name.removesuffix(".training") for name, after in modes if after == value]
-        outermost = [name for name in names if not any(name.startswith(f"{other}.") for other in names)]
         if names:
-            others = len(names) - len(outermost)
-            more = f", with {counted(others, 'module')} in it" if others else ""
-            ends = "are" if len(outermost) > 1 else "is"
-            yield Difference("setting", f"{listed(outermost)} {ends} in {mode} mode{more}")
-    gone = [name.removesuffix(".training") for name, after in modes if after is None]
-    if gone:
-        yield Difference("setting", f"{listed(gone)} is not there")
+            yield Difference("setting", f"{listed(names)} {'are' if len(names) > 1 else 'is'} {what}")

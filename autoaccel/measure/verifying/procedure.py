@@ -216,13 +216,8 @@ class _Procedure:
 
     def _exact(self, view: View, state: _Progress) -> None:
         """Find the changes that are not bit-equal; those that may draw other random numbers are put aside."""
-        base = [each for each in state.good if each not in state.random and each not in state.rounding_only]
-
-        def probe(chosen: Sequence[Change]) -> Verdicts | None:
-            return self._differences(view, chosen, _WITHOUT_WORKERS) or None
-
-        found = bisect(base, probe, self.trials.changes.needs)
-        for culprit in found.culprits:
+        probe = partial(self._differences, view, rehearse=_WITHOUT_WORKERS)
+        for culprit in bisect(self._bit_equal(state), probe, self.trials.changes.needs).culprits:
             if self._only_rounds(view, culprit):
                 state.rounding_only.add(culprit.item)
             elif self._may_draw_elsewhere(view, culprit):
@@ -250,29 +245,17 @@ class _Procedure:
 
     def _with_workers(self, view: View, state: _Progress) -> None:
         """Where the loaders have workers, datasets may draw other random numbers; nothing else may differ."""
+        everything = partial(self._differences, view, rehearse=REHEARSALS)
         left = self._bit_equal(state)
-        found = self._differences(view, left, REHEARSALS)
-        if not found:
+        if not everything(left):
             return
-
-        def structure(chosen: Sequence[Change]) -> Verdicts | None:
-            return self._differences(view, chosen, REHEARSALS, comparing.structure) or None
-
-        def everything(chosen: Sequence[Change]) -> Verdicts | None:
-            return self._differences(view, chosen, REHEARSALS) or None
-
         # What is exact must be so with workers, too; what is equivalent must do the same things as often, and has no
         # excuse where no dataset draws random numbers.
         draws = any(each.draws for each in view.reference.record.passes)
-        exact = [each for each in left if not (draws and each.tier is Tier.EQUIVALENT)]
-        for culprit in bisect(exact, everything, self.trials.changes.needs).culprits:
-            self._fail(culprit, state)
+        self._fail_wrong([each for each in left if not (draws and each.tier is Tier.EQUIVALENT)], everything, state)
+        self._fail_wrong(self._bit_equal(state), partial(everything, compare=comparing.structure), state)
         left = self._bit_equal(state)
-        for culprit in bisect(left, structure, self.trials.changes.needs).culprits:
-            self._fail(culprit, state)
-        left = self._bit_equal(state)
-        found = self._differences(view, left, REHEARSALS)
-        if found:
+        if found := everything(left):
             drawing = [each for each in left if each.tier is Tier.EQUIVALENT]
             state.random.update(dict.fromkeys(drawing, comparing.told(found)))
 
@@ -281,15 +264,13 @@ class _Procedure:
         if view.reference.record.device == "cpu":
             return
 
-        def probe(chosen: Sequence[Change]) -> Verdicts | None:
+        def probe(chosen: Sequence[Change]) -> Verdicts:
             record = self.trials.rewritten(f"exact changes{view.name}", chosen, {}, **view.asked)
             found = comparing.differences(view.reference, record)
             self.trials.note_result(comparing.told(found))
-            return found or None
+            return found
 
-        exact = [each for each in self._bit_equal(state) if each.tier is Tier.EXACT]
-        for culprit in bisect(exact, probe, self.trials.changes.needs).culprits:
-            self._fail(culprit, state)
+        self._fail_wrong([each for each in self._bit_equal(state) if each.tier is Tier.EXACT], probe, state)
 
     def _bit_equal(self, state: _Progress) -> tuple[Change, ...]:
         return self.trials.changes.closed(
@@ -302,7 +283,7 @@ class _Procedure:
         chosen: Sequence[Change],
         rehearse: tuple[str, ...],
         compare: Callable[[Reference, RunRecord], list[Difference]] = comparing.differences,
-    ) -> list[Difference]:
+    ) -> Verdicts:
         found = compare(view.reference, self._rehearsed(view, chosen, rehearse))
         self.trials.note_result(comparing.told(found))
         return found
@@ -327,6 +308,12 @@ class _Procedure:
         wanted.update(need for each in tuple(wanted) for need in changes.needs(each))
         return tuple(each for each in changes if each in wanted)
 
+    def _fail_wrong(
+        self, items: Sequence[Change], probe: Callable[[Sequence[Change]], Verdicts], state: _Progress
+    ) -> None:
+        for culprit in bisect(items, probe, self.trials.changes.needs).culprits:
+            self._fail(culprit, state)
+
     def _fail(self, culprit: Culprit[Change, Verdicts], state: _Progress) -> None:
         state.failed[culprit.item] = culprit.verdict, culprit.company
         state.good = self.trials.changes.without(state.failed)
@@ -339,7 +326,7 @@ class _Procedure:
             return
         original = [view.reference.record]
 
-        def probe(chosen: Sequence[Change]) -> Verdicts | None:
+        def probe(chosen: Sequence[Change]) -> Verdicts:
             rewritten: list[RunRecord] = []
             while True:
                 number = len(rewritten)
@@ -356,10 +343,9 @@ class _Procedure:
                 last = len(rewritten) == self.limits.seeds
                 verdict = spread.judge(original, rewritten, last=last, resolution=spread.FLOAT32_RESOLUTION)
                 if verdict.within is not None:
-                    return None if verdict.within else [Difference("loss", verdict.reason)]
+                    return [] if verdict.within else [Difference("loss", verdict.reason)]
 
-        for culprit in bisect(state.good, probe, self.trials.changes.needs).culprits:
-            self._fail(culprit, state)
+        self._fail_wrong(state.good, probe, state)
 
     # -- within the spread
 
@@ -386,16 +372,16 @@ class _Procedure:
         return summary, here
 
     def _blame(
-        self, candidates: Sequence[Change], wrong: Callable[[Sequence[Change]], Verdicts | None], state: _Progress
+        self, candidates: Sequence[Change], wrong: Callable[[Sequence[Change]], Verdicts], state: _Progress
     ) -> None:
         """Find out which of the candidates, beside all other changes, are wrong."""
         candidates = [each for each in candidates if each in state.good]
         found = wrong(state.good)
-        if found is None or not candidates:
+        if not found or not candidates:
             return
         fixed = [each for each in state.good if each not in candidates]
 
-        def probe(chosen: Sequence[Change]) -> Verdicts | None:
+        def probe(chosen: Sequence[Change]) -> Verdicts:
             return wrong(self.trials.changes.closed([*fixed, *chosen]))
 
         def needs(change: Change) -> Sequence[Change]:
@@ -407,7 +393,7 @@ class _Procedure:
         for culprit in bisect(candidates, probe, needs, wrong=found).culprits:
             self._fail(culprit, state)
 
-    def _too_large(self, view: View, chosen: Sequence[Change]) -> Verdicts | None:
+    def _too_large(self, view: View, chosen: Sequence[Change]) -> Verdicts:
         """Whether a number does not fit into float16, in which accelerators compute that have no bfloat16.
 
         Nothing else is judged: a CPU computes it slowly, and not everything.
@@ -419,7 +405,7 @@ class _Procedure:
         self.trials.note_result(
             "a number is too large" if overflows else "every number fits" if not record.failure else "not possible here"
         )
-        return [Difference("failure", f"in float16 {comparing.failed(record)}")] if overflows else None
+        return [Difference("failure", f"in float16 {comparing.failed(record)}")] if overflows else []
 
     def _inexact(self, state: _Progress) -> list[Change]:
         return [each for each in state.good if each.tier in _LOW or each in state.random or each in state.rounding_only]

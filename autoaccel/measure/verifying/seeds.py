@@ -30,8 +30,8 @@ class Spreading:
         if workers:
             self.environment["AUTOACCEL_NUM_WORKERS"] = "2"
 
-    def wrong(self, chosen: Sequence[Change]) -> Sequence[Difference] | None:
-        """What is wrong with some changes; None when they lie within the spread."""
+    def wrong(self, chosen: Sequence[Change]) -> Sequence[Difference]:
+        """What is wrong with some changes; nothing when they lie within the spread."""
         runs: list[RunRecord] = []
         while True:
             seed = len(runs)
@@ -44,7 +44,7 @@ class Spreading:
                 return found
             if seed == 0 and self.view.reference.repeats and not comparing.differences(self.view.reference, runs[0]):
                 self.trials.note_result("the same, bit for bit")
-                return None
+                return []
             verdict = spread.judge(self.originals[: seed + 1], runs, last=seed + 1 >= self.most)
             if len(self.originals) > 1 and not verdict.spreads and not self.perturbation:
                 # Seeds make no difference to this script; rounding does.
@@ -55,7 +55,7 @@ class Spreading:
             if verdict.within is not None:
                 self.verdicts[frozenset(chosen)] = verdict
                 self.trials.note_result(verdict.reason or "within the spread of the original")
-                return None if verdict.within else [Difference("loss", verdict.reason)]
+                return [] if verdict.within else [Difference("loss", verdict.reason)]
 
     def rewritten(self, chosen: Sequence[Change], seed: int) -> RunRecord:
         name = f"rewritten, seed {seed}{self.view.name}"

@@ -43,7 +43,6 @@ def page(report: Report) -> str:
         ],
         charts=charts,
         summary=summary,
-        ablating=ablating(report.command),
     )
     return _UNSPEAKABLE.sub("�", filled)
 
@@ -59,9 +58,3 @@ def _template() -> Template:
     )
     environment.filters.update(bound=quantities.bound, percent=quantities.percent)
     return environment.get_template("page.html")
-
-
-def ablating(command: str) -> str:
-    """The command with `--ablate`, which goes before what is the script's own; empty where it is there."""
-    own, dashes, rest = command.partition(" -- ")
-    return "" if "--ablate" in own.split(" ") else f"{own} --ablate{dashes}{rest}"

@@ -1,14 +1,13 @@
-"""Charts as SVG from plain data: lines over two axes, and rows of bars, points and intervals over one.
+"""Charts as SVG from plain data: lines over two axes, and rows of points with intervals over one.
 
-Each is drawn twice, for wide and for narrow screens, and the style sheet shows one of them: text that shrinks with
-the chart could not be read on a phone. Coordinates are pixels as they are on the screen, roughly.
+Coordinates are pixels as they are on a wide screen, roughly; on a narrow one a chart scrolls.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -16,8 +15,8 @@ from markupsafe import Markup
 
 from autoaccel.reports.benchmark.quantities import Unit
 
-_LETTER = 0.62  # width of a letter by its height, in a wide typeface
-_TOP, _HEIGHT, _BELOW, _LEFT = 30.0, 240.0, 42.0, 46.0  # of a chart of lines
+_WIDTH, _LETTER = 800.0, 8.0  # of a chart, and of a letter in a wide typeface
+_TOP, _HEIGHT, _BELOW, _LEFT, _ROW = 30.0, 240.0, 42.0, 46.0, 32.0
 _DENSE, _PIXELS = 1.5, 3  # points a pixel from which they are gathered, and from how many pixels
 _ROUND = (1.0, 2.0, 2.5, 5.0, 10.0, 20.0, 25.0, 50.0, 100.0)
 
@@ -26,11 +25,10 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line through points, interrupted where one is not finite, with its name at its end."""
+    """A line through points, interrupted where one is not finite."""
 
     name: str
-    kind: str
-    """Its class in the style sheet."""
+    """Its class in the style sheet, too."""
     points: Sequence[Point]
     ahead: Sequence[Point] = ()
     """Where it goes on beyond what was measured, dashed."""
@@ -44,10 +42,8 @@ class Row:
     value: str
     kind: str
     """Its class in the style sheet."""
-    bar: tuple[float, float] | None = None
-    """From where to where; a link leads on from its end to the next row."""
-    point: float | None = None
-    interval: tuple[float, float] | None = None
+    point: float
+    interval: tuple[float, float]
 
 
 # -- charts
@@ -66,116 +62,78 @@ def line_chart(
 ) -> Markup:
     """Lines, of which at least one point is finite, over what `across` counts; values are seconds where `up` is a unit
     of time. `mark` is a place to be pointed out, and what is said of it."""
+    canvas = _Canvas()
     places = [place for each in lines for place in (*each.points, *each.ahead) if math.isfinite(place[1])]
     low, high = min(y for _, y in places), max(y for _, y in places)
     margin = 0.0 if logarithmic else (high - low) * 0.04 or abs(high) * 0.1 or 1.0
-
-    def draw(canvas: _Canvas) -> float:
-        right = canvas.width - max(canvas.room(each.name) for each in lines) - 8
-        x_axis = Axis(min(x for x, _ in places), max(x for x, _ in places), _LEFT, right)
-        y_axis = Axis(low - margin, high + margin, _TOP + _HEIGHT, _TOP, up.size, logarithmic)
-        for value, label in y_axis.labelled(5):
-            canvas.line(_LEFT, y_axis(value), right, y_axis(value), "grid")
-            canvas.text(_LEFT - 8, y_axis(value) + 4, label, anchor="end")
-        canvas.text(0, _TOP - 14, up.name, "quiet")
-        canvas.axis_below(x_axis, _TOP, y_axis.start, across)
-        ends = []
-        for each in lines:
-            canvas.curve([(x_axis(x), y_axis(y)) for x, y in each.points], each.kind)
-            canvas.curve([(x_axis(x), y_axis(y)) for x, y in each.ahead], f"{each.kind} dashed")
-            known = [y for _, y in each.points if math.isfinite(y)] or [low]
-            tail = [y for _, y in each.ahead[-1:]] or known[-max(len(known) // 20, 1) :]
-            ends.append(y_axis(statistics.median(tail)) + 4)
-        for each, y in zip(lines, apart(ends, 17, _TOP, y_axis.start), strict=True):
-            canvas.text(right + 8, y, each.name, f"name {each.kind}")
-        if mark:
-            x, y = x_axis(mark[0][0]), y_axis(mark[0][1])
-            canvas.dot(x, y, 5, "mark")  # where lines rise, there is room for text above to the left
-            canvas.text(max(x - 10, _LEFT + canvas.room(mark[1])), max(y - 14, _TOP + 14), mark[1], "halo", "end")
-        return y_axis.start + _BELOW
-
-    return _both(name, title, description, draw)
+    x_axis = Axis(min(x for x, _ in places), max(x for x, _ in places), _LEFT, _WIDTH - 8)
+    y_axis = Axis(low - margin, high + margin, _TOP + _HEIGHT, _TOP, up.size, logarithmic)
+    for value, label in y_axis.labelled(5):
+        canvas.line(_LEFT, y_axis(value), x_axis.end, y_axis(value), "grid")
+        canvas.text(_LEFT - 8, y_axis(value) + 4, label, anchor="end")
+    canvas.text(0, _TOP - 14, up.name, "quiet")
+    canvas.axis_below(x_axis, _TOP, y_axis.start, across)
+    right = _WIDTH
+    for each in reversed(lines):
+        canvas.text(right, _TOP - 14, each.name, f"name {each.name}", "end")
+        right -= _room(each.name) + 16
+    for each in lines:
+        canvas.curve([(x_axis(x), y_axis(y)) for x, y in each.points], each.name)
+        canvas.curve([(x_axis(x), y_axis(y)) for x, y in each.ahead], f"{each.name} dashed")
+    if mark:
+        x, y = x_axis(mark[0][0]), y_axis(mark[0][1])
+        canvas.dot(x, y, 5, "mark")  # where lines rise, there is room for text above to the left
+        canvas.text(max(x - 10, _LEFT + _room(mark[1])), max(y - 14, _TOP + 14), mark[1], "halo", "end")
+    return canvas.drawn(name, title, description, y_axis.start + _BELOW)
 
 
-def row_chart(
-    name: str, title: str, description: str, rows: Sequence[Row], unit: Unit, *, reference: float | None = None
-) -> Markup:
-    """Rows over one axis, which begins at 0 where there are bars. `reference` is a value to compare with."""
-    numbers = [x for each in rows for x in (*(each.bar or ()), *(each.interval or ()), each.point, reference)]
-    values = [each for each in numbers if each is not None]
-    bars = any(each.bar for each in rows)
-    margin = 0.0 if bars else (max(values) - min(values)) * 0.06 or 0.05
-    low, high = min(0.0, *values) if bars else max(min(values) - margin, 0.0), max(values) + margin
-
-    def draw(canvas: _Canvas) -> float:
-        left, right, height = 6.0, canvas.width - 8.0, 44.0
-        if not canvas.narrow:
-            left += max(canvas.room(each.label) for each in rows) + 6
-            right -= max(canvas.room(each.value) for each in rows) + 6
-            height = 32.0
-        axis, bottom = Axis(low, high, left, right, unit.size), height * len(rows) + 4
-        ticks = canvas.axis_below(axis, 0, bottom, unit.name)
-        if reference is not None:
-            x, label = axis(reference), f"{reference:g}"
-            canvas.line(x, 0, x, bottom, "reference")
-            if all(abs(axis(tick) - x) > canvas.room(label + said) / 2 + 5 for tick, said in ticks):
-                canvas.text(x, bottom + 18, label, anchor="middle")
-        for index, each in enumerate(rows):
-            y = index * height + (30 if canvas.narrow else height / 2)
-            written = y - 14 if canvas.narrow else y + 4
-            if each.bar:
-                x, end = sorted(map(axis, each.bar))
-                canvas.tag("rect", f"bar {each.kind}", x=x, y=y - 8, width=max(end - x, 1.5), height=16)
-            if each.bar and index + 1 < len(rows):
-                canvas.line(axis(each.bar[1]), y + 8, axis(each.bar[1]), y + height - 8, "link")
-            if each.interval:
-                canvas.line(axis(each.interval[0]), y, axis(each.interval[1]), y, f"interval {each.kind}")
-            if each.point is not None:
-                canvas.dot(axis(each.point), y, 4.5, f"point {each.kind}")
-            canvas.text(0, written, each.label, f"halo {each.kind}")
-            canvas.text(canvas.width, written, each.value, f"halo {each.kind}", "end")
-        return bottom + _BELOW
-
-    return _both(name, title, description, draw)
+def row_chart(name: str, title: str, description: str, rows: Sequence[Row], unit: Unit, reference: float) -> Markup:
+    """Rows over one axis. `reference` is a value to compare with."""
+    canvas = _Canvas()
+    values = [reference, *(x for each in rows for x in (*each.interval, each.point))]
+    margin = (max(values) - min(values)) * 0.06 or 0.05
+    left = max(_room(each.label) for each in rows) + 12
+    right = _WIDTH - 14 - max(_room(each.value) for each in rows)
+    axis = Axis(max(min(values) - margin, 0.0), max(values) + margin, left, right, unit.size)
+    bottom = _ROW * len(rows) + 4
+    ticks = canvas.axis_below(axis, 0, bottom, unit.name)
+    x, label = axis(reference), f"{reference:g}"
+    canvas.line(x, 0, x, bottom, "reference")
+    if all(abs(axis(tick) - x) > _room(label + said) / 2 + 5 for tick, said in ticks):
+        canvas.text(x, bottom + 18, label, anchor="middle")
+    for index, each in enumerate(rows):
+        y = (index + 0.5) * _ROW
+        canvas.line(axis(each.interval[0]), y, axis(each.interval[1]), y, f"interval {each.kind}")
+        canvas.dot(axis(each.point), y, 4.5, f"point {each.kind}")
+        canvas.text(0, y + 4, each.label, f"halo {each.kind}")
+        canvas.text(_WIDTH, y + 4, each.value, f"halo {each.kind}", "end")
+    return canvas.drawn(name, title, description, bottom + _BELOW)
 
 
-def _both(name: str, title: str, description: str, draw: Callable[[_Canvas], float]) -> Markup:
-    """The chart for wide and for narrow screens; `draw` says how high it became."""
-    drawn = Markup()
-    for kind, canvas in (("wide", _Canvas(800, 13)), ("narrow", _Canvas(328, 12))):
-        height = draw(canvas)
-        own = f"{name}-{kind}"
-        drawn += Markup(
-            '<svg class="chart {kind}" viewBox="0 0 {width} {height:.0f}" role="img" '
-            'aria-labelledby="{own}-title {own}-desc"><title id="{own}-title">{title}</title>'
-            '<desc id="{own}-desc">{description}</desc>{content}</svg>'
-        ).format(
-            kind=kind,
-            width=canvas.width,
-            height=height,
-            own=own,
-            title=title,
-            description=description,
-            content=Markup().join(canvas.parts),
-        )
-    return drawn
+def _room(text: str) -> float:
+    """The width of a text."""
+    return len(text) * _LETTER
 
 
 @dataclass(frozen=True, slots=True)
 class _Canvas:
-    """What has been drawn on `width` pixels with `letters` so many pixels high."""
+    """What has been drawn."""
 
-    width: int
-    letters: int
     parts: list[Markup] = field(default_factory=list)
 
-    @property
-    def narrow(self) -> bool:
-        return self.width < 400
-
-    def room(self, text: str) -> float:
-        """The width of a text."""
-        return len(text) * self.letters * _LETTER
+    def drawn(self, name: str, title: str, description: str, height: float) -> Markup:
+        return Markup(
+            '<div class="scrolls"><svg class="chart" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
+            'aria-labelledby="{name}-title {name}-desc"><title id="{name}-title">{title}</title>'
+            '<desc id="{name}-desc">{description}</desc>{content}</svg></div>'
+        ).format(
+            width=_WIDTH,
+            height=height,
+            name=name,
+            title=title,
+            description=description,
+            content=Markup().join(self.parts),
+        )
 
     def tag(self, name: str, kind: str, content: str = "", **attributes: str | float) -> None:
         """A tenth of a pixel is as fine as anybody sees."""
@@ -194,14 +152,14 @@ class _Canvas:
     def text(self, x: float, y: float, content: str, kind: str = "", anchor: str = "start") -> None:
         """`anchor` is `start`, `middle` or `end`; what would leave the canvas is moved inside."""
         if anchor == "middle":
-            half = self.room(content) / 2
-            x = min(max(x, half), self.width - half)
+            half = _room(content) / 2
+            x = min(max(x, half), _WIDTH - half)
         self.tag("text", kind, content, x=x, y=y, text_anchor=anchor)
 
     def axis_below(self, axis: Axis, top: float, bottom: float, unit: str) -> Sequence[tuple[float, str]]:
         """Faint lines upwards, numbers, and what they count at the end of the line below."""
         self.line(axis.start, bottom, axis.end, bottom, "base")
-        ticks = axis.labelled(4 if self.narrow else 8)
+        ticks = axis.labelled(8)
         for value, label in ticks:
             self.line(axis(value), top, axis(value), bottom, "grid")
             self.text(axis(value), bottom + 18, label, anchor="middle")
@@ -233,20 +191,6 @@ def gathered(points: Sequence[Point]) -> Iterator[tuple[Point, Point, Point]]:
         places, heights = zip(*group, strict=True)
         x = statistics.fmean(places)
         yield (x, statistics.median(heights)), (x, min(heights)), (x, max(heights))
-
-
-def apart(places: Sequence[float], distance: float, low: float, high: float) -> tuple[float, ...]:
-    """The same places, moved so that neighbours keep a distance and none leaves the room between `low` and `high`."""
-    order = sorted(range(len(places)), key=lambda index: (places[index], index))
-    moved = list(places)
-    floor, ceiling = low, high
-    for index in order:
-        moved[index] = max(moved[index], floor)
-        floor = moved[index] + distance
-    for index in reversed(order):
-        moved[index] = min(moved[index], ceiling)
-        ceiling = moved[index] - distance
-    return tuple(moved)
 
 
 # -- axes

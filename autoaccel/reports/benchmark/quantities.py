@@ -64,21 +64,6 @@ def _clock(seconds: float) -> str:
     return sign + " ".join(parts)
 
 
-def alike(*seconds: float) -> tuple[str, ...]:
-    """Durations to be compared: all in the unit of the longest, with the decimals that suit it."""
-    longest = max((abs(each) for each in seconds if math.isfinite(each)), default=0.0)
-    chosen = unit(longest)
-    decimals = 2 if longest / chosen.size < 99.95 else 1
-    return tuple(
-        MISSING
-        if not math.isfinite(each)
-        else _clock(each)
-        if longest >= 2 * _MINUTE
-        else f"{each / chosen.size:,.{decimals}f} {chosen.name}".replace("-", MINUS)
-        for each in seconds
-    )
-
-
 def bound(text: str) -> str:
     """The text with numbers tied to their units, so that no line ends between them."""
     return _BOUND.sub("\N{NO-BREAK SPACE}", text)

@@ -8,8 +8,7 @@ from autoaccel.config import known_rules
 from autoaccel.edits import Tier
 from autoaccel.measure.benching.diagnosis import diagnose
 from autoaccel.measure.benching.report import Diagnosis, Share
-from autoaccel.measure.observing.attribution import CLASSES
-from autoaccel.measure.observing.record import Profile
+from autoaccel.measure.observing.timelines import CLASSES
 from autoaccel.rewriting.rule import BINDING, Rule
 
 
@@ -25,8 +24,8 @@ FUSE = rule("AA401", "fuse", "launch", "compute")
 RULES = (STACK, WORKERS, AHEAD, LOW, FUSE)
 
 
-def judged(found: set[str], uncertainty: float = 0.0, **shares: float) -> Diagnosis:
-    diagnosis = diagnose(Profile(shares, 0.01, 100, uncertainty), RULES, found)
+def judged(found: set[str], **shares: float) -> Diagnosis:
+    diagnosis = diagnose(shares, RULES, found)
     assert diagnosis is not None
     return diagnosis
 
@@ -69,8 +68,7 @@ def test_two_that_are_close_are_both_named() -> None:
     diagnosis = judged({"AA201", "AA301"}, loader=0.38, compute=0.44, launch=0.18)
     assert diagnosis.sentence == (
         "Computing and the loader bind: 44 % of a step computes forwards and backwards and 38 % waits for the next "
-        "batch (launch 18 %); AA301 low addresses computing, and is among the changes; "
-        "AA201 workers addresses the loader, and is among the changes."
+        "batch (launch 18 %); AA301 low and AA201 workers address both, and are among the changes."
     )
     assert diagnosis.rules == ("AA301", "AA201", "AA401", "AA104", "AA202")
 
@@ -87,14 +85,8 @@ def test_a_margin_decides_whether_two_bind(second: float, both: bool) -> None:
     assert (" and " in sentence.split(":")[0]) == both
 
 
-def test_an_uncertain_profile_says_so_and_names_the_second_sooner() -> None:
-    sentence = judged({"AA201"}, 0.12, loader=0.5, compute=0.35, other=0.15).sentence
-    assert sentence.startswith("The loader and computing bind: ")
-    assert "(other 15 %; give or take 12 points)" in sentence
-
-
 def test_nothing_is_said_without_a_profile() -> None:
-    assert diagnose(None, RULES, ()) is None
+    assert diagnose({}, RULES, ()) is None
 
 
 def test_rules_speak_of_what_is_measured() -> None:

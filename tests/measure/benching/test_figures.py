@@ -18,7 +18,7 @@ def run(original: Played, *others: Played, seconds: float = 6, steps: int | None
 
 
 def columns(rounds: Rounds, noise: float = 1.0) -> list[Column]:
-    return [figures.column(each, rounds, changes=0, record=None, noise=noise) for each in rounds.series]
+    return [figures.column(each, rounds, noise=noise) for each in rounds.series]
 
 
 def test_steady_contenders() -> None:
@@ -91,6 +91,7 @@ def test_without_loaders_there_is_no_rate() -> None:
 def test_decisions_come_from_the_record() -> None:
     rounds = run(Played("original", steady(0.1)))
     decision = Decision("amp", "off", "no accelerator")
-    record = RunRecord("stopped", decisions=(decision,))
-    found = figures.column(rounds.series[0], rounds, changes=3, record=record, busy=0.5)
+    series = rounds.series[0]
+    series.record, series.changes, series.busy = RunRecord("stopped", decisions=(decision,)), 3, 0.5
+    found = figures.column(series, rounds)
     assert (found.decisions, found.changes, found.device_busy) == ((decision,), 3, 0.5)

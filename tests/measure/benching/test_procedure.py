@@ -13,9 +13,8 @@ import pytest
 from autoaccel.config import configure
 from autoaccel.measure import changes
 from autoaccel.measure.benching import procedure
-from autoaccel.measure.benching.procedure import bench
+from autoaccel.measure.benching.procedure import BenchError, Task, bench
 from autoaccel.measure.benching.report import Report
-from autoaccel.measure.benching.task import BenchError, Task
 from autoaccel.measure.changes import Changes
 from autoaccel.measure.observing.record import FAILED, Failure, Pass, RunRecord
 from autoaccel.measure.observing.request import Request

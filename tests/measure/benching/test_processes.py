@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from autoaccel.measure import launching
 from autoaccel.measure.benching.contenders import Observed
 from autoaccel.measure.observing import turns
 from autoaccel.measure.observing.record import FAILED
@@ -98,7 +100,8 @@ def test_nothing_is_left(report: Any, folder: Path) -> None:
 def contender(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Observed:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     request = Request("train.py", ("--fail-at", "1"), root=str(folder))
-    return Observed("original", request, python=sys.executable, environment={}, folder=folder, timeout=60)
+    start = partial(launching.start, python=sys.executable, environment={}, folder=folder)
+    return Observed("original", request, start, timeout=60)
 
 
 def test_turns(contender: Observed) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from autoaccel.measure.benching import statistics
 from autoaccel.measure.benching.report import Interval
-from autoaccel.measure.benching.statistics import FEWEST, RESOLUTION, independent, interval, ranks, ratios, widened
+from autoaccel.measure.benching.statistics import FEWEST, RESOLUTION, independent, interval, ranks, widened
 
 Noise = Callable[[random.Random, int], list[float]]
 
@@ -132,12 +132,6 @@ def test_ranks_of_equal_values() -> None:
 
 def test_autocorrelation_of_what_never_changes() -> None:
     assert statistics.autocorrelation([1.0, 1.0, 1.0]) == 0
-
-
-def test_ratios() -> None:
-    assert ratios([2.0, 3.0], [1.0, 6.0]) == [2.0, 0.5]
-    with pytest.raises(ValueError, match="shorter"):
-        ratios([1.0], [])
 
 
 @pytest.mark.parametrize(("noise", "factor"), [(1.1, 1.1), (1 / 1.1, 1.1), (1.0, RESOLUTION), (1.001, RESOLUTION)])

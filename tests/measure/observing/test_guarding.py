@@ -81,7 +81,7 @@ def run(folder: Path, text: str, *options: str, alone: bool = True, place: Path 
     exchange.folder.mkdir()
     child = exchange.folder / "child.py"
     child.write_text(CHILD.format(repository=str(REPOSITORY)))
-    asked = Request("train.py", protected=(str(folder),), mode="record" if alone else "turns")
+    asked = Request("train.py", root=str(folder), protected=(str(folder),), mode="record" if alone else "turns")
     exchange.request.write_text(asked.to_json())
     done = subprocess.run(
         [sys.executable, str(child), str(exchange.result), *options],

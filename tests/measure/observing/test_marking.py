@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoaccel.measure.observing.marking import NAME, marked
+from autoaccel.measure.observing.training import NAME, marked
 
 
 @pytest.mark.parametrize("rest", ["", "  # one more", "\t"])

@@ -67,13 +67,6 @@ def test_files_that_no_other_text_can_stand_for_are_not_among_those_of_the_run(
     assert observe(text).files == (str(tmp_path / "train.py"), str(tmp_path / "helper.py"))
 
 
-def test_what_is_scripted_from_disk_is_told(observe: Observe, tmp_path: Path) -> None:
-    text = "import torch\n\ndef double(x):\n    return x + x\n\ndouble = torch.jit.script(double)\n"
-    rewritten = observe(text, texts={str(tmp_path / "train.py"): text.replace("x + x", "2 * x")})
-    assert [(each.topic, each.value) for each in rewritten.decisions] == [("torch.jit.script", "in vain")]
-    assert observe(text).decisions == ()
-
-
 def test_lines_in_threads(observe: Observe, tmp_path: Path) -> None:
     text = """import threading
 def work():

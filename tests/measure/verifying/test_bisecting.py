@@ -19,14 +19,14 @@ class Runs:
         self.wanted = needs or {}
         self.asked: list[str] = []
 
-    def probe(self, items: Sequence[str]) -> str | None:
+    def probe(self, items: Sequence[str]) -> str:
         chosen = "".join(items)
         for item in items:
             assert set(self.wanted.get(item, "")) <= set(items), f"{item} without what it needs"
         self.asked.append(chosen)
         wrong = [each for each in self.bad if each in items]
         wrong += [pair for pair in self.pairs if set(pair) <= set(items)]
-        return ", ".join(wrong) or None
+        return ", ".join(wrong)
 
     def needs(self, item: str) -> str:
         return self.wanted.get(item, "")
@@ -92,4 +92,4 @@ def test_what_is_known_to_be_wrong_is_not_asked_again() -> None:
 
 
 def test_nothing_to_search() -> None:
-    assert bisect("", lambda _: None, lambda _: "").fine == ()
+    assert bisect("", lambda _: "", lambda _: "").fine == ()

@@ -65,7 +65,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "evaluation mode": (
         {"settings": {**SETTINGS, "model.training": "False", "model.bn.training": "False"}},
-        ["model is in evaluation mode, with 1 module in it"],
+        ["model and model.bn are in evaluation mode"],
     ),
     "a part in evaluation mode": (
         {"settings": {**SETTINGS, "model.bn.training": "False"}},
@@ -116,7 +116,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"passes": (one_pass("a b c"), one_pass("a b c"))},
         [
             "1 pass over loader 1 repeat an earlier one, not 0",
-            "pass 2 over loader 1: the batches come in another order, from batch 1 on",
+            "pass 2 over loader 1: batch 1 is another one",
         ],
     ),
     "other batches": (
@@ -128,7 +128,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             "6 batches of loader 1 came again in the same pass",
             "6 batches in a complete pass of loader 1 instead of 3",
-            "pass 1 over loader 1: 3 batches (the first of them is batch 2) came before",
+            "pass 1 over loader 1: batch 2 is another one",
         ],
     ),
 }  # fmt: skip

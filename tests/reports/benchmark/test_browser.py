@@ -137,23 +137,6 @@ def test_dark_is_dark_and_paper_is_white(window: Window, pages: dict[str, Path])
     window.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_one_of_the_two_sizes_of_a_picture_is_shown(window: Window, pages: dict[str, Path]) -> None:
-    count = "return [...document.querySelectorAll('svg')].filter(e => e.checkVisibility()).map(e => e.classList[1])"
-    window.show(pages["rich"], width=1280)
-    assert window.run(count) == ["wide"] * 5
-    window.show(pages["rich"], width=400)
-    assert window.run(count) == ["narrow"] * 5
-
-
-def test_tables_that_ask_to_be_opened_can_be(window: Window, pages: dict[str, Path]) -> None:
-    window.show(pages["rich"], width=400)
-    rows = "return [...document.querySelectorAll('details tbody tr')].filter(e => e.checkVisibility()).length"
-    assert window.run(rows) == 0
-    window.run("document.querySelectorAll('details').forEach(each => each.open = true)")
-    assert window.run(rows) == 29
-    assert window.run(_MEASURING) == []
-
-
 def test_the_command_is_copied_as_it_is(window: Window, pages: dict[str, Path]) -> None:
     window.show(pages["rich"], width=400)
     copied = window.run(

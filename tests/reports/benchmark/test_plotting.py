@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoaccel.reports.benchmark.plotting import Axis, apart, gathered, tick_labels
+from autoaccel.reports.benchmark.plotting import Axis, gathered, tick_labels
 
 
 @pytest.mark.parametrize(
@@ -55,19 +55,6 @@ def test_places_beyond_the_axis_are_at_its_ends() -> None:
 def test_very_small_and_very_large_ticks_are_powers() -> None:
     assert tick_labels((0, 2e-9)) == ("0", "2e-9".replace("-", "−"))
     assert tick_labels((0, 2.5e9)) == ("0", "2.5e9")
-
-
-@given(st.lists(st.floats(0, 100), min_size=1, max_size=6))
-def test_labels_keep_their_distance_and_stay_inside(places: list[float]) -> None:
-    moved = apart(places, 17, 0, 120)
-    order = sorted(moved)
-    assert all(after - before >= 17 - 1e-9 for before, after in itertools.pairwise(order))
-    assert order[0] >= -1e-9 and order[-1] <= 120
-    assert [moved.index(each) for each in order] == sorted(range(len(places)), key=lambda at: (places[at], at))
-
-
-def test_labels_that_are_apart_stay_where_they_are() -> None:
-    assert apart([10, 60], 17, 0, 120) == (10, 60)
 
 
 def test_points_that_are_gathered_lose_no_spike() -> None:

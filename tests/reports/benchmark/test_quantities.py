@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from autoaccel.measure.benching.report import Interval
 from autoaccel.reports.benchmark.quantities import (
-    alike,
     bound,
     digits,
     duration,
@@ -51,13 +50,6 @@ def test_the_unit_of_an_interval_is_said_once() -> None:
     assert durations(Interval(0.0149, 0.0147, 0.0152)) == "14.7 to 15.2 ms"
     assert durations(Interval(0.001, 0.00099, 0.00101)) == "0.990 to 1.01 ms"
     assert durations(Interval(1.0, math.nan, 1.0)) == "–"
-
-
-def test_durations_that_are_compared_share_a_unit() -> None:
-    assert alike(0.0149, -0.000434, 0.000304) == ("14.90 ms", "−0.43 ms", "0.30 ms")
-    assert alike(86.9, 152.0) == ("1 min 27 s", "2 min 32 s")
-    assert alike(23.2, 126.0, 0.1) == ("23 s", "2 min 6 s", "0 s")
-    assert alike(math.nan, 1.0) == ("–", "1.00 s")
 
 
 @pytest.mark.parametrize(
