@@ -39,7 +39,7 @@ from autoaccel.pytorch.reachable_code import tabled_functions
 from autoaccel.pytorch.step_effects import Effect, call_effects, is_sensitive
 from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem, written_by_index
-from autoaccel_codemods.autocast.float_tensors import Content, content, is_pair, is_set_elsewhere
+from autoaccel_codemods.autocast.float_tensors import Content, content, is_pair
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -49,10 +49,7 @@ if TYPE_CHECKING:
 _TORCH = ("torch.", "torchvision.", "einops.")
 _PASSING = ("autoaccel", "copy.", "functools.partial", "itertools.", "collections.", "typing.")
 _METRICS = ("torchmetrics.",)
-_NO_TENSORS = frozenset(
-    {Kind.NUMBER, Kind.ARRAY, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE, Kind.OPTIMIZER}
-    | {Kind.SCHEDULER, Kind.LOADER, Kind.SCALER, Kind.MODULE, Kind.CLASS, Kind.FUNCTION, Kind.LOSS_FUNCTION}
-)
+_OBJECTS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.LOADER})
 _CONTAINERS = frozenset({Kind.SEQUENCE, Kind.MAPPING})
 _ITERATED = frozenset("items values keys get pop popleft popitem copy".split())
 # What these modules give takes over the precision of what goes in; weights of embeddings are looked up as they are.
@@ -234,7 +231,7 @@ class _Search:
         low = Low(script, node, part, auto, free)
         if cause is not None and cause.node is not node:
             self.causes.setdefault((node, part), {})[cause] = None
-        if low in self.known or (script.kind(node) in _NO_TENSORS and not _holds_more(script, node)):
+        if low in self.known or (isinstance(node, ast.Name) and script.kind(node) in _OBJECTS):
             return
         path = () if part is None or part[0] != "at" else (part[1],)
         if content(script, node, path) in (Content.WHOLE, Content.NUMBER, Content.NOTHING):
@@ -380,16 +377,11 @@ class _Search:
         if name in STORING or (name.endswith("_") and isinstance(script.parent(call), ast.Expr)):
             return
         part: ValuePart = low.part
-        if name in WITH_INDICES:
-            part = ("at", 0) if is_pair(script, call) else None
+        if name in WITH_INDICES and is_pair(script, call):
+            part = ("at", 0)
         elif name == "items":
             part = ("each", 1)
-        elif name in _ITERATED:
-            key = call.args[0] if call.args else None
-            if part is not None and part[0] == "at" and isinstance(key, ast.Constant) and key.value != part[1]:
-                return
-            part = None
-        elif name in METHODS:
+        elif name in _ITERATED | METHODS:
             part = None
         self._pass(low, call, part)
 
@@ -412,17 +404,10 @@ class _Search:
                 if not isinstance(statement, ast.AugAssign):
                     self._written(low, low.node, value)
             return
-        if not isinstance(parent.ctx, ast.Load):
-            return
         step = _step(parent.slice)
-        if low.part is not None and low.part[0] == "at" and step is not None:
-            if step == low.part[1]:
-                self._pass(low, parent)
-            return
-        if isinstance(parent.slice, ast.Slice):
+        other_part = low.part is not None and low.part[0] == "at" and step is not None and step != low.part[1]
+        if not other_part:
             self._pass(low, parent)
-            return
-        self._pass(low, parent)
 
     def _written(self, low: Low, target: ast.expr, value: ast.expr | None) -> None:
         """Something is written by index into what is low: in the same precision only if it is made of it."""
@@ -430,8 +415,6 @@ class _Search:
         if isinstance(value, ast.Constant | ast.UnaryOp) or (value is not None and script.kind(value) is Kind.NUMBER):
             return
         if value is not None and _root(value) is not None and _root(value) == _root(target):
-            return
-        if value is not None and content(script, target) is Content.STRUCTURE:
             return
         self._problem(low, skip_reasons.WRITTEN_BY_INDEX)
 
@@ -591,26 +574,11 @@ class _Search:
             case ast.Subscript(value=inner, slice=index):
                 step = _step(index)
                 return self._store(low._replace(part=("at", step) if isinstance(step, str) else None), inner, seen)
-            case ast.Call(func=ast.Attribute(value=inner, attr="setdefault" | "get")):
-                return self._store(low._replace(part=None), inner, seen)
             case _:
                 return False
 
     def _owner_of(self, low: Low, definition: Definition, seen: set[Definition]) -> bool:
-        """The container that a binding makes another name of."""
-        script = low.script
-        if definition.how == "param":
-            function = definition.scope.node
-            if isinstance(function, ast.FunctionDef) and isinstance(script.parent(function), ast.ClassDef):
-                if function.args.args[:1] == [definition.node]:
-                    return False  # a container of a class of its own: `self.append(value)`
-            callers = script.callers(function)
-            for other, argument in script.project.arguments(script, function, definition.name):
-                moved = Low(other, argument, low.part, False, True)
-                self.causes.setdefault((argument, low.part), {})[low] = None
-                if not self._store(moved, argument, seen) and not isinstance(argument, ast.List | ast.Dict | ast.Call):
-                    return False
-            return callers.missing is None
+        """The container that a binding makes another name of; one that is handed in is somebody else's."""
         if definition.how == "assign" and isinstance(definition.value, ast.Name | ast.Attribute | ast.Subscript):
             return self._store(low, definition.value, seen)
         return definition.how in ("assign", "aug", "for", "global", "walrus")
@@ -699,11 +667,7 @@ class _Search:
             case "enumerate":
                 self._pass(low, call, ("each", 1))
             case "setattr":
-                key = call.args[1] if len(call.args) > 1 else None
-                if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    self._attribute_set(low, call.args[0], key.value)
-                else:
-                    self._sink(low, skip_reasons.NOT_FOLLOWED)
+                self._sink(low, skip_reasons.NOT_FOLLOWED)
             case _:
                 self._pass(low, call)
 
@@ -858,14 +822,6 @@ def _names_another(key: ast.expr, name: str) -> bool:
     return isinstance(key, ast.Constant) and key.value != name
 
 
-def _holds_more(script: Script, node: ast.expr) -> bool:
-    """Whether an attribute may hold something else than its kind says: a counter that tensors are added to."""
-    if not isinstance(node, ast.Attribute):
-        return False
-    begins = script.kind(node) in (Kind.NUMBER, Kind.NONE) and is_set_elsewhere(script, node.attr)
-    return begins or bool(implicit_calls.properties(script, node))
-
-
 def _leaves(low: Low, use: ast.expr) -> bool:
     """Whether a function reads what another one, or the module, has bound: it does so whoever calls it."""
     return low.script.function(use) is not low.script.function(low.node)
@@ -891,12 +847,7 @@ def _step(index: ast.expr) -> int | str | None:
 def _types(script: Script, call: ast.Call) -> list[str]:
     """The types that `x.to(…)` and `x.type(…)` name."""
     arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return [ast.unparse(each).lower() for each in arguments if script.kind(each) is Kind.DTYPE or _says_type(each)]
-
-
-def _says_type(node: ast.expr) -> bool:
-    text = ast.unparse(node).lower()
-    return "tensor" in text and ("float" in text or "long" in text or "double" in text or text == "tensor")
+    return [ast.unparse(each).lower() for each in arguments if script.kind(each) is Kind.DTYPE]
 
 
 def _root(node: ast.expr) -> str | None:
@@ -909,8 +860,6 @@ def _root(node: ast.expr) -> str | None:
                 node = value
             case ast.Subscript(value=value) | ast.Attribute(value=value):
                 node = value
-            case ast.BinOp(left=left, right=ast.Constant()):
-                node = left
             case _:
                 return None
 
