@@ -105,7 +105,7 @@ def in_relatives(script: Script, report_at: ast.AST) -> Iterator[Problem]:
     yield from unseen_hooks(script, report_at)
     for other in script.project.related(script):
         for node, why in _gradient_code(other):
-            yield (node, why) if other is script else (report_at, f"{why} ({_file(other)}, line {node.lineno})")
+            yield problem_at(other, node, why, script, report_at)
         for call in other.find(ast.Call) if other is not script else ():
             if isinstance(call.func, ast.Attribute) and other.qualname(call.func) is None:
                 converts = call.func.attr in ("half", "bfloat16", "double", "to") and may_be_module(
@@ -113,18 +113,22 @@ def in_relatives(script: Script, report_at: ast.AST) -> Iterator[Problem]:
                 )
                 reason = _conversion(other, call, call.func) if converts else None
                 if reason is not None:
-                    yield report_at, f"{reason} ({_file(other)}, line {call.lineno})"
+                    yield problem_at(other, call, reason, script, report_at)
 
 
 def unseen_hooks(script: Script, report_at: ast.AST) -> Iterator[Problem]:
     """Forward hooks that are no functions in sight, such as callable objects."""
     for other, hook in implicit_calls.hooks(script):
         if not isinstance(hook, ast.FunctionDef | ast.Lambda):
-            yield hook if other is script else report_at, skip_reasons.UNSEEN_HOOK
+            yield problem_at(other, hook, skip_reasons.UNSEEN_HOOK, script, report_at)
 
 
-def _file(script: Script) -> str:
-    return "another file" if script.path is None else script.path.name
+def problem_at(at: Script, node: ast.AST, reason: str, script: Script, report_at: ast.AST) -> Problem:
+    """A problem of the analysed script; of one in another file it names the place, and is told at `report_at`."""
+    if at is script:
+        return node, reason
+    file = "another file" if at.path is None else at.path.name
+    return report_at, f"{reason} ({file}, line {getattr(node, 'lineno', 1)})"
 
 
 def _gradient_code(script: Script) -> Iterator[tuple[ast.expr, str]]:
@@ -296,10 +300,7 @@ def in_code(code: list[ScriptNode], file: Script, report_at: ast.AST) -> Iterato
             reason = _unsafe(script, part)
             if reason is None or (script is file and not isinstance(node, ast.FunctionDef) and _is_cast(script, part)):
                 continue
-            if script is file:
-                yield part, reason
-            else:
-                yield report_at, f"{reason} ({_file(script)}, line {getattr(part, 'lineno', 1)})"
+            yield problem_at(script, part, reason, file, report_at)
 
 
 def _unsafe(script: Script, node: ast.AST) -> str | None:
