@@ -19,7 +19,7 @@ from autoaccel.pytorch.gradients import sets_grad_mode
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, effects, is_sensitive, may_run_model
-from autoaccel_codemods.autocast import blockers, skip_reasons
+from autoaccel_codemods.autocast import skip_reasons, unsafe_operations
 from autoaccel_codemods.autocast.backward_slice import Slice, changed, variables
 from autoaccel_codemods.autocast.blockers import Problem
 from autoaccel_codemods.autocast.sigmoid_bce import out_of_reach, sigmoid_arguments
@@ -121,11 +121,11 @@ class _Planner:
         ]
         self._whole_step(inside)
         self.found.code = reachable_code(self.script, inside)
-        self.found.problems += blockers.in_code(self.found.code, self.script, self.step.backwards[0].call)
+        self.found.problems += unsafe_operations.in_code(self.found.code, self.script, self.step.backwards[0].call)
         if self.probabilities:
             self.found.float32_casts += sigmoid_arguments(self.found.code, self.script)
         saturates = self.probabilities and out_of_reach(self.found.code, self.script)
-        self.found.needs_range = saturates or blockers.needs_range(self.found.code)
+        self.found.needs_range = saturates or unsafe_operations.needs_range(self.found.code)
         return self.found
 
     def _whole_step(self, inside: list[ast.AST]) -> None:

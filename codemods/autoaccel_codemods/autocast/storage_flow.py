@@ -10,8 +10,8 @@ from autoaccel.dataflow.reaching_definitions import Definition
 from autoaccel.library_models.tensor_operations import KEEPING
 from autoaccel.pytorch import implicit_calls
 from autoaccel_codemods.autocast import skip_reasons
-from autoaccel_codemods.autocast.blockers import written_by_index
 from autoaccel_codemods.autocast.float_tensors import Content, content
+from autoaccel_codemods.autocast.unsafe_operations import written_by_index
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

@@ -57,6 +57,12 @@ BatchPart = int | str
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
+    """A loop gets its batches ahead, or is left alone for the first reason that is found.
+
+    Loops, and the moves in them, are found by `autoaccel.pytorch.loader_loops`; here:
+        batch_reads  which parts of its batches a loop moves, and which it reads on the host
+        in_memory    whether a loop that stays on the CPU can look up its batches whole
+    """
     for loop in loader_loops(script):
         transfers = [each for each in transfers_of(script, loop) if device_of(script, each).accelerates]
         if loop.prefetched:
