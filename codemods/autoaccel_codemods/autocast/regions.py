@@ -9,6 +9,7 @@ region before.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -188,14 +189,14 @@ class _Planner:
         """Whether a backward's receiver computes a forward or a loss, so that it belongs into a region itself."""
         for part in walk_scope(expression):
             if isinstance(part, ast.Call):
-                if Effect.FORWARD in call_effects(self.script, part) or is_sensitive(self.script, part):
+                qualified = self.script.qualname(part.func)
+                made = qualified is None and isinstance(part.func, ast.Name) and self.script.definitions(part.func)
+                if made or (qualified or "").startswith("torch.nn.functional.") or is_sensitive(self.script, part):
+                    return True
+                if Effect.FORWARD in call_effects(self.script, part):
                     return True
                 if self.script.kind(part.func) in (Kind.LOSS_FUNCTION, Kind.FUNCTION):
                     return True
-                if (self.script.qualname(part.func) or "").startswith("torch.nn.functional."):
-                    return True
-                if isinstance(part.func, ast.Name) and self.script.definitions(part.func):
-                    return self.script.qualname(part.func) is None
         return False
 
     # -- one statement list
@@ -398,15 +399,10 @@ class _Planner:
                 taken = {part.id for part in ast.walk(scope) if isinstance(part, ast.Name)}
                 taken |= {part.arg for part in ast.walk(scope) if isinstance(part, ast.arg)}
             self.named[scope] = taken
-        for candidate in candidates:
-            if candidate not in taken:
-                taken.add(candidate)
-                return candidate
-        number = 2
-        while f"{candidates[0]}{number}" in taken:
-            number += 1
-        taken.add(f"{candidates[0]}{number}")
-        return f"{candidates[0]}{number}"
+        numbered = (f"{candidates[0]}{number}" for number in itertools.count(2))
+        free = next(each for each in itertools.chain(candidates, numbered) if each not in taken)
+        taken.add(free)
+        return free
 
 
 def _names(statement: ast.stmt) -> tuple[str, ...]:

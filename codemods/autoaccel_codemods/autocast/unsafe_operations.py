@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import breadth_first, walk_scope
+from autoaccel.dataflow.syntax_index import breadth_first, last_name, walk_scope
 from autoaccel.library_models import autocast_operations
 from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS
 from autoaccel_codemods.autocast import skip_reasons
@@ -77,18 +77,18 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
         case ast.Call():
             qualified = script.qualname(node.func)
             if _refuses(script, node):
-                return skip_reasons.NO_KERNEL.format(name=qualified or _name(node))
+                return skip_reasons.NO_KERNEL.format(name=qualified or last_name(node.func))
             if qualified is not None:
                 if PRECISION.match(qualified):
                     return skip_reasons.MODEL_MIXED_PRECISION
                 if SPARSE.match(qualified):
                     return skip_reasons.SPARSE
             if _raises_on_mixed_dtypes(script, node):
-                return skip_reasons.ONE_PRECISION.format(name=_name(node))
+                return skip_reasons.ONE_PRECISION.format(name=last_name(node.func))
             if _custom_function(script, node):
                 return skip_reasons.CUSTOM_FUNCTION
             if _computed_norm(script, node):
-                return skip_reasons.COMPUTED_WEIGHTS.format(name=_name(node))
+                return skip_reasons.COMPUTED_WEIGHTS.format(name=last_name(node.func))
             if (
                 isinstance(node.func, ast.Attribute)
                 and node.func.attr in ("half", "double", "bfloat16")
@@ -144,7 +144,7 @@ def _refuses(script: Script, call: ast.Call) -> bool:
 
 def _is_cast(script: Script, part: ast.AST) -> bool:
     """Whether a call in the region itself is given float32 where it would refuse what it is given."""
-    return isinstance(part, ast.Call) and _name(part) in NO_LOW_PRECISION_KERNELS and _refuses(script, part)
+    return isinstance(part, ast.Call) and last_name(part.func) in NO_LOW_PRECISION_KERNELS and _refuses(script, part)
 
 
 def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = 3) -> bool:
@@ -159,7 +159,7 @@ def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = 
             if qualified is None and (script.callees(expression) or not isinstance(expression.func, ast.Attribute)):
                 return False
             known = qualified is None or qualified.startswith("torch.")
-            return known and _name(expression) in autocast_operations.FLOAT32[device]
+            return known and last_name(expression.func) in autocast_operations.FLOAT32[device]
         case ast.UnaryOp(operand=operand):
             return _in_float32(script, operand, device, depth)
         case ast.BinOp(left=left, op=op, right=right) if not isinstance(op, ast.MatMult):
@@ -184,9 +184,9 @@ _FULL = frozenset({"torch.float", "torch.float32", "torch.double", "torch.float6
 
 def _raises_on_mixed_dtypes(script: Script, call: ast.Call) -> bool:
     """`torch.dot(a, b)` and `a.dot(b)`; arrays have no such trouble."""
-    if _name(call) not in _MIXED_DTYPES_RAISE:
+    if last_name(call.func) not in _MIXED_DTYPES_RAISE:
         return False
-    if _name(call) in _POSITIONS and all(_is_counted(script, operand) for operand in call.args):
+    if last_name(call.func) in _POSITIONS and all(_is_counted(script, operand) for operand in call.args):
         return False
     qualified = script.qualname(call.func)
     if qualified is not None:
@@ -253,9 +253,9 @@ def needs_range(code: list[ScriptNode]) -> bool:
     for script, node in code:
         for call in script.within(node, ast.Call):
             arguments = (*call.args, *(each.value for each in call.keywords))
-            if _name(call) in _FILLS and any(map(_large, arguments)):
+            if last_name(call.func) in _FILLS and any(map(_large, arguments)):
                 return True
-            if _name(call) in ("bmm", "mm", "matmul") and _gram(script, call):
+            if last_name(call.func) in ("bmm", "mm", "matmul") and _gram(script, call):
                 return True
         for part in script.within(node, ast.BinOp):
             if isinstance(part.op, ast.MatMult) and _transposed(script, part.right, part.left):
@@ -270,16 +270,6 @@ def _large(node: ast.expr) -> bool:
     if isinstance(node, ast.UnaryOp):
         node = node.operand
     return isinstance(node, ast.Constant) and isinstance(node.value, float | int) and abs(node.value) > _HALF_LIMIT
-
-
-def _name(call: ast.Call) -> str:
-    return (
-        call.func.attr
-        if isinstance(call.func, ast.Attribute)
-        else call.func.id
-        if isinstance(call.func, ast.Name)
-        else ""
-    )
 
 
 def _gram(script: Script, call: ast.Call) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.evaluation_only import evaluation_forwards
 from autoaccel.pytorch.evaluation_passes import runs_forward
 from autoaccel.pytorch.gradients import (
@@ -214,27 +215,26 @@ def _assigned(
 ) -> Iterator[ModelOrigin]:
     if value is None or not isinstance(statement, ast.Assign | ast.AnnAssign):
         return
-    if isinstance(value, ast.Name | ast.Attribute):  # another name of a model made elsewhere
-        yield from _made_at(script, value, seen)
-        return
     if isinstance(value, ast.Call) and script.qualname(value.func) == "torch.load":  # what was there before, read back
         return
-    if isinstance(value, ast.Call) and (receiver := _passed_on(script, value)) is not None:
-        yield from _made_at(script, receiver, seen)
-        return
-    if isinstance(value, ast.Call) and script.qualname(value.func) in (*_WRAPPERS, _DDP, _SYNC) and value.args:
-        if isinstance(value.args[0], ast.Name | ast.Attribute):
-            yield from _made_at(script, value.args[0], seen)
-            return
-    if isinstance(value, ast.Call) and (handed := _handed_back(script, value)) is not None:
-        yield from _made_at(script, handed, seen)
+    if (other := _other_name(script, value)) is not None:
+        yield from _made_at(script, other, seen)
         return
     for target in _targets(statement):
-        spelled = (
-            target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else None
-        )
-        if spelled == name and not _in_model(script, script.function(statement) or statement):
+        if last_name(target) == name and not _in_model(script, script.function(statement) or statement):
             yield script, statement, target
+
+
+def _other_name(script: Script, value: ast.expr) -> ast.Name | ast.Attribute | None:
+    """What a model that an expression gives is called already: `model.to(device)`, `DistributedDataParallel(model)`."""
+    if isinstance(value, ast.Name | ast.Attribute):
+        return value
+    if not isinstance(value, ast.Call):
+        return None
+    wrapped = value.args[0] if value.args and script.qualname(value.func) in (*_WRAPPERS, _DDP, _SYNC) else None
+    if isinstance(wrapped, ast.Name | ast.Attribute):
+        return wrapped
+    return _passed_on(script, value) or _handed_back(script, value)
 
 
 def _passed_on(script: Script, call: ast.Call) -> ast.Name | ast.Attribute | None:
@@ -318,11 +318,3 @@ def _prepares(script: Script, statement: ast.stmt, target: str) -> bool:
         return True
     names = script.in_scope(statement, ast.Name)
     return any(name.id == target and isinstance(name.ctx, ast.Store) for name in names)
-
-
-def _terminal(target: ast.expr) -> str | None:
-    match target:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-        case _:
-            return None
