@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.syntax_index import position
-from autoaccel.pytorch.gradients import calls_by_phase, is_backward, is_optimizer_step
+from autoaccel.pytorch.gradients import backward_or_step_calls, is_backward, is_optimizer_step
 from autoaccel.pytorch.step_effects import Effect, effects, gradient_reads
 from autoaccel.pytorch.training_steps import common_name
 from autoaccel_codemods.autocast import optimized_parameters, skip_reasons
@@ -299,7 +299,9 @@ def _unseen_backwards(script: Script, found: TrainingStep) -> Iterator[Problem]:
     """Functions that go backward for somebody else's step, where not everyone who calls them is known."""
     report_at = found.steps[0].call
     for other in dict.fromkeys((script, *script.project.related(script))):
-        scopes = dict.fromkeys(other.function(call) for call in calls_by_phase(other) if is_backward(other, call))
+        scopes = dict.fromkeys(
+            other.function(call) for call in backward_or_step_calls(other) if is_backward(other, call)
+        )
         for scope in scopes:
             pending = [(other, scope)] if scope is not None else []
             seen = {scope}

@@ -12,11 +12,11 @@ from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.evaluation_only import evaluation_forwards
-from autoaccel.pytorch.evaluation_passes import runs_forward
+from autoaccel.pytorch.evaluation_passes import runs_model
 from autoaccel.pytorch.gradients import (
     backward_calls,
     calls_training,
-    gradients_off,
+    in_grad_mode,
 )
 from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.training_steps import training_scopes
@@ -162,7 +162,7 @@ def _only_samples(script: Script, function: ast.AST) -> bool:
     if not any(True for _ in switches):
         return False
     forwards = (part for part in script.in_scope(function, ast.Call) if script.kind(part.func) is Kind.MODULE)
-    return all(gradients_off(script, each, function) for each in forwards)
+    return all(in_grad_mode(script, each, function) for each in forwards)
 
 
 def _in_model(script: Script, scope: ast.AST) -> bool:
@@ -303,7 +303,7 @@ def _set_up(script: Script, anchor: ast.stmt, target: str) -> tuple[ast.stmt, as
 
 
 def _runs_models(script: Script, statement: ast.stmt) -> bool:
-    return any(runs_forward(script, call) for call in script.in_scope(statement, ast.Call))
+    return any(runs_model(script, call) for call in script.in_scope(statement, ast.Call))
 
 
 def _prepares(script: Script, statement: ast.stmt, target: str) -> bool:
