@@ -84,6 +84,11 @@ def last_name(expression: ast.AST | None) -> str:
     return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")
 
 
+def is_constant(expression: ast.AST | None, value: bool | None) -> bool:
+    """Whether an expression is `True`, `False` or `None`, as written."""
+    return isinstance(expression, ast.Constant) and expression.value is value
+
+
 class _Row:
     """Nodes in preorder with their positions: a part of the tree is a run of the row."""
 

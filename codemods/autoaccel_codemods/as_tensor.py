@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import Code, Finding, RemoveArgument, Replace, Skipped, Tier
 from autoaccel.pytorch.arrays import is_fresh, is_read_only, resizing
 from autoaccel.pytorch.device_moves import is_moved
@@ -97,10 +98,6 @@ def _refusal(script: Script, call: ast.Call, data: ast.expr) -> str | None:
         exported |= isinstance(data, ast.Call) and isinstance(data.func, ast.Attribute) and data.func.attr == "to_numpy"
         return "the array may share memory with one that is used elsewhere" if known or exported else None
     for keyword in call.keywords:
-        if keyword.arg in ("requires_grad", "pin_memory") and not _is_false(keyword.value):
+        if keyword.arg in ("requires_grad", "pin_memory") and not is_constant(keyword.value, False):
             return f"`{keyword.arg}=` needs a tensor of its own"
     return resizing(script)
-
-
-def _is_false(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is False

@@ -41,7 +41,6 @@ from autoaccel.analysis import Script
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier, WrapStatements
 from autoaccel.pytorch import evaluation_only
 from autoaccel.pytorch.reachable_code import reachable_code
-from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.training_steps import TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.autocast import (
@@ -49,13 +48,11 @@ from autoaccel_codemods.autocast import (
     gradient_scaling,
     low_precision_flow,
     regions,
-    skip_reasons,
+    step_problems,
     unsafe_operations,
 )
-from autoaccel_codemods.autocast.blockers import Problem
 from autoaccel_codemods.autocast.gradient_scaling import Scaling
 from autoaccel_codemods.autocast.step_edits import ScalerNames, region_header, step_edits
-from autoaccel_codemods.autocast.step_problems import problem as step_problem
 
 RULE = Rule(
     code="AA301",
@@ -103,7 +100,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     for step in training_steps(script):
         if step.converted:
             continue
-        problem = step_problem(step) or next(_step_runs_once(script, step), None)
+        problem = next(step_problems.problems(step), None)
         if problem is None:
             found = regions.place_regions(script, step)
             # Where float16 is out of the question no gradient needs a scaler.
@@ -144,12 +141,6 @@ def _evaluation_only(script: Script) -> Iterator[Finding | Skipped]:
         casts = [Replace(part, Code("{0}.float()", (part,))) for part in (each.call, *escaped.float32_casts)]
         wrapped = WrapStatements(each.statement, each.statement, header, None)
         yield RULE.finding(each.call, "the evaluation runs in float32", *script.import_runtime, wrapped, *casts)
-
-
-def _step_runs_once(script: Script, step: TrainingStep) -> Iterator[Problem]:
-    """A demonstration: there is only one step, which another precision does not make noticeably faster."""
-    if step.backwards and all(runs_once(script, each.call) for each in step.backwards):
-        yield step.backwards[0].call, skip_reasons.RUNS_ONCE
 
 
 def _message(step: TrainingStep) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis import name_lookups
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.dataflow.syntax_index import breadth_first, is_constant
 from autoaccel.pytorch import implicit_calls
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, reads_gradient
 from autoaccel_codemods.autocast import skip_reasons
@@ -215,7 +215,7 @@ def in_step(script: Script, scope: ast.AST) -> Iterator[Problem]:
             yield decorator, skip_reasons.COMPILED_STEP
     for call in calls_in(script, scope):
         for keyword in call.keywords:
-            if keyword.arg == "error_if_nonfinite" and not _false(keyword.value):
+            if keyword.arg == "error_if_nonfinite" and not is_constant(keyword.value, False):
                 yield call, skip_reasons.FINITE_GRADIENTS
     for other, node in _reading(script, scope):
         for call in calls_in(other, node):
@@ -258,10 +258,6 @@ def _first_double(script: Script, scope: ast.AST) -> ast.AST:
         if Effect.DOUBLE in call_effects(script, call):
             return call
     return scope
-
-
-def _false(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is False
 
 
 def is_custom_function(script: Script, apply: ast.Attribute) -> bool:

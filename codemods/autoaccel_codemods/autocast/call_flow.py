@@ -28,7 +28,7 @@ from autoaccel_codemods.autocast.float_tensors import is_pair
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel_codemods.autocast.low_precision_flow import Low, Search, ValuePart
+    from autoaccel_codemods.autocast.low_precision_flow import Low, Search
 
 TORCH = ("torch.", "torchvision.", "einops.")
 _PASSING = ("autoaccel", "copy.", "functools.partial", "itertools.", "collections.", "typing.")
@@ -144,9 +144,7 @@ def _given_method(search: Search, low: Low, call: ast.Call, function: ast.Attrib
     if name in STORING and (
         name not in ("add", "put", "push", "update") or storage_flow.is_container(script, receiver)
     ):
-        key = call.args[0] if name == "setdefault" and call.args else None
-        step = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
-        part: ValuePart = low.part if name in ("extend", "update") else ("at", step) if step is not None else None
+        part = low.part if name in ("extend", "update") else None
         if not storage_flow.store(search, low._replace(part=part), receiver, set()):
             search.sink(low, skip_reasons.IN_CONTAINER)
         elif name == "setdefault":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.dataflow.syntax_index import breadth_first, is_constant
 from autoaccel.pytorch.gradients import is_optimizer_step
 from autoaccel.pytorch.step_effects import Effect, call_effects, gradient_reads
 from autoaccel.pytorch.training_steps import container
@@ -164,7 +164,7 @@ def _makers(script: Script, optimizer: ast.expr) -> Iterator[tuple[Script, ast.C
     if unknown:  # made by an optimizer's class of another library
         made = script.definitions(optimizer) if isinstance(optimizer, ast.Name) else ()
         for bound in made:
-            if not (isinstance(bound.value, ast.Constant) and bound.value.value is None):
+            if not is_constant(bound.value, None):
                 yield script, bound.value if isinstance(bound.value, ast.Call) and not bound.path else None
         if not made:
             yield script, None

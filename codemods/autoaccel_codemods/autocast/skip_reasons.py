@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-# -- The step runs too seldom (`__init__`)
-
-RUNS_ONCE: Final = "the step runs only once"
-
 # -- What belongs to a step, and is not in sight or not plain (`step_problems`)
 
 FRAMEWORK: Final = "{label} runs the training step"
@@ -33,6 +29,7 @@ UNNAMED_OPTIMIZERS: Final = "the optimizers of a loop have no common name"
 COMPUTED_OPTIMIZER: Final = "the optimizer is the result of a call"
 STEP_IN_LAMBDA: Final = "the optimizer steps in a lambda"
 LBFGS: Final = "LBFGS evaluates a closure several times"
+RUNS_ONCE: Final = "the step runs only once"
 OPTIMIZES_TENSORS: Final = "it optimizes tensors, not a model"
 
 # -- What the script does about precision and gradients itself (`blockers`)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import breadth_first, last_name, walk_scope
+from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name, walk_scope
 from autoaccel.library_models import autocast_operations
 from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS
 from autoaccel_codemods.autocast import skip_reasons
@@ -239,7 +239,7 @@ def _computed_norm(script: Script, call: ast.Call) -> bool:
     if script.qualname(call.func) not in _NORMS:
         return False
     weight = call.args[3] if len(call.args) > 3 else next((e.value for e in call.keywords if e.arg == "weight"), None)
-    if weight is None or (isinstance(weight, ast.Constant) and weight.value is None):
+    if weight is None or is_constant(weight, None):
         return False
     if any(isinstance(part, ast.expr) and script.kind(part) is Kind.PARAMETER for part in breadth_first(weight)):
         return False
