@@ -102,22 +102,22 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             continue
         problem = next(step_problems.problems(step), None)
         if problem is None:
-            found = regions.place_regions(script, step)
+            placed = regions.place_regions(script, step)
             # Where float16 is out of the question no gradient needs a scaler.
-            scaled = Scaling() if found.needs_range else gradient_scaling.scale_gradients(script, step)
-            problem = next(iter((*found.problems, *scaled.problems)), None)
+            scaled = Scaling() if placed.needs_range else gradient_scaling.scale_gradients(script, step)
+            problem = next(iter((*placed.problems, *scaled.problems)), None)
         if problem is None:
-            hoists = [hoist for region in found.regions for hoist in region.hoists]
+            hoists = [hoist for region in placed.regions for hoist in region.hoists]
             report_at = step.backwards[0].call
-            escaped = low_precision_flow.find(
-                script, found.statements(script), hoists, found.code, found.float32_casts, report_at
+            flow = low_precision_flow.find(
+                script, placed.statements(script), hoists, placed.code, placed.float32_casts, report_at
             )
-            problem = next(iter(escaped.problems), None)
+            problem = next(iter(flow.problems), None)
         if problem is not None:
             yield RULE.skip(*problem)
             continue
-        found.float32_casts += escaped.float32_casts
-        edits = step_edits(script, step, found, scaled, names)
+        placed.float32_casts += flow.float32_casts
+        edits = step_edits(script, step, placed, scaled, names)
         yield RULE.finding(step.backwards[0].call, _message(step), *script.import_runtime, *edits)
     if not training_steps(script):
         yield from _evaluation_only(script)
@@ -127,18 +127,18 @@ def _evaluation_only(script: Script) -> Iterator[Finding | Skipped]:
     """Forward passes of a program that only evaluates; what comes after them gets float32, as before."""
     for each in evaluation_only.evaluation_forwards(script):
         code = reachable_code(script, [each.statement])
-        escaped = low_precision_flow.find(script, [each.statement], [], code, [each.call], each.call)
-        found = (
+        flow = low_precision_flow.find(script, [each.statement], [], code, [each.call], each.call)
+        problems = (
             *unsafe_operations.in_code(code, script, each.call),
             *blockers.in_file(script, each.call),
             *blockers.unseen_hooks(script, each.call),
-            *escaped.problems,
+            *flow.problems,
         )
-        if found:
-            yield RULE.skip(*found[0])
+        if problems:
+            yield RULE.skip(*problems[0])
             continue
         header = region_header(script, each.statement, float16=not unsafe_operations.needs_range(code))
-        casts = [Replace(part, Code("{0}.float()", (part,))) for part in (each.call, *escaped.float32_casts)]
+        casts = [Replace(part, Code("{0}.float()", (part,))) for part in (each.call, *flow.float32_casts)]
         wrapped = WrapStatements(each.statement, each.statement, header, None)
         yield RULE.finding(each.call, "the evaluation runs in float32", *script.import_runtime, wrapped, *casts)
 

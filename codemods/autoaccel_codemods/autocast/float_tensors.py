@@ -429,6 +429,8 @@ class _Reader:
             return self.read(script, operands[0], (STAR,))
         if name in ("split", "chunk", "unbind"):
             return self.read(script, operands[0], ()) if path else Content.STRUCTURE
+        if name == "where" and len(operands) == 1:
+            return Content.WHOLE
         if name in _MIXING:
             return _mixed(self.read(script, each, ()) for each in operands[_MIXING[name]])
         if name in KEEPING | _LIKE_FACTORIES:

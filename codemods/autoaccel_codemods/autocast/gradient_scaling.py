@@ -108,14 +108,12 @@ def _follower(script: Script, run: list[ast.stmt], unit: ast.stmt) -> ast.stmt |
 def _covered(script: Script, unit: ast.stmt, run: list[ast.stmt]) -> bool:
     """Whether a nested step lies between two steps of an outer run, whose update serves it too."""
     block = script.block(run[0])
-    child: ast.AST = unit
     for ancestor in script.ancestors(unit):
         if isinstance(ancestor, ast.For | ast.While | ast.FunctionDef):
-            return False
+            break
         if isinstance(ancestor, ast.stmt) and script.block(ancestor) is block:
             return block.index(run[0]) < block.index(ancestor) < block.index(run[-1]) and not _leaves(ancestor)
-        child = ancestor
-    return child is None
+    return False
 
 
 def _leaves(statement: ast.stmt) -> bool:
