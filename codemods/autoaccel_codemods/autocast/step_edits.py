@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore, Replace, WrapStatements
+from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore, Replace, WrapStatements, literal
 from autoaccel.pytorch import devices
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _scaling(script: Script, step: TrainingStep, found: Regions, scaled: Scaling
     for creation in scaled.creations:
         name = names.scaler(creation)
         owner = "" if creation.owner is None else f"{creation.owner}."
-        made = Code(_literal(f"{owner}{name} = {script.accel}.grad_scaler({', '.join(creation.optimizers)})"))
+        made = Code(literal(f"{owner}{name} = {script.accel}.grad_scaler({', '.join(creation.optimizers)})"))
         yield InsertAfter(creation.statement, made) if creation.after else InsertBefore(creation.statement, made)
         for scope in creation.scopes:
             scalers[scope] = name if creation.owner is None else f"self.{name}"
@@ -73,17 +73,10 @@ def _scaling(script: Script, step: TrainingStep, found: Regions, scaled: Scaling
     for each in step.steps:
         yield Replace(each.call, Code(f"{scalers[each.scope]}.step({{0}})", (each.receiver,)))
     for unscale in scaled.unscales:
-        yield InsertBefore(
-            unscale.before, Code(_literal(_unscaling(script, unscale.step, scalers[unscale.step.scope])))
-        )
+        yield InsertBefore(unscale.before, Code(literal(_unscaling(script, unscale.step, scalers[unscale.step.scope]))))
     for statement in scaled.updates:
         scope = script.function(statement) or script.tree
         yield InsertAfter(statement, Code(f"{scalers[scope]}.update()"))
-
-
-def _literal(text: str) -> str:
-    """Source text as a template without holes."""
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _unscaling(script: Script, step: OptimizerStep, scaler: str) -> str:
@@ -108,7 +101,7 @@ def _backward(backward: Backward, scaler: str, found: Regions) -> Edit:
 def region_header(script: Script, statement: ast.stmt, *, float16: bool) -> Code:
     """The header of a region at a statement, `float16` if that may be chosen for it."""
     arguments = (devices.visible_device(script, statement), None if float16 else "fp16=False")
-    return Code(f"with {script.accel}.autocast({_literal(', '.join(filter(None, arguments)))})")
+    return Code(f"with {script.accel}.autocast({literal(', '.join(filter(None, arguments)))})")
 
 
 def _region(script: Script, region: Region, found: Regions, *, float16: bool) -> Iterator[Edit]:

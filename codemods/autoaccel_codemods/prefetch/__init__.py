@@ -34,7 +34,7 @@ from dataclasses import replace
 from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.reaching_definitions import STAR, Definition
-from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
+from autoaccel.edits import Code, Finding, Replace, Skipped, Tier, literal
 from autoaccel.pytorch.batches import Target, device_of, own_to_method
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_changes import drawn_beside
@@ -82,7 +82,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.skip(loop.node, problem or trouble or _kept(batch))
             continue
         arguments = f", {device.text}" + ("" if parts == (STAR,) else f", move={_tuple(script, parts)}")
-        code = Code(f"{script.accel}.prefetch({{0}}{arguments.replace('{', '{{').replace('}', '}}')})", (loop.loader,))
+        code = Code(f"{script.accel}.prefetch({{0}}{literal(arguments)})", (loop.loader,))
         message = "the step waits for its batch to be fetched and copied"
         yield RULE.finding(loop.node, message, Replace(loop.loader, code), *device.naming, *script.import_runtime)
     for unknown, iterable in loops_of_unknown(script):
