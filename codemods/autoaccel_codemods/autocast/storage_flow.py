@@ -80,37 +80,23 @@ def _attribute_set(search: Search, low: Low, owner: ast.expr, name: str) -> None
 
 
 def attribute_holds(search: Search, low: Low, classes: list[ClassRef | None], name: str) -> None:
-    """An attribute holds it: all reads of that name, of the same class where both are known."""
+    """An attribute of one of some classes holds it: all reads of that name, of the same class where both are known."""
     for other in low.script.project.related(low.script):
-        for part in other.find(ast.Attribute):
-            if part.attr != name or not isinstance(part.ctx, ast.Load):
-                continue
-            if other.qualname(part) is not None and not other.is_project_name(part):
-                continue
-            _read(search, low, other, part, part.value, classes, low.part, known=name in KEEPING)
+        # What is read, of what, which part; and whether the owner surely is no object of a class that is not known:
+        # `x.data` is a tensor's
+        reads: list[tuple[ast.expr, ast.expr, ValuePart, bool]] = [
+            (each, each.value, low.part, name in KEEPING)
+            for each in other.find(ast.Attribute)
+            if each.attr == name and isinstance(each.ctx, ast.Load)
+            if other.qualname(each) is None or other.is_project_name(each)
+        ]
         for call in other.syntax_index.calls_named("getattr", "vars"):
             if call.args and not (len(call.args) > 1 and _names_another(call.args[1], name)):
-                _read(search, low, other, call, call.args[0], classes, None, known=True)
-
-
-def _read(
-    search: Search,
-    low: Low,
-    other: Script,
-    read: ast.expr,
-    owner: ast.expr,
-    classes: list[ClassRef | None],
-    part: ValuePart,
-    *,
-    known: bool,
-) -> None:
-    """An attribute is read of `owner`, perhaps of one of the classes; `known`: surely of one that is known."""
-    owners = [value.cls for value in other.values(owner)]
-    if all(
-        one is not None and (known if each is None else not _related(one, each)) for each in owners for one in classes
-    ):
-        return  # of another class; `x.data` of what is no known class is a tensor's
-    _kept(search, low, other, read, part)
+                reads.append((call, call.args[0], None, True))
+        for read, owner, part, known in reads:
+            pairs = ((one, value.cls) for value in other.values(owner) for one in classes)
+            if not all(one is not None and (known if each is None else not _related(one, each)) for one, each in pairs):
+                _kept(search, low, other, read, part)
 
 
 def _kept(search: Search, low: Low, script: Script, read: ast.expr, part: ValuePart) -> None:
