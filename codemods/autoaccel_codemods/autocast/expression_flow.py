@@ -194,10 +194,9 @@ def _written(search: Search, low: Low, target: ast.expr, value: ast.expr | None)
 
 
 def _iterate(search: Search, low: Low, target: ast.expr) -> None:
-    if low.part is not None and low.part[0] == "each":
-        if isinstance(target, ast.Tuple) and isinstance(low.part[1], int) and low.part[1] < len(target.elts):
-            storage_flow.bind(search, low._replace(part=None), target.elts[low.part[1]])
-            return
+    match low.part, target:
+        case ("each", int() as index), ast.Tuple(elts=elements) if index < len(elements):
+            target = elements[index]
     storage_flow.bind(search, low._replace(part=None), target)
 
 

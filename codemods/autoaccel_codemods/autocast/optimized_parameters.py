@@ -315,9 +315,7 @@ def cleared(script: Script, node: ast.AST) -> Iterator[ParameterSource]:
             for each in ways[0] if ways else ():
                 if all(any(_covered(each, other) for other in way) for way in ways[1:]):
                     yield each
-        case ast.Call(func=ast.Attribute(value=value, attr="zero_")) if any(
-            isinstance(part, ast.Attribute) and part.attr == "grad" for part in breadth_first(value)
-        ):
+        case ast.Call(func=ast.Attribute(value=value, attr="zero_")):
             while isinstance(value, ast.Attribute | ast.Call):
                 if isinstance(value, ast.Attribute) and value.attr == "grad":
                     yield from sources(script, value.value)

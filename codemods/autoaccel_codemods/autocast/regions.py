@@ -146,15 +146,13 @@ class _Planner:
 
     def _unwrappable(self, statement: ast.stmt) -> bool:
         """Compound statements that regions go into instead of around."""
-        found = effects(self.script, statement)
-        if found & (_NEVER | Effect.SENSITIVE):
-            return True
+        return bool(effects(self.script, statement) & (_NEVER | Effect.SENSITIVE)) or self._loads(statement)
+
+    def _loads(self, statement: ast.stmt) -> bool:
         return any(loop in self.loader_loops for loop in self.script.in_scope(statement, ast.For))
 
     def _barrier(self, statement: ast.stmt) -> bool:
-        if isinstance(statement, _NEVER_INSIDE) or effects(self.script, statement) & _NEVER:
-            return True
-        if any(loop in self.loader_loops for loop in self.script.in_scope(statement, ast.For)):
+        if isinstance(statement, _NEVER_INSIDE) or effects(self.script, statement) & _NEVER or self._loads(statement):
             return True
         return any(_draws(self.script, part) for part in walk_scope(statement))
 
@@ -179,9 +177,8 @@ class _Planner:
         found: set[str] = set()
         for part in walk_scope(statement):
             if isinstance(part, ast.Call) and Effect.FORWARD in call_effects(self.script, part):
-                known = self.script.kind(part.func) is not Kind.FUNCTION and isinstance(
-                    part.func, ast.Name | ast.Attribute
-                )
+                named = isinstance(part.func, ast.Name | ast.Attribute)
+                known = named and self.script.kind(part.func) is not Kind.FUNCTION
                 found.add(self.script.source(part.func) if known else "")
         return found
 
@@ -342,14 +339,10 @@ class _Planner:
                 return None
             if all(whole is not each.expression for each in hoists):
                 hoists.append(Hoist(whole, self._name(statement, *_names(statement))))
-        if (
-            region is not None
-            and region.first is None
-            and any(
-                variables(self.script, hoist.expression) & self._changed_since(region, statement) for hoist in hoists
-            )
-        ):
-            region = None
+        if region is not None and region.first is None:
+            since = self._changed_since(region, statement)
+            if any(variables(script, hoist.expression) & since for hoist in hoists):
+                region = None
         return self._add(statement, hoists, region)
 
     def _changed_since(self, region: Region, statement: ast.stmt) -> set[str]:
