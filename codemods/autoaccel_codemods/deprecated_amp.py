@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 from autoaccel.analysis import Script
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.dataflow.syntax_index import breadth_first, last_name
 from autoaccel.edits import (
     AddArguments,
     AddImport,
@@ -131,8 +131,8 @@ class Around:
             elif isinstance(outer, ast.AnnAssign | ast.NamedExpr):
                 targets = [outer.target]
             for target in targets if use.name == "GradScaler" else ():
-                if isinstance(target, ast.Name | ast.Attribute):
-                    yield target.id if isinstance(target, ast.Name) else target.attr
+                if name := last_name(target):
+                    yield name
 
     def defaults(self, device: str) -> tuple[tuple[str, str], ...]:
         """The old function's defaults that the new one takes from the region around it, where that may be another."""

@@ -261,6 +261,7 @@ def _first_double(script: Script, scope: ast.AST) -> ast.AST:
 
 
 def is_custom_function(script: Script, apply: ast.Attribute) -> bool:
+    """`MyFunction.apply` of a project's autograd function without `custom_fwd`."""
     for value in script.values(apply.value):
         if value.kind is Kind.CLASS and value.cls is not None:
             if "torch.autograd.Function" in set(value.cls.script.project.external_lineage(value.cls)):

@@ -73,39 +73,31 @@ def in_code(code: list[ScriptNode], file: Script, report_at: ast.AST) -> Iterato
 
 
 def _unsafe(script: Script, node: ast.AST) -> str | None:
-    match node:
-        case ast.Call():
-            qualified = script.qualname(node.func)
-            if _refuses(script, node):
-                return skip_reasons.NO_KERNEL.format(name=qualified or last_name(node.func))
-            if qualified is not None:
-                if PRECISION.match(qualified):
-                    return skip_reasons.MODEL_MIXED_PRECISION
-                if SPARSE.match(qualified):
-                    return skip_reasons.SPARSE
-            if _raises_on_mixed_dtypes(script, node):
-                return skip_reasons.ONE_PRECISION.format(name=last_name(node.func))
-            if _custom_function(script, node):
-                return skip_reasons.CUSTOM_FUNCTION
-            if _computed_norm(script, node):
-                return skip_reasons.COMPUTED_WEIGHTS.format(name=last_name(node.func))
-            if (
-                isinstance(node.func, ast.Attribute)
-                and node.func.attr in ("half", "double", "bfloat16")
-                and not node.args
-            ):
-                return skip_reasons.MODEL_CONVERTS.format(method=node.func.attr)
-            if _is_running_statistic(node.func):
-                return skip_reasons.RUNNING_AVERAGES
-            if _log_of_complement(script, node):
-                return skip_reasons.LOG_OF_COMPLEMENT
-            if (
-                isinstance(node.func, ast.Attribute)
-                and node.func.attr == "backward"
-                and qualified is None
-                and not script.callees(node)
-            ):
-                return skip_reasons.MODEL_BACKWARD
+    if not isinstance(node, ast.Call):
+        return None
+    function, name, qualified = node.func, last_name(node.func), script.qualname(node.func)
+    if _refuses(script, node):
+        return skip_reasons.NO_KERNEL.format(name=qualified or name)
+    if qualified is not None and PRECISION.match(qualified):
+        return skip_reasons.MODEL_MIXED_PRECISION
+    if qualified is not None and SPARSE.match(qualified):
+        return skip_reasons.SPARSE
+    if _raises_on_mixed_dtypes(script, node):
+        return skip_reasons.ONE_PRECISION.format(name=name)
+    if _computed_norm(script, node):
+        return skip_reasons.COMPUTED_WEIGHTS.format(name=name)
+    if _is_running_statistic(function):
+        return skip_reasons.RUNNING_AVERAGES
+    if _log_of_complement(script, node):
+        return skip_reasons.LOG_OF_COMPLEMENT
+    if not isinstance(function, ast.Attribute):
+        return None
+    if name == "apply" and is_custom_function(script, function):
+        return skip_reasons.CUSTOM_FUNCTION
+    if name in ("half", "double", "bfloat16") and not node.args:
+        return skip_reasons.MODEL_CONVERTS.format(method=name)
+    if name == "backward" and qualified is None and not script.callees(node):
+        return skip_reasons.MODEL_BACKWARD
     return None
 
 
@@ -206,11 +198,7 @@ def _log_of_complement(script: Script, call: ast.Call) -> bool:
         operand = call.args[0]
     elif isinstance(call.func, ast.Attribute) and call.func.attr == "log" and not call.args:
         operand = call.func.value
-    match operand:
-        case ast.BinOp(op=ast.Sub(), left=ast.Constant(), right=ast.expr()):
-            return True
-        case _:
-            return False
+    return isinstance(operand, ast.BinOp) and isinstance(operand.op, ast.Sub) and isinstance(operand.left, ast.Constant)
 
 
 def written_by_index(script: Script, index: ast.expr) -> bool:
@@ -227,11 +215,6 @@ def written_by_index(script: Script, index: ast.expr) -> bool:
         case _:
             kinds = script.values(index).kinds
             return bool(kinds & {Kind.TENSOR, Kind.BATCH, Kind.ARRAY, Kind.SEQUENCE, Kind.UNKNOWN})
-
-
-def _custom_function(script: Script, call: ast.Call) -> bool:
-    """`MyFunction.apply(…)` of a project's autograd function without `custom_fwd`."""
-    return isinstance(call.func, ast.Attribute) and call.func.attr == "apply" and is_custom_function(script, call.func)
 
 
 def _computed_norm(script: Script, call: ast.Call) -> bool:
