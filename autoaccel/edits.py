@@ -40,6 +40,11 @@ class Code:
     holes: tuple[ast.expr, ...] = ()
 
 
+def literal(text: str) -> str:
+    """Source text as it stands in a template."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Replace:
     """Put `code` in the place of an expression (a rule may name `node`'s own children as holes)."""

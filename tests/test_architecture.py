@@ -27,6 +27,13 @@ def test_layers_are_those_that_are_tested() -> None:
     assert told == [*reversed(LAYERS), BESIDE]
 
 
+def test_each_question_is_answered_in_few_files_that_exist() -> None:
+    for question, files in rows("Where to look"):
+        named = re.findall(r"`([\w/]+/[\w.]+|\w+\.md)`", files)
+        assert len(named) <= 3, question
+        assert all((ROOT / each).is_file() for each in named), question
+
+
 def test_every_contract_has_a_page_and_a_test() -> None:
     for contract, page, test in rows("Contracts"):
         assert page == "this line" or re.match(r"\[\w+\]\([\w/.]+\)", page), contract

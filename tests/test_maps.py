@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import pkgutil
 import re
 from importlib import import_module
 from pathlib import Path
@@ -9,11 +11,18 @@ from types import ModuleType
 
 import pytest
 
+import autoaccel_codemods
 from autoaccel import analysis, dataflow, library_models, measure, pytorch, rewriting, runtime
 from autoaccel.measure import benching, observing, verifying
 
 # not as attributes of the runtime: `runtime.compile` is the verb
 PACKAGES = [import_module(f"autoaccel.runtime.{name}") for name in ("amp", "compile", "in_memory", "loading", "trial")]
+
+RULES = [
+    import_module(f"autoaccel_codemods.{each.name}")
+    for each in pkgutil.iter_modules(autoaccel_codemods.__path__)
+    if each.ispkg
+]
 
 
 @pytest.mark.parametrize(
@@ -33,8 +42,20 @@ PACKAGES = [import_module(f"autoaccel.runtime.{name}") for name in ("amp", "comp
     ],
 )
 def test_the_map_names_every_module(room: ModuleType) -> None:
+    assert named(room.__doc__) == modules(room)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_check_of_a_rule_names_every_module(rule: ModuleType) -> None:
+    """The docstring of the package is the rule's page, so the map stands where a reader of the policy begins."""
+    assert named(inspect.getdoc(rule.check)) == modules(rule)
+
+
+def named(text: str | None) -> list[str]:
+    return sorted(re.findall(r"^    \[?(\w+)\]? {2,}", text or "", re.MULTILINE))
+
+
+def modules(room: ModuleType) -> list[str]:
     folder = Path(room.__file__ or "").parent
-    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}
-    folders = {path.parent.name for path in folder.glob("*/__init__.py")}
-    named = re.findall(r"^    (\w+) {2,}", room.__doc__ or "", re.MULTILINE)
-    assert sorted(named) == sorted(modules | folders)
+    names = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}
+    return sorted(names | {path.parent.name for path in folder.glob("*/__init__.py")})

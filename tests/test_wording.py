@@ -23,6 +23,9 @@ GONE = {
     r"\b(pinning\.py|call_context|worker_cost|tree_index|lost_graph|ALIKE\b(?<!_ALIKE))\b": (
         "pin_memory, execution_mode, worker_count, syntax_index, needs_graph, SAME_DTYPE"
     ),
+    r"\b(runs_forward|is_direct_forward|calls_by_phase|gradients_off|switches_off|off_by_callers)\b": (
+        "runs_model, calls_model, backward_or_step_calls, in_grad_mode, has_grad_mode, called_in_grad_mode"
+    ),
     r"\b(home_of|training_homes|class Home|Escapes|is_step|is_forward)\b": "scope, file, LowPrecisionFlow, …",
 }
 

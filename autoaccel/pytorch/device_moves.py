@@ -87,6 +87,13 @@ def device_move(script: Script, call: ast.Call) -> DeviceMove | None:
     return DeviceMove(call, receiver, Code("{0}", (target,)), Code("{0}", (dtype,)) if dtype is not None else None)
 
 
+def is_moved(script: Script, made: ast.expr) -> bool:
+    """Whether a method of an expression moves it: `torch.tensor(data).to(device)`."""
+    method = script.parent(made)
+    call = script.parent(method) if isinstance(method, ast.Attribute) else None
+    return isinstance(call, ast.Call) and call.func is method and device_move(script, call) is not None
+
+
 def _is_place(script: Script, target: ast.expr, kinds: Set[Kind]) -> bool:
     """Numbers and strings are places too, to `.to`. A bare None may just as well be a dtype that was not chosen."""
     if kinds == {Kind.NONE}:

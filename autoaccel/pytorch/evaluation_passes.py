@@ -16,11 +16,11 @@ from autoaccel.library_models.library_values import BUILTINS
 from autoaccel.pytorch.gradients import (
     asks_for_gradients,
     backward_calls,
+    called_in_grad_mode,
     calls_training,
-    gradients_off,
-    off_by_callers,
+    has_grad_mode,
+    in_grad_mode,
     sets_grad_mode,
-    switches_off,
     trains,
 )
 from autoaccel.pytorch.graph_requirement import needs_graph
@@ -86,17 +86,17 @@ def _evaluations(script: Script) -> Iterator[EvaluationPass]:
 def forward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
     """Calls of models within `outer`: directly, or of a project function that calls one; nested functions excluded."""
     for call in script.in_scope(outer, ast.Call):
-        if runs_forward(script, call):
+        if runs_model(script, call):
             yield call
 
 
 @once
-def runs_forward(script: Script, call: ast.Call) -> bool:
+def runs_model(script: Script, call: ast.Call) -> bool:
     """Whether a call runs a model: `model(x)`, `self.net(x)`, `model.forward(x)`, or a project function that does."""
-    return _runs_forward(script, call, set())
+    return _runs_model(script, call, set())
 
 
-def _runs_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
+def _runs_model(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
     if script.kind(call.func) is Kind.MODULE:
         scope = script.function(call)  # within a model a module without parameters stands for all of it
         return not is_function_module(script, call.func) or (scope is not None and is_module_method(script, scope))
@@ -108,7 +108,7 @@ def _runs_forward(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
         if function in seen:
             continue
         seen.add(function)
-        if any(_runs_forward(other, each, seen) for each in other.in_scope(function, ast.Call)):
+        if any(_runs_model(other, each, seen) for each in other.in_scope(function, ast.Call)):
             return True
     return False
 
@@ -122,7 +122,7 @@ def is_function_module(script: Script, model: ast.expr) -> bool:
 def _records(script: Script, call: ast.Call, within: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
     """Whether a forward runs with gradients on: neither here nor in the project functions that lead to it are they
     off."""
-    if gradients_off(script, call, within):
+    if in_grad_mode(script, call, within):
         return False
     callees = script.callees(call)
     if script.kind(call.func) is Kind.MODULE:
@@ -142,7 +142,7 @@ def _is_off_throughout(script: Script, function: ast.FunctionDef) -> bool:
         case [ast.With(items=items), *rest] if all(isinstance(each, ast.Return) for each in rest):
             return any(sets_grad_mode(script, each.context_expr) for each in items)
         case _:
-            return switches_off(script, function)
+            return has_grad_mode(script, function)
 
 
 def _sets_mode_within(script: Script, outer: ast.AST) -> bool:
@@ -183,7 +183,7 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
         return None  # whoever trains the model calls it, in this project or elsewhere
     forwards = tuple(forward_calls(script, function))
     unknown = None if forwards else _called_unknown(script, function)
-    if unknown is not None and not off_by_callers(script, function) and not switches_off(script, function):
+    if unknown is not None and not called_in_grad_mode(script, function) and not has_grad_mode(script, function):
         reason = f"nothing shows that `{script.source(unknown.func)}` is a model"
         return EvaluationPass(function, function, None, None, (unknown,), False, reason)
     if not forwards or (is_module_method(script, function) and not _called_from_outside(script, function)):
@@ -196,7 +196,7 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
             return None
         return EvaluationPass(function, function, None, None, forwards, False, "it needs gradients itself")
     open_forwards = tuple(call for call in forwards if _records(script, call, function))
-    if not open_forwards or off_by_callers(script, function):
+    if not open_forwards or called_in_grad_mode(script, function):
         return EvaluationPass(function, function, None, None, (), True, None)
     problem = _function_problem(script, function, open_forwards, bool(evals))
     if problem is None:
@@ -219,7 +219,7 @@ def _called_unknown(script: Script, function: ast.AST) -> ast.Call | None:
             for call in script.in_scope(function, ast.Call)
             if isinstance(call.func, ast.Name | ast.Attribute)
             and ast.unparse(call.func) in switched
-            and not gradients_off(script, call, function)
+            and not in_grad_mode(script, call, function)
         ),
         None,
     )
@@ -335,7 +335,7 @@ def _last_training(script: Script, scope: ast.AST) -> Iterator[ast.stmt]:
     body = scope.body if isinstance(scope, ast.Module | ast.FunctionDef) else []
     if getattr(scope, "name", None) == "forward" and isinstance(script.parent(scope), ast.ClassDef):
         return  # of a model, which others train
-    if isinstance(scope, ast.FunctionDef) and switches_off(script, scope):
+    if isinstance(scope, ast.FunctionDef) and has_grad_mode(script, scope):
         return
     blocks = [body]
     for statement in body:
@@ -424,7 +424,7 @@ def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]
     if all(_ends_without_forward_of_its_own(script, call) for call in open_calls):
         yield EvaluationPass(first, None, first, last, (), True, None)
         return
-    if off_by_callers(script, script.function(first)):
+    if called_in_grad_mode(script, script.function(first)):
         yield EvaluationPass(first, None, first, last, (), True, None)
         return
     own = any(_sets_mode_within(script, each) for each in inner)

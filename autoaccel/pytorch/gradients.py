@@ -52,7 +52,7 @@ def is_backward(script: Script, call: ast.Call) -> bool:
     )
 
 
-def calls_by_phase(script: Script) -> list[ast.Call]:
+def backward_or_step_calls(script: Script) -> list[ast.Call]:
     """Calls that may go backward or step an optimizer, told by what they are named, in preorder."""
     return script.syntax_index.calls_named("backward", "step", *script.import_aliases(("backward",)))
 
@@ -183,7 +183,7 @@ def calls_training(script: Script, statement: ast.AST) -> bool:
     return any(trains(other, function) for call in calls for other, function in script.callees(call))
 
 
-def gradients_off(script: Script, node: ast.AST, within: ast.AST | None = None) -> bool:
+def in_grad_mode(script: Script, node: ast.AST, within: ast.AST | None = None) -> bool:
     """Whether `node` runs with a grad mode that is set where it stands: by an enclosing `with` or decorator (no_grad,
     inference_mode, set_grad_enabled), or by a statement before it."""
     current = node
@@ -194,14 +194,14 @@ def gradients_off(script: Script, node: ast.AST, within: ast.AST | None = None) 
             if any(sets_grad_mode(script, item.context_expr) for item in ancestor.items):
                 return True
         elif isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
-            return switches_off(script, ancestor)
+            return has_grad_mode(script, ancestor)
         if ancestor is within:
             break
         current = ancestor
     return False
 
 
-def switches_off(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def has_grad_mode(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a function is decorated with a grad mode, or wrapped in one: `test = torch.no_grad()(test)`."""
     decorated = any(sets_grad_mode(script, decorator) for decorator in function.decorator_list)
     return decorated or function.name in _wrapped_names(script)
@@ -220,7 +220,7 @@ def _wrapped_names(script: Script) -> frozenset[str]:
     )
 
 
-def off_by_callers(script: Script, function: ast.AST | None, seen: frozenset[ast.AST] = frozenset()) -> bool:
+def called_in_grad_mode(script: Script, function: ast.AST | None, seen: frozenset[ast.AST] = frozenset()) -> bool:
     """Whether everybody who calls a function has set the grad mode by then."""
     if function is None or function in seen:
         return False
@@ -229,7 +229,7 @@ def off_by_callers(script: Script, function: ast.AST | None, seen: frozenset[ast
         bool(callers)
         and callers.missing is None
         and all(
-            gradients_off(other, call) or off_by_callers(other, other.function(call), seen | {function})
+            in_grad_mode(other, call) or called_in_grad_mode(other, other.function(call), seen | {function})
             for other, call in callers
         )
     )

@@ -124,7 +124,7 @@ def _call_effects(script: Script, call: ast.Call) -> Effect:
             found |= Effect.DOUBLE
     elif is_optimizer_step(script, call):
         found |= Effect.STEP
-    elif is_direct_forward(script, call):
+    elif calls_model(script, call):
         found |= Effect.FORWARD
     if is_sensitive(script, call):
         found |= Effect.SENSITIVE
@@ -181,7 +181,7 @@ def is_sensitive(script: Script, call: ast.Call) -> bool:
     return False
 
 
-def is_direct_forward(script: Script, call: ast.Call) -> bool:
+def calls_model(script: Script, call: ast.Call) -> bool:
     """A call that runs a model: `model(x)`, `model.encode(x)`; what functions run counts as their effect."""
     kinds = script.values(call.func).kinds
     if Kind.MODULE in kinds and Kind.CLASS not in kinds:

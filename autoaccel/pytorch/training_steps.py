@@ -15,7 +15,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.pytorch.gradients import calls_by_phase, is_backward, is_optimizer_step
+from autoaccel.pytorch.gradients import backward_or_step_calls, is_backward, is_optimizer_step
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects
 
@@ -82,14 +82,16 @@ class TrainingStep:
 @once
 def training_scopes(script: Script) -> tuple[ScopeNode, ...]:
     """The functions of a file that hold a part of a training step."""
-    calls = (call for call in calls_by_phase(script) if is_backward(script, call) or is_optimizer_step(script, call))
+    calls = (
+        call for call in backward_or_step_calls(script) if is_backward(script, call) or is_optimizer_step(script, call)
+    )
     return tuple(dict.fromkeys(scope_of(script, call) for call in calls))
 
 
 @once
 def training_steps(script: Script) -> tuple[TrainingStep, ...]:
     """Every training step of a file, in source order of its first site."""
-    calls = calls_by_phase(script)
+    calls = backward_or_step_calls(script)
     backwards = [_backward(script, call) for call in calls if is_backward(script, call)]
     steps = [_step(script, call) for call in calls if is_optimizer_step(script, call)]
     groups = _Groups()

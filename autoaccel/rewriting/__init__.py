@@ -1,5 +1,7 @@
 """From findings to rewritten text. Rules speak of `ast` nodes; LibCST carries out their edits, formatting kept.
 
+The diff of the two texts is a report: `autoaccel.reports.diff`.
+
 Rules:
     rule         what a rule is: metadata, documentation, the function that finds opportunities
     registry     the rules there are

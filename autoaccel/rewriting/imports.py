@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from autoaccel.edits import AddImport, Code, Finding, InsertAfter
+from autoaccel.edits import AddImport, Finding, InsertAfter
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import anchors
 
@@ -56,10 +56,6 @@ def anchor(tree: ast.Module, before: int) -> ast.stmt | None:
         elif not _is_preamble(statement):
             break
     return found
-
-
-def code(wanted: AddImport) -> Code:
-    return Code(text_of(wanted))
 
 
 def _makes(statement: ast.stmt, wanted: AddImport) -> bool:

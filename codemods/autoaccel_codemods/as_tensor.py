@@ -27,9 +27,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import Code, Finding, RemoveArgument, Replace, Skipped, Tier
 from autoaccel.pytorch.arrays import is_fresh, is_read_only, resizing
-from autoaccel.pytorch.device_moves import device_move
+from autoaccel.pytorch.device_moves import is_moved
 from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.rewriting.rule import Rule
 
@@ -55,7 +56,7 @@ RULE = Rule(
 def check(script: Script) -> Iterator[Finding | Skipped]:
     for call in script.calls("torch.tensor"):
         data = _data(call)
-        if data is None or _is_moved(script, call):
+        if data is None or _goes_to_device(script, call):
             continue
         reason = _refusal(script, call, data)
         if reason is not None:
@@ -82,13 +83,9 @@ def _data(call: ast.Call) -> ast.expr | None:
     return None if isinstance(data, ast.Starred | ast.List | ast.Tuple | ast.ListComp | ast.Constant) else data
 
 
-def _is_moved(script: Script, call: ast.Call) -> bool:
+def _goes_to_device(script: Script, call: ast.Call) -> bool:
     """A tensor for a device is copied once, whoever makes it."""
-    if any(keyword.arg == "device" for keyword in call.keywords):
-        return True
-    parent = script.parent(call)
-    outer = script.parent(parent) if isinstance(parent, ast.Attribute) else None
-    return isinstance(outer, ast.Call) and outer.func is parent and device_move(script, outer) is not None
+    return any(keyword.arg == "device" for keyword in call.keywords) or is_moved(script, call)
 
 
 def _refusal(script: Script, call: ast.Call, data: ast.expr) -> str | None:
@@ -101,10 +98,6 @@ def _refusal(script: Script, call: ast.Call, data: ast.expr) -> str | None:
         exported |= isinstance(data, ast.Call) and isinstance(data.func, ast.Attribute) and data.func.attr == "to_numpy"
         return "the array may share memory with one that is used elsewhere" if known or exported else None
     for keyword in call.keywords:
-        if keyword.arg in ("requires_grad", "pin_memory") and not _is_false(keyword.value):
+        if keyword.arg in ("requires_grad", "pin_memory") and not is_constant(keyword.value, False):
             return f"`{keyword.arg}=` needs a tensor of its own"
     return resizing(script)
-
-
-def _is_false(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is False

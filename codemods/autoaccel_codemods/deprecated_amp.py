@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 from autoaccel.analysis import Script
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.dataflow.syntax_index import breadth_first, last_name
 from autoaccel.edits import (
     AddArguments,
     AddImport,
@@ -40,6 +40,7 @@ from autoaccel.edits import (
     Replace,
     Skipped,
     Tier,
+    literal,
 )
 from autoaccel.pytorch.introspection import class_inspected, name_looked_up, names_a_type, object_inspected
 from autoaccel.pytorch.monkeypatching import monkeypatched
@@ -130,8 +131,8 @@ class Around:
             elif isinstance(outer, ast.AnnAssign | ast.NamedExpr):
                 targets = [outer.target]
             for target in targets if use.name == "GradScaler" else ():
-                if isinstance(target, ast.Name | ast.Attribute):
-                    yield target.id if isinstance(target, ast.Name) else target.attr
+                if name := last_name(target):
+                    yield name
 
     def defaults(self, device: str) -> tuple[tuple[str, str], ...]:
         """The old function's defaults that the new one takes from the region around it, where that may be another."""
@@ -468,24 +469,20 @@ def _call(script: Script, call: ast.Call, use: Use, spelling: str, defaults: str
     opening = text.index(b"(", _offset(text, call, call.func, end=True)) + 1
     values = [*call.args, *(keyword.value for keyword in call.keywords)]
     if not values:
-        return Code(f"{spelling}({device}{_plain(text[opening:])}")
+        return Code(f"{spelling}({device}{literal(text[opening:].decode())}")
     # A function that is handed to `custom_fwd` must stay its first argument.
     last = use.name in _CUSTOM and bool(call.args)
     every: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     start = min(_offset(text, call, each) for each in every)
-    pieces = [spelling, "(", _plain(text[opening:start]), "" if last else f"{device}, "]
+    pieces = [spelling, "(", literal(text[opening:start].decode()), "" if last else f"{device}, "]
     for index, value in enumerate(values):
-        pieces.append(_plain(text[start : _offset(text, call, value)]))
+        pieces.append(literal(text[start : _offset(text, call, value)].decode()))
         pieces.append(f"{names[index]}=" if index < len(call.args) and names[index] else "")
         pieces.append(f"{{{index}}}")
         start = _offset(text, call, value, end=True)
-    pieces.extend([f", {device}" if last else "", _plain(text[start:])])
+    pieces.extend([f", {device}" if last else "", literal(text[start:].decode())])
     # New code is indented like the block in which it comes to stand.
     return Code("".join(pieces).replace("\n" + " " * script.statement(call).col_offset, "\n"), tuple(values))
-
-
-def _plain(text: bytes) -> str:
-    return text.decode().replace("{", "{{").replace("}", "}}")
 
 
 def _offset(text: bytes, call: ast.Call, node: ast.expr | ast.keyword, *, end: bool = False) -> int:

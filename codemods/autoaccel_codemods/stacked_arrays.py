@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.edits import AddImport, Code, Edit, Finding, Replace, Skipped, Tier
 from autoaccel.pytorch.arrays import array_elements, may_be_empty, only_last_axis_empty, resizing
-from autoaccel.pytorch.device_moves import device_move
+from autoaccel.pytorch.device_moves import is_moved
 from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.pytorch.tensor_type_aliases import tensor_type
 from autoaccel.rewriting.rule import Rule
@@ -98,14 +98,8 @@ def _edits(script: Script, call: ast.Call, data: ast.expr, name: str | None) -> 
         function, imports = f"{alias}.array", (AddImport("numpy", None, None if alias == "numpy" else alias),)
     yield from imports
     yield Replace(data, Code(f"{function}({{0}})", (data,)))
-    copies = any(keyword.arg in _OWN_MEMORY for keyword in call.keywords) or _is_moved(script, call)
+    copies = any(keyword.arg in _OWN_MEMORY for keyword in call.keywords) or is_moved(script, call)
     if name == "torch.tensor" and not copies:
         as_tensor, more = script.spell("torch.as_tensor", call.func)
         yield from more
         yield Replace(call.func, Code(as_tensor))
-
-
-def _is_moved(script: Script, call: ast.Call) -> bool:
-    parent = script.parent(call)
-    outer = script.parent(parent) if isinstance(parent, ast.Attribute) else None
-    return isinstance(outer, ast.Call) and outer.func is parent and device_move(script, outer) is not None

@@ -12,14 +12,14 @@ from autoaccel.pytorch.gradients import (
     asks,
     asks_for_gradients,
     backward_calls,
-    calls_by_phase,
+    backward_or_step_calls,
+    called_in_grad_mode,
     calls_training,
-    gradients_off,
+    has_grad_mode,
+    in_grad_mode,
     is_asking_function,
     is_optimizer_step,
-    off_by_callers,
     sets_grad_mode,
-    switches_off,
     trains,
 )
 
@@ -78,9 +78,9 @@ def test_backward_calls(case: str) -> None:
     assert [script.source(each) for each in backward_calls(script, function_named(script, "f"))] == expected
 
 
-def test_calls_by_phase() -> None:
+def test_backward_or_step_calls() -> None:
     script = load(HEAD + "loss.backward()\ngo_back(loss)\nfor x in y:\n    sched.step()\nprint(net(x).step)\n")
-    named = [script.source(each) for each in calls_by_phase(script)]
+    named = [script.source(each) for each in backward_or_step_calls(script)]
     assert named == ["loss.backward()", "go_back(loss)", "sched.step()"]
 
 
@@ -288,18 +288,18 @@ SET = {
 
 
 @pytest.mark.parametrize("case", SET)
-def test_gradients_off(case: str) -> None:
+def test_in_grad_mode(case: str) -> None:
     text, expected = SET[case]
     script = load(f"{HEAD}{text}\n")
     [here] = [each for each in script.find(ast.Call) if script.source(each) == "here()"]
-    assert gradients_off(script, here) is expected
+    assert in_grad_mode(script, here) is expected
 
 
-def test_gradients_off_within() -> None:
+def test_in_grad_mode_within() -> None:
     script = load("import torch\nwith torch.no_grad():\n    for x in y:\n        here()\n")
     [loop], [here] = [*script.find(ast.For)], [*script.find(ast.Expr)]
-    assert gradients_off(script, here)
-    assert not gradients_off(script, here, loop)
+    assert in_grad_mode(script, here)
+    assert not in_grad_mode(script, here, loop)
 
 
 @pytest.mark.parametrize(
@@ -320,9 +320,9 @@ def test_sets_grad_mode(expression: str, expected: bool) -> None:
     assert bool(sets_grad_mode(script, call.args[0])) is expected
 
 
-def test_switches_off_the_function_that_is_wrapped() -> None:
+def test_a_function_that_is_wrapped_has_a_grad_mode() -> None:
     script = load(HEAD + "def f(): ...\ndef g(): ...\nh = torch.no_grad()(g)\n")
-    assert [switches_off(script, function_named(script, each)) for each in "fg"] == [False, True]
+    assert [has_grad_mode(script, function_named(script, each)) for each in "fg"] == [False, True]
 
 
 # By case: who calls `f`, and whether all of them have set the grad mode.
@@ -341,11 +341,11 @@ CALLERS = {
 
 
 @pytest.mark.parametrize("case", CALLERS)
-def test_off_by_callers(case: str) -> None:
+def test_called_in_grad_mode(case: str) -> None:
     text, expected = CALLERS[case]
     script = load(f"{HEAD}def f(): ...\n{text}")
-    assert off_by_callers(script, function_named(script, "f")) is expected
+    assert called_in_grad_mode(script, function_named(script, "f")) is expected
 
 
 def test_nobody_calls_a_module() -> None:
-    assert not off_by_callers(load(HEAD), None)
+    assert not called_in_grad_mode(load(HEAD), None)

@@ -12,9 +12,9 @@ from autoaccel.pytorch.step_effects import (
     Effect,
     call_effects,
     calls_in,
+    calls_model,
     effects,
     gradient_reads,
-    is_direct_forward,
     is_sensitive,
     may_run_model,
     reads_gradient,
@@ -166,7 +166,7 @@ def test_sensitive_losses(text: str, expected: bool) -> None:
     ],
 )
 def test_direct_forwards(text: str, expected: bool) -> None:
-    assert is_direct_forward(*last_call(text)) is expected
+    assert calls_model(*last_call(text)) is expected
 
 
 # By case: a script, and whether its last call may run a model.

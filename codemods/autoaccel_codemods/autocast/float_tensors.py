@@ -32,7 +32,7 @@ class Content(enum.Enum):
     WHOLE = "whole numbers, or no tensor"
     NOTHING = "None"
     OPTIONAL = "a tensor with decimals, or None"
-    NUMBER = "a Python number"
+    NUMBER = "a Python number or text"
     STRUCTURE = "several values"
     UNKNOWN = "anything"
     OPEN = "not settled"
@@ -44,9 +44,15 @@ _NO_TENSORS = frozenset(
     {Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY, Kind.DTYPE, Kind.DEVICE, Kind.OPTIMIZER, Kind.SCHEDULER}
     | {Kind.LOADER, Kind.DATASET, Kind.SCALER, Kind.FUNCTION, Kind.CLASS, Kind.LOSS_FUNCTION}
 )
-_DECIMAL_TYPES = frozenset("float32 float64 float16 bfloat16 float double half FloatTensor DoubleTensor".split())
-_WHOLE_TYPES = frozenset("int8 int16 int32 int64 uint8 int long short bool LongTensor IntTensor BoolTensor".split())
-_FILLED = frozenset("zeros ones empty full eye arange new_zeros new_ones new_full new_empty full_like".split())
+_TYPES = frozenset(
+    """float32 float64 float16 bfloat16 float double half int8 int16 int32 int64 uint8 int long short bool dtype
+    FloatTensor DoubleTensor LongTensor IntTensor BoolTensor""".split()
+)
+_FILLED = frozenset("zeros ones empty eye".split())
+# Which of the operands have a say in the type of the result.
+_MIXING: dict[str, slice] = {"where": slice(-2, None), "einsum": slice(1, None)} | dict.fromkeys(
+    "add sub mul maximum minimum add_ sub_ mul_ pow max min".split(), slice(2)
+)
 _LIKE_FACTORIES = frozenset("zeros_like ones_like empty_like rand_like randn_like".split())
 _SEQUENCES = frozenset("stack cat concat concatenate hstack vstack dstack meshgrid".split())
 _PASSING = frozenset(
@@ -64,9 +70,7 @@ _OUTPUTS = frozenset("logits loss last_hidden_state pooler_output image_embeds t
 def content(script: Script, expression: ast.expr, path: ElementPath = ()) -> Content:
     """What an expression (or a part of it) surely holds; UNKNOWN when it may be something else as well."""
     found = _Reader({}).read(script, expression, path)
-    if found in (Content.OPEN, Content.UNKNOWN):
-        return Content.FLOATING if not path and _takes_gradients(script, expression) else Content.UNKNOWN
-    return found
+    return Content.UNKNOWN if found is Content.OPEN else found
 
 
 def _join(contents: Iterable[Content]) -> Content:
@@ -75,8 +79,6 @@ def _join(contents: Iterable[Content]) -> Content:
         return Content.OPEN
     if len(found) > 1 and found.keys() <= {Content.FLOATING, Content.NOTHING, Content.OPTIONAL}:
         return Content.OPTIONAL
-    if found.keys() == {Content.WHOLE, Content.NOTHING}:
-        return Content.WHOLE
     return next(iter(found)) if len(found) == 1 else Content.UNKNOWN
 
 
@@ -117,8 +119,6 @@ class _Reader:
         match node:
             case ast.Constant(value=None):
                 return Content.NOTHING
-            case ast.Constant(value=bool() | str() | bytes()):
-                return Content.WHOLE
             case ast.Constant():
                 return Content.NUMBER
             case ast.Compare() | ast.UnaryOp(op=ast.Not()) | ast.JoinedStr() | ast.Lambda():
@@ -145,8 +145,6 @@ class _Reader:
                 if operands & {Content.FLOATING, Content.WHOLE}:
                     return Content.FLOATING
                 return _mixed(operands)
-            case ast.BinOp(op=ast.BitAnd() | ast.BitOr() | ast.BitXor() | ast.LShift() | ast.RShift()):
-                return Content.WHOLE
             case ast.BinOp(left=left, right=right):
                 scaled = any(isinstance(each, ast.Constant) and isinstance(each.value, float) for each in (left, right))
                 found = _mixed([self.read(script, left, ()), self.read(script, right, ())])
@@ -157,16 +155,12 @@ class _Reader:
                 return self.read(script, value, path)
             case ast.IfExp(body=body, orelse=orelse):
                 return _join([self.read(script, body, path), self.read(script, orelse, path)])
-            case ast.BoolOp(values=values):
-                return _join(self.read(script, each, path) for each in values)
             case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Set(elts=elements):
                 return self._sequence(script, node, elements, path)
             case ast.Dict(keys=keys, values=values):
                 return self._mapping(script, keys, values, path)
             case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.SetComp(elt=element):
                 return self.read(script, element, path[1:]) if path else Content.STRUCTURE
-            case ast.DictComp(value=value):
-                return self.read(script, value, path[1:]) if path else Content.STRUCTURE
             case _:
                 return Content.UNKNOWN
 
@@ -187,7 +181,7 @@ class _Reader:
             return Content.STRUCTURE
         if any(key is None for key in keys):
             return Content.UNKNOWN
-        named = [value for key, value in zip(keys, values, strict=True) if _is_key(key, path[0])]
+        named = [v for k, v in zip(keys, values, strict=True) if isinstance(k, ast.Constant) and k.value == path[0]]
         return _join(self.read(script, each, path[1:]) for each in named or values)
 
     # -- names
@@ -228,27 +222,22 @@ class _Reader:
                     return Content.UNKNOWN
                 found = self.read(script, value, (*definition.path, *path))
                 if path and isinstance(value, ast.List | ast.Call | ast.Dict | ast.ListComp):
-                    found = _join([found, *self._stored(script, definition, path[0], path[1:])])
+                    found = _join([found, *self._stored(script, definition, path[1:])])
                 return found
             case "for" if value is not None:
                 return self._element(script, value, (*definition.path, *path))
             case _:
                 return Content.UNKNOWN
 
-    def _stored(self, script: Script, definition: Definition, step: int | str, path: ElementPath) -> Iterator[Content]:
+    def _stored(self, script: Script, definition: Definition, path: ElementPath) -> Iterator[Content]:
         """What is put into a container that a name holds."""
         for each in _all_bindings(definition):
             for use in script.uses(each):
                 match script.parent(use):
-                    case ast.Subscript(ctx=ast.Load(), slice=index) as part if path:
+                    case ast.Subscript(ctx=ast.Load()) as part if path:
                         method = script.parent(part)
-                        call = script.parent(method) if isinstance(method, ast.Attribute) else None
-                        if isinstance(method, ast.Attribute) and isinstance(call, ast.Call) and call.func is method:
-                            if method.attr == "append" and len(call.args) == 1:
-                                if not isinstance(index, ast.Constant) or index.value == step or step == STAR:
-                                    yield self.read(script, call.args[0], path[1:])
-                            elif method.attr in STORING:
-                                yield Content.UNKNOWN
+                        if isinstance(method, ast.Attribute) and method.attr in STORING:
+                            yield Content.UNKNOWN
                     case ast.Attribute(attr="append" | "appendleft" | "add") as method:
                         call = script.parent(method)
                         if isinstance(call, ast.Call) and len(call.args) == 1:
@@ -269,14 +258,6 @@ class _Reader:
                 if path[0] < len(arguments):
                     return self._element(script, arguments[path[0]], path[1:])
                 return Content.UNKNOWN
-            case ast.Call(func=ast.Name(id="range")):
-                return Content.NUMBER
-            case ast.Call(func=ast.Name(id="tqdm" | "reversed" | "list" | "iter" | "sorted"), args=[inner, *_]):
-                return self._element(script, inner, path)
-            case ast.Call(func=ast.Attribute(value=inner, attr="values"), args=[]):
-                return self.read(script, inner, (STAR, *path))
-            case ast.Call(func=ast.Attribute(value=inner, attr="items"), args=[]) if path:
-                return Content.WHOLE if path[0] == 0 else self.read(script, inner, (STAR, *path[1:]))
             case _:
                 return self.read(script, iterated, (STAR, *path))
 
@@ -308,8 +289,6 @@ class _Reader:
             return Content.WHOLE
         if node.attr in ("shape", "device", "dtype", "ndim", "indices", "requires_grad"):
             return Content.WHOLE
-        if node.attr == "grad":
-            return Content.FLOATING
         if node.attr in ("data", "T", "mT", "H", "mH", "real"):
             return _present(self.read(script, node.value, path))
         if node.attr == "values":
@@ -353,8 +332,6 @@ class _Reader:
         if kind in _NO_TENSORS:
             return Content.WHOLE
         function = call.func
-        if isinstance(function, ast.Name) and not script.definitions(function):
-            return self._builtin(script, call, function.id, path)
         values = script.values(function)
         callees = script.callees(call) or module_containers.forwards(script, call.func)
         if callees and Kind.UNKNOWN not in values.kinds:
@@ -393,13 +370,6 @@ class _Reader:
         last = qualified.rsplit(".", 1)[-1]
         if not qualified.startswith(("torch.", "copy.")):
             return Content.WHOLE if script.kind(call) in _NO_TENSORS else Content.UNKNOWN
-        if qualified.startswith("torch.nn.") and last[:1].isupper():
-            return Content.FLOATING if last == "Parameter" else Content.WHOLE
-        if qualified == "torch.utils.checkpoint.checkpoint" and call.args:
-            forwards = module_containers.forwards(script, call.args[0])
-            if forwards:
-                return _join(self._returned(other, each, path) for other, each in forwards)
-            return self._module(script, call.args[0], call.args[1:], path)
         if qualified.startswith("torch.utils."):
             return Content.UNKNOWN
         return self._operation(script, call, last, call.args, path)
@@ -415,12 +385,6 @@ class _Reader:
             return Content.UNKNOWN
         if name == "sample" or name == "rsample":
             return self._sampled(script, function.value)
-        if name in ("pop", "popleft", "get") and name not in KEEPING:
-            key = call.args[0] if call.args else None
-            step = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str | int) else STAR
-            return self.read(script, function.value, (step, *path))
-        if name == "values" and not call.args:
-            return self.read(script, function.value, path)
         return self._operation(script, call, name, [function.value, *call.args], path)
 
     def _sampled(self, script: Script, distribution: ast.expr) -> Content:
@@ -437,16 +401,6 @@ class _Reader:
                 return Content.WHOLE
         return Content.UNKNOWN
 
-    def _builtin(self, script: Script, call: ast.Call, name: str, path: ElementPath) -> Content:
-        if name in ("list", "tuple", "sorted", "reversed", "iter") and call.args:
-            return self.read(script, call.args[0], path) if path else Content.STRUCTURE
-        if name in ("sum", "max", "min", "next") and call.args:
-            first = self.read(script, call.args[0], (STAR, *path)) if len(call.args) == 1 or name == "sum" else None
-            return first if first is not None else _mixed(self.read(script, each, path) for each in call.args)
-        if name == "abs" and call.args:
-            return self.read(script, call.args[0], path)
-        return Content.UNKNOWN
-
     def _operation(
         self, script: Script, call: ast.Call, name: str, operands: list[ast.expr], path: ElementPath
     ) -> Content:
@@ -457,25 +411,14 @@ class _Reader:
             return Content.WHOLE
         if name in FLOATING | LOSSES:
             return Content.FLOATING
-        typed = [each.value for each in call.keywords if each.arg == "dtype"]
-        if name in ("to", "type"):
-            typed += operands[1:2] if _names_type(script, operands[1:2]) else operands[2:3]
-            typed += [each for each in operands[3:] if _names_type(script, [each])]
-        if typed:
-            return (
-                _by_type(script, typed[-1])
-                if _names_type(script, typed)
-                else _present(self.read(script, operands[0], path))
-            )
+        if any(each.arg == "dtype" for each in call.keywords):
+            return Content.UNKNOWN
+        if name in ("to", "type") and any(_names_type(script, each) for each in operands[1:]):
+            return Content.UNKNOWN
         if name in _FILLED:
-            filled = name in ("zeros", "ones", "empty", "eye")
-            return Content.FLOATING if filled else Content.UNKNOWN
+            return Content.FLOATING
         if not operands:
             return Content.UNKNOWN
-        if name == "type_as":
-            return self.read(script, operands[1], ()) if len(operands) > 1 else Content.UNKNOWN
-        if name in ("div", "divide", "true_divide", "div_"):
-            return Content.FLOATING if not call.keywords else Content.UNKNOWN
         if name in WITH_INDICES and is_pair(script, call):
             if not path:
                 return Content.STRUCTURE
@@ -486,14 +429,10 @@ class _Reader:
             return self.read(script, operands[0], (STAR,))
         if name in ("split", "chunk", "unbind"):
             return self.read(script, operands[0], ()) if path else Content.STRUCTURE
-        if name == "where":
-            return (
-                _mixed(self.read(script, each, ()) for each in operands[-2:]) if len(operands) == 3 else Content.WHOLE
-            )
-        if name in ("add", "sub", "mul", "maximum", "minimum", "add_", "sub_", "mul_", "pow", "max", "min"):
-            return _mixed(self.read(script, each, ()) for each in operands[:2])
-        if name == "einsum":
-            return _mixed(self.read(script, each, ()) for each in operands[1:])
+        if name == "where" and len(operands) == 1:
+            return Content.WHOLE
+        if name in _MIXING:
+            return _mixed(self.read(script, each, ()) for each in operands[_MIXING[name]])
         if name in KEEPING | _LIKE_FACTORIES:
             inner = operands[0]
             if isinstance(inner, ast.Tuple | ast.List):
@@ -521,10 +460,6 @@ def _all_bindings(definition: Definition) -> tuple[Definition, ...]:
     return tuple(definition.scope.definitions.get(definition.name, (definition,)))
 
 
-def _is_key(key: ast.expr | None, step: int | str) -> bool:
-    return isinstance(key, ast.Constant) and key.value == step
-
-
 def is_set_elsewhere(script: Script, name: str) -> bool:
     """Whether an attribute may hold something else than what methods assign to it: others set it, or it is added to."""
     for other in script.project.mentioning(script, name):
@@ -537,20 +472,8 @@ def is_set_elsewhere(script: Script, name: str) -> bool:
     return False
 
 
-def _names_type(script: Script, nodes: list[ast.expr]) -> bool:
-    return any(
-        script.kind(each) is Kind.DTYPE
-        or (isinstance(each, ast.Attribute) and each.attr in _DECIMAL_TYPES | _WHOLE_TYPES | {"dtype"})
-        or (isinstance(each, ast.Name) and script.kind(each) is Kind.DTYPE)
-        for each in nodes
-    )
-
-
-def _by_type(script: Script, dtype: ast.expr) -> Content:
-    name = (script.qualname(dtype) or ast.unparse(dtype)).rsplit(".", 1)[-1]
-    if name in _DECIMAL_TYPES:
-        return Content.FLOATING
-    return Content.WHOLE if name in _WHOLE_TYPES else Content.UNKNOWN
+def _names_type(script: Script, node: ast.expr) -> bool:
+    return script.kind(node) is Kind.DTYPE or (isinstance(node, ast.Attribute) and node.attr in _TYPES)
 
 
 def _is_differentiated(script: Script, definition: Definition) -> bool:

@@ -7,17 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autoaccel.dataflow.reaching_definitions import Definition
-from autoaccel.dataflow.syntax_index import walk_scope
-from autoaccel.pytorch.gradients import calls_by_phase, is_backward, is_optimizer_step
+from autoaccel.dataflow.syntax_index import position
+from autoaccel.pytorch.gradients import backward_or_step_calls, is_backward, is_optimizer_step
 from autoaccel.pytorch.step_effects import Effect, effects, gradient_reads
 from autoaccel.pytorch.training_steps import common_name
 from autoaccel_codemods.autocast import optimized_parameters, skip_reasons
 from autoaccel_codemods.autocast.backward_slice import blocks
 from autoaccel_codemods.autocast.blockers import Problem
-from autoaccel_codemods.autocast.definite_assignment import always_runs, is_bound, is_empty, last_binding
 from autoaccel_codemods.autocast.optimized_parameters import ParameterSource
 from autoaccel_codemods.autocast.optimizer_cycle import Awaited, CycleWalk, Happens
+from autoaccel_codemods.autocast.scaler_creation import ScalerCreation, scaler_creations
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -37,20 +36,6 @@ class Unscale:
     step: OptimizerStep
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScalerCreation:
-    """Make a scaler for some optimizers beside a statement: `after` the optimizers, or before the loop that uses them.
-
-    `owner` is the receiver when it becomes an attribute (`self`), else None.
-    """
-
-    statement: ast.stmt
-    after: bool
-    optimizers: tuple[str, ...]
-    owner: str | None
-    scopes: tuple[ScopeNode, ...]
-
-
 @dataclass(slots=True, eq=False)
 class Scaling:
     """What scaling takes in one training step, or the problems that forbid it."""
@@ -67,15 +52,15 @@ def scale_gradients(script: Script, step: TrainingStep) -> Scaling:
         steps = [each for each in step.steps if each.scope is scope]
         scaling.updates += _updates(script, steps, alone=all(_same(script, step.steps[0], each) for each in step.steps))
         _unscale(script, scope, steps, step.scopes, scaling)
-    _create(script, step, scaling)
+    for made in scaler_creations(script, step):
+        if isinstance(made, ScalerCreation):
+            scaling.creations.append(made)
+        else:
+            scaling.problems.append(made)
     scaling.problems += _unseen_backwards(script, step)
     for each in step.steps:
         scaling.problems += _round(script, step, each, scaling.updates)
     return scaling
-
-
-def _position(statement: ast.stmt) -> tuple[int, int]:
-    return statement.lineno, statement.col_offset
 
 
 # -- updates
@@ -86,7 +71,7 @@ def _updates(script: Script, steps: list[OptimizerStep], *, alone: bool) -> Iter
 
     An optimizer that is `alone` may step several times in an iteration, with an update after each.
     """
-    units = sorted({each.unit for each in steps}, key=_position)
+    units = sorted({each.unit for each in steps}, key=position)
     runs: list[list[ast.stmt]] = []
     by_block: dict[int, list[ast.stmt]] = {}
     for unit in units:
@@ -106,7 +91,7 @@ def _updates(script: Script, steps: list[OptimizerStep], *, alone: bool) -> Iter
         others = [other for other in runs if other is not run]
         if not any(_covered(script, run[0], other) or _follower(script, other, run[0]) for other in others):
             followers = [each for other in others if (each := _follower(script, run, other[0])) is not None]
-            yield max([run[-1], *followers], key=_position)
+            yield max([run[-1], *followers], key=position)
 
 
 def _follower(script: Script, run: list[ast.stmt], unit: ast.stmt) -> ast.stmt | None:
@@ -123,14 +108,12 @@ def _follower(script: Script, run: list[ast.stmt], unit: ast.stmt) -> ast.stmt |
 def _covered(script: Script, unit: ast.stmt, run: list[ast.stmt]) -> bool:
     """Whether a nested step lies between two steps of an outer run, whose update serves it too."""
     block = script.block(run[0])
-    child: ast.AST = unit
     for ancestor in script.ancestors(unit):
         if isinstance(ancestor, ast.For | ast.While | ast.FunctionDef):
-            return False
+            break
         if isinstance(ancestor, ast.stmt) and script.block(ancestor) is block:
             return block.index(run[0]) < block.index(ancestor) < block.index(run[-1]) and not _leaves(ancestor)
-        child = ancestor
-    return child is None
+    return False
 
 
 def _leaves(statement: ast.stmt) -> bool:
@@ -314,7 +297,9 @@ def _unseen_backwards(script: Script, found: TrainingStep) -> Iterator[Problem]:
     """Functions that go backward for somebody else's step, where not everyone who calls them is known."""
     report_at = found.steps[0].call
     for other in dict.fromkeys((script, *script.project.related(script))):
-        scopes = dict.fromkeys(other.function(call) for call in calls_by_phase(other) if is_backward(other, call))
+        scopes = dict.fromkeys(
+            other.function(call) for call in backward_or_step_calls(other) if is_backward(other, call)
+        )
         for scope in scopes:
             pending = [(other, scope)] if scope is not None else []
             seen = {scope}
@@ -334,192 +319,3 @@ def _unseen_backwards(script: Script, found: TrainingStep) -> Iterator[Problem]:
 
 
 # -- the scaler
-
-
-def _create(script: Script, step: TrainingStep, scaling: Scaling) -> None:
-    optimizers = tuple(dict.fromkeys(_text(script, each) for each in step.steps))
-    where = {_origin(script, each) for each in step.steps}
-    scopes = {scope for scope, _ in where}
-    creation = None
-    if scopes == {"attribute"}:
-        creation = _beside_attributes(script, step, optimizers)
-    elif len(where) == 1 and scopes == {"scope"}:
-        creation = _beside_definitions(script, step, optimizers)
-    if creation is not None:
-        scaling.creations.append(creation)
-        return
-    for function in step.scopes:
-        backwards = [each for each in step.backwards if each.scope is function]
-        mine = [each for each in step.steps if each.scope is function]
-        if scopes == {"attribute"} and _same_object(script, step):
-            names = optimizers
-        else:
-            names = tuple(dict.fromkeys(_text(script, each) for each in mine))
-            if not mine or not backwards:
-                report_at = (backwards or mine)[0].call
-                scaling.problems.append((report_at, skip_reasons.STEP_IN_OTHER_FUNCTION))
-                return
-        first = _before(script, function, [*(each.statement for each in backwards), *(each.unit for each in mine)])
-        named = [each for each in step.steps if _text(script, each) in names]
-        unsure = next((each for each in named if not is_bound(script, function, first, each.optimizer)), None)
-        if unsure is not None:
-            scaling.problems.append((unsure.call, skip_reasons.UNSURE_OPTIMIZERS))
-            return
-        scaling.creations.append(ScalerCreation(first, False, names, None, (function,)))
-
-
-def _same_object(script: Script, step: TrainingStep) -> bool:
-    return len({script.parent(scope) for scope in step.scopes}) == 1
-
-
-def _text(script: Script, step: OptimizerStep) -> str:
-    assert step.optimizer is not None, "a problem otherwise"
-    return script.source(step.optimizer)
-
-
-def _origin(script: Script, step: OptimizerStep) -> tuple[str, ast.AST | None]:
-    """Where an optimizer's name lives: an attribute of `self`, a scope that assigns it, or elsewhere."""
-    match step.optimizer:
-        case ast.Attribute(value=ast.Name(id="self")):
-            return "attribute", None
-        case ast.Name() as name:
-            definitions = script.definitions(name)
-            scopes = {definition.scope.node for definition in definitions}
-            if len(scopes) == 1 and all(_assigned(definition) for definition in definitions):
-                return "scope", scopes.pop()
-            return "elsewhere", step.scope
-        case _:
-            return "elsewhere", step.scope
-
-
-def _assigned(definition: Definition) -> bool:
-    return definition.how == "assign" and isinstance(definition.node, ast.Assign | ast.AnnAssign)
-
-
-def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> ScalerCreation | None:
-    """After the last of the optimizers, when they are made side by side and on every path to the step."""
-    made: dict[str, dict[ast.stmt, None]] = {}
-    for each in step.steps:
-        assert isinstance(each.optimizer, ast.Name)
-        definitions = script.definitions(each.optimizer)
-        if any(_filled_later(script, definition) for definition in definitions):
-            return None
-        statements = [each.node for each in definitions if isinstance(each.node, ast.stmt)]
-        made.setdefault(each.optimizer.id, {}).update(dict.fromkeys(statements))
-    found = last_binding(script, [list(statements) for statements in made.values()])
-    if found is None:
-        return None
-    scope = script.function(found) or script.tree
-    for function in step.scopes:
-        if function is not scope and not script.inside(function, scope):
-            return None
-        if function is scope and not all(_reached(script, found, statement) for statement in _sites(step, function)):
-            return None
-    return ScalerCreation(found, True, optimizers, None, step.scopes)
-
-
-def _filled_later(script: Script, definition: Definition) -> bool:
-    """`optimizers = []`, to which optimizers are added afterwards."""
-    for use in script.uses(definition):
-        match script.parent(use):
-            case ast.Attribute(attr="append" | "extend" | "insert" | "update" | "setdefault"):
-                return True
-            case ast.Subscript(ctx=ast.Store()):
-                return True
-    return False
-
-
-def _sites(step: TrainingStep, scope: ast.AST) -> list[ast.stmt]:
-    backwards = [each.statement for each in step.backwards if each.scope is scope]
-    return [*backwards, *(each.statement for each in step.steps if each.scope is scope)]
-
-
-def _reached(script: Script, statement: ast.stmt, later: ast.stmt) -> bool:
-    """Whether control that reaches `later` has passed `statement`: it precedes it in a block around it."""
-    block = script.block(statement)
-    current: ast.AST | None = later
-    while current is not None:
-        if isinstance(current, ast.stmt) and script.block(current) is block:
-            return block.index(statement) < block.index(current)
-        current = script.parent(current)
-    return False
-
-
-def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> ScalerCreation | None:
-    """After the last assignment of the optimizers as attributes, when one method of the class that surely has run
-    assigns each of them once.
-    """
-    owners = {script.parent(scope) for scope in step.scopes}
-    owner = owners.pop()
-    if owners or not isinstance(owner, ast.ClassDef):
-        return None
-    wanted = {each.optimizer.attr for each in step.steps if isinstance(each.optimizer, ast.Attribute)}
-    found: dict[str, list[ast.stmt]] = {}
-    emptied: dict[str, list[ast.stmt]] = {}
-    for each in owner.body:
-        for part in walk_scope(each) if isinstance(each, ast.FunctionDef) else ():
-            if isinstance(part, ast.Assign):
-                for name in _attributes(part.targets):
-                    if name in wanted and not is_empty(part.value):
-                        found.setdefault(name, []).append(part)
-                    elif name in wanted and isinstance(part.value, ast.Constant):
-                        emptied.setdefault(name, []).append(part)
-    if set(found) != wanted or any(len(statements) != 1 for statements in found.values()):
-        return None
-    method = script.function(next(iter(found.values()))[0])
-    if not isinstance(method, ast.FunctionDef) or not method.args.args:
-        return None
-    groups = [
-        [*statements, *(each for each in emptied.get(name, ()) if script.function(each) is method)]
-        for name, statements in found.items()
-    ]
-    last = last_binding(script, groups)
-    if last is None or not always_runs(script, last, method):
-        return None
-    inside = _sites(step, method)
-    if any(not _reached(script, last, statement) for statement in inside):
-        return None
-    if method.name != "__init__" and not _called_by_init(script, owner, method) and set(step.scopes) != {method}:
-        return None
-    return ScalerCreation(last, True, optimizers, method.args.args[0].arg, step.scopes)
-
-
-def _called_by_init(script: Script, owner: ast.ClassDef, method: ast.FunctionDef) -> bool:
-    """Whether the constructor surely calls a method."""
-    return any(
-        isinstance(caller := script.function(call), ast.FunctionDef)
-        and caller.name == "__init__"
-        and script.enclosing_class(call) is owner
-        and always_runs(script, script.statement(call), caller)
-        for other, call in script.callers(method)
-        if other is script
-    )
-
-
-def _attributes(targets: Sequence[ast.expr]) -> Iterator[str]:
-    for target in targets:
-        match target:
-            case ast.Attribute(value=ast.Name(id="self"), attr=name):
-                yield name
-            case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                yield from _attributes(elements)
-
-
-def _before(script: Script, scope: ScopeNode, statements: list[ast.stmt]) -> ast.stmt:
-    """The outermost loop of a function around its first site, or the first site itself."""
-    first = min(statements, key=_position)
-    loops = script.loops(first)
-    outermost: ast.stmt = loops[-1] if loops else first
-    block = script.block(outermost)
-    for statement in statements:  # all sites must be in reach of the new name
-        if not any(script.inside(statement, each) for each in block[block.index(outermost) :]):
-            return _common(script, scope, statements)
-    return outermost
-
-
-def _common(script: Script, scope: ScopeNode, statements: list[ast.stmt]) -> ast.stmt:
-    body = scope.body if isinstance(scope.body, list) else []
-    for statement in body:
-        if any(script.inside(each, statement) for each in statements):
-            return statement
-    return statements[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.dataflow.syntax_index import breadth_first, is_constant
 from autoaccel.pytorch.gradients import is_optimizer_step
 from autoaccel.pytorch.step_effects import Effect, call_effects, gradient_reads
 from autoaccel.pytorch.training_steps import container
@@ -44,10 +44,6 @@ def sources(script: Script, expression: ast.expr, seen: frozenset[object] = froz
             return _modules(script, owner)
         case ast.Call(func=ast.Attribute(value=owner, attr="items" | "values" | "from_iterable"), args=[]):
             return sources(script, owner, seen)
-        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if "param" in name and _is(
-            script, owner, Kind.MODULE
-        ):
-            return [ParameterSource(script, owner)]
         case ast.Call(func=ast.Name(id="filter"), args=[condition, given]):
             return _chosen(sources(script, given, seen), "requires_grad" not in script.source(condition))
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=arguments) if name in _THROUGH:
@@ -77,14 +73,6 @@ def sources(script: Script, expression: ast.expr, seen: frozenset[object] = froz
             return sources(script, value, seen)
         case ast.Attribute(value=owner, attr="param_groups"):
             return [ParameterSource(script, owner)]
-        case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            cls = script.enclosing_class(expression)
-            ref = script.class_ref(cls) if cls is not None else None
-            bound = script.project.class_info(ref).attributes.get(name, ()) if ref is not None else ()
-            kept = [value for value, path in bound if isinstance(value, ast.expr) and not path]
-            if bound and len(kept) == len(bound) and not _is(script, expression, Kind.MODULE, Kind.PARAMETER):
-                return _each(script, kept, seen)
-            return [ParameterSource(script, expression)]
         case ast.Attribute():
             return [ParameterSource(script, expression)]
         case ast.Name():
@@ -136,13 +124,8 @@ def _receivers(script: Script, function: ast.AST, name: str) -> Iterator[tuple[S
 def _of(script: Script, bound: Definition, name: ast.Name, seen: frozenset[object]) -> list[ParameterSource]:
     if bound.how == "for" and isinstance(bound.node, ast.For | ast.comprehension):
         return sources(script, bound.node.iter, seen)
-    if bound.how == "param" and isinstance(bound.scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
-        if script.callers(bound.scope.node).missing is not None:
-            return [ParameterSource(script, None)]
-        given = script.project.arguments(script, bound.scope.node, name.id)
-        return [each for other, value in given for each in sources(other, value, seen)]
     value = _value(bound)
-    if value is None:
+    if value is None or bound.how == "param":
         return [ParameterSource(script, None)]
     if _is(script, value, Kind.PARAMETER):
         return [ParameterSource(script, name)]
@@ -181,7 +164,7 @@ def _makers(script: Script, optimizer: ast.expr) -> Iterator[tuple[Script, ast.C
     if unknown:  # made by an optimizer's class of another library
         made = script.definitions(optimizer) if isinstance(optimizer, ast.Name) else ()
         for bound in made:
-            if not (isinstance(bound.value, ast.Constant) and bound.value.value is None):
+            if not is_constant(bound.value, None):
                 yield script, bound.value if isinstance(bound.value, ast.Call) and not bound.path else None
         if not made:
             yield script, None
@@ -332,9 +315,7 @@ def cleared(script: Script, node: ast.AST) -> Iterator[ParameterSource]:
             for each in ways[0] if ways else ():
                 if all(any(_covered(each, other) for other in way) for way in ways[1:]):
                     yield each
-        case ast.Call(func=ast.Attribute(value=value, attr="zero_")) if any(
-            isinstance(part, ast.Attribute) and part.attr == "grad" for part in breadth_first(value)
-        ):
+        case ast.Call(func=ast.Attribute(value=value, attr="zero_")):
             while isinstance(value, ast.Attribute | ast.Call):
                 if isinstance(value, ast.Attribute) and value.attr == "grad":
                     yield from sources(script, value.value)

@@ -9,6 +9,7 @@ region before.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from autoaccel.pytorch.gradients import sets_grad_mode
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, effects, is_sensitive, may_run_model
-from autoaccel_codemods.autocast import blockers, skip_reasons
+from autoaccel_codemods.autocast import skip_reasons, unsafe_operations
 from autoaccel_codemods.autocast.backward_slice import Slice, changed, variables
 from autoaccel_codemods.autocast.blockers import Problem
 from autoaccel_codemods.autocast.sigmoid_bce import out_of_reach, sigmoid_arguments
@@ -121,11 +122,11 @@ class _Planner:
         ]
         self._whole_step(inside)
         self.found.code = reachable_code(self.script, inside)
-        self.found.problems += blockers.in_code(self.found.code, self.script, self.step.backwards[0].call)
+        self.found.problems += unsafe_operations.in_code(self.found.code, self.script, self.step.backwards[0].call)
         if self.probabilities:
             self.found.float32_casts += sigmoid_arguments(self.found.code, self.script)
         saturates = self.probabilities and out_of_reach(self.found.code, self.script)
-        self.found.needs_range = saturates or blockers.needs_range(self.found.code)
+        self.found.needs_range = saturates or unsafe_operations.needs_range(self.found.code)
         return self.found
 
     def _whole_step(self, inside: list[ast.AST]) -> None:
@@ -145,15 +146,13 @@ class _Planner:
 
     def _unwrappable(self, statement: ast.stmt) -> bool:
         """Compound statements that regions go into instead of around."""
-        found = effects(self.script, statement)
-        if found & (_NEVER | Effect.SENSITIVE):
-            return True
+        return bool(effects(self.script, statement) & (_NEVER | Effect.SENSITIVE)) or self._loads(statement)
+
+    def _loads(self, statement: ast.stmt) -> bool:
         return any(loop in self.loader_loops for loop in self.script.in_scope(statement, ast.For))
 
     def _barrier(self, statement: ast.stmt) -> bool:
-        if isinstance(statement, _NEVER_INSIDE) or effects(self.script, statement) & _NEVER:
-            return True
-        if any(loop in self.loader_loops for loop in self.script.in_scope(statement, ast.For)):
+        if isinstance(statement, _NEVER_INSIDE) or effects(self.script, statement) & _NEVER or self._loads(statement):
             return True
         return any(_draws(self.script, part) for part in walk_scope(statement))
 
@@ -178,9 +177,8 @@ class _Planner:
         found: set[str] = set()
         for part in walk_scope(statement):
             if isinstance(part, ast.Call) and Effect.FORWARD in call_effects(self.script, part):
-                known = self.script.kind(part.func) is not Kind.FUNCTION and isinstance(
-                    part.func, ast.Name | ast.Attribute
-                )
+                named = isinstance(part.func, ast.Name | ast.Attribute)
+                known = named and self.script.kind(part.func) is not Kind.FUNCTION
                 found.add(self.script.source(part.func) if known else "")
         return found
 
@@ -188,14 +186,14 @@ class _Planner:
         """Whether a backward's receiver computes a forward or a loss, so that it belongs into a region itself."""
         for part in walk_scope(expression):
             if isinstance(part, ast.Call):
-                if Effect.FORWARD in call_effects(self.script, part) or is_sensitive(self.script, part):
+                qualified = self.script.qualname(part.func)
+                made = qualified is None and isinstance(part.func, ast.Name) and self.script.definitions(part.func)
+                if made or (qualified or "").startswith("torch.nn.functional.") or is_sensitive(self.script, part):
+                    return True
+                if Effect.FORWARD in call_effects(self.script, part):
                     return True
                 if self.script.kind(part.func) in (Kind.LOSS_FUNCTION, Kind.FUNCTION):
                     return True
-                if (self.script.qualname(part.func) or "").startswith("torch.nn.functional."):
-                    return True
-                if isinstance(part.func, ast.Name) and self.script.definitions(part.func):
-                    return self.script.qualname(part.func) is None
         return False
 
     # -- one statement list
@@ -341,14 +339,10 @@ class _Planner:
                 return None
             if all(whole is not each.expression for each in hoists):
                 hoists.append(Hoist(whole, self._name(statement, *_names(statement))))
-        if (
-            region is not None
-            and region.first is None
-            and any(
-                variables(self.script, hoist.expression) & self._changed_since(region, statement) for hoist in hoists
-            )
-        ):
-            region = None
+        if region is not None and region.first is None:
+            since = self._changed_since(region, statement)
+            if any(variables(script, hoist.expression) & since for hoist in hoists):
+                region = None
         return self._add(statement, hoists, region)
 
     def _changed_since(self, region: Region, statement: ast.stmt) -> set[str]:
@@ -398,15 +392,10 @@ class _Planner:
                 taken = {part.id for part in ast.walk(scope) if isinstance(part, ast.Name)}
                 taken |= {part.arg for part in ast.walk(scope) if isinstance(part, ast.arg)}
             self.named[scope] = taken
-        for candidate in candidates:
-            if candidate not in taken:
-                taken.add(candidate)
-                return candidate
-        number = 2
-        while f"{candidates[0]}{number}" in taken:
-            number += 1
-        taken.add(f"{candidates[0]}{number}")
-        return f"{candidates[0]}{number}"
+        numbered = (f"{candidates[0]}{number}" for number in itertools.count(2))
+        free = next(each for each in itertools.chain(candidates, numbered) if each not in taken)
+        taken.add(free)
+        return free
 
 
 def _names(statement: ast.stmt) -> tuple[str, ...]:

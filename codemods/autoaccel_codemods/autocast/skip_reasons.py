@@ -1,20 +1,4 @@
-"""Every reason for which AA301 leaves code in float32. Open this first: it is the policy of the rule, in its words.
-
-`check` asks these in turn, and tells the first reason that holds. A module in brackets serves the one above it:
-    step_problems           whether the backwards and optimizer steps of a training step are in sight, and plain
-    blockers                what cannot be in low precision: scripts with a precision of their own, operations that
-                            refuse it, code that would see scaled gradients; asked about files, step, and regions
-    regions                 which statements run under autocast, and what of them has to stay out
-    [backward_slice]        the statements that a loss is computed by
-    [definite_assignment]   whether a name surely has a value at a statement
-    [sigmoid_bce]           sigmoids that go into a binary cross-entropy, which are computed in float32
-    gradient_scaling        where a scaler is made, where gradients are unscaled and the scale is updated; not asked
-                            where numbers do not fit float16: bfloat16 needs no scaler
-    [optimized_parameters]  which optimizer holds the parameters whose gradients are read
-    [optimizer_cycle]       what must happen between two steps of an optimizer
-    low_precision_flow      where results leave the regions, and whether `.float()` mends what is done to them there
-    [float_tensors]         whether an expression is a tensor of floating point numbers
-Of a program that only evaluates, `blockers` and `low_precision_flow` are asked about each forward pass of a loop.
+"""Every reason for which AA301 leaves code in float32, by the module that gives it; `check` says which asks what.
 
 A reason is a fragment that comes after "left alone: "; braces are filled in. Of code in another file the report names
 the step, and adds file and line.
@@ -23,10 +7,6 @@ the step, and adds file and line.
 from __future__ import annotations
 
 from typing import Final
-
-# -- The step runs too seldom (`__init__`)
-
-RUNS_ONCE: Final = "the step runs only once"
 
 # -- What belongs to a step, and is not in sight or not plain (`step_problems`)
 
@@ -50,6 +30,7 @@ UNNAMED_OPTIMIZERS: Final = "the optimizers of a loop have no common name"
 COMPUTED_OPTIMIZER: Final = "the optimizer is the result of a call"
 STEP_IN_LAMBDA: Final = "the optimizer steps in a lambda"
 LBFGS: Final = "LBFGS evaluates a closure several times"
+RUNS_ONCE: Final = "the step runs only once"
 OPTIMIZES_TENSORS: Final = "it optimizes tensors, not a model"
 
 # -- What the script does about precision and gradients itself (`blockers`)
@@ -71,7 +52,7 @@ COMPILED_STEP: Final = "the step itself is compiled"
 FINITE_GRADIENTS: Final = "clipping insists on finite gradients"
 EXCHANGED_GRADIENTS: Final = "gradients are exchanged between processes by hand"
 
-# -- What does not work in low precision (`blockers`, `low_precision_flow`)
+# -- What does not work in low precision (`unsafe_operations`, `low_precision_flow`)
 
 NO_KERNEL: Final = "{name} does not work in low precision"
 SPARSE: Final = "sparse matrices have no low-precision products everywhere"
@@ -96,7 +77,7 @@ BCE_OR_CLASSES: Final = "the loss is binary cross-entropy or one that takes clas
 BCE_WITH_FORWARD: Final = "binary cross-entropy is computed together with the forward pass"
 FORWARD_IN_BCE: Final = "the forward pass inside a binary cross-entropy cannot be taken out"
 
-# -- Why gradients cannot be scaled (`gradient_scaling`); asked only where float16 is possible
+# -- Why gradients cannot be scaled (`gradient_scaling`, `scaler_creation`); asked only where float16 is possible
 
 UNSEEN_METHOD: Final = "an unseen method of the optimizer may read scaled gradients"
 READ_WHILE_SCALED: Final = "gradients are read where they are still scaled"
@@ -108,7 +89,7 @@ UNSEEN_CALLS: Final = "`{name}` goes backward and may be called in ways that are
 STEP_IN_OTHER_FUNCTION: Final = "backward and optimizer step are in different functions"
 UNSURE_OPTIMIZERS: Final = "not every path to the step makes its optimizers"
 
-# -- Where low precision would get to (`low_precision_flow`)
+# -- Where low precision would get to (`low_precision_flow` and the modules that serve it)
 
 PRODUCT_OUTSIDE: Final = "a matrix product outside of the region needs one precision for both sides"
 NUMPY_COMPUTES: Final = "NumPy, which has no bfloat16, computes with it"

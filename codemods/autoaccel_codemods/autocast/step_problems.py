@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.dataflow.syntax_index import breadth_first, is_constant
 from autoaccel.pytorch import cuda_graphs, data_parallel
 from autoaccel.pytorch.gradients import is_optimizer_step
+from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects
 from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep, scope_of
 from autoaccel_codemods.autocast import blockers, skip_reasons
@@ -23,14 +24,8 @@ _CLIPPING = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grad
 _OWNERS = frozenset({Kind.TENSOR, Kind.BATCH, Kind.OPTIMIZER, Kind.PARAMETER})
 
 
-def problem(step: TrainingStep) -> Problem | None:
-    """The first of the reasons, with the node to report it at, why a step must be left as it is: one is
-    enough, and they are dear."""
-    return next(problems(step), None)
-
-
 def problems(found: TrainingStep) -> Iterator[Problem]:
-    """All of them."""
+    """The reasons why a step must be left as it is, each with the node to report it at. They are dear: ask for one."""
     script, backwards, steps = found.script, found.backwards, found.steps
     scopes = found.scopes
     report_at = [*(each.call for each in backwards), *(each.call for each in steps)][0]
@@ -70,6 +65,8 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
     ):
         if mention is not None:
             yield mention[1] if mention[0] is script else report_at, reason
+    if backwards and all(runs_once(script, each.call) for each in backwards):  # a demonstration, which need not be fast
+        yield backwards[0].call, skip_reasons.RUNS_ONCE
 
 
 @once
@@ -135,9 +132,7 @@ def _backward_problems(script: Script, backward: Backward) -> Iterator[Problem]:
     elif call.args and script.qualname(call.func) is None and _owns_backward(script, backward):
         yield call, skip_reasons.ENGINE
     for keyword in call.keywords:
-        if keyword.arg == "create_graph" and not (
-            isinstance(keyword.value, ast.Constant) and keyword.value.value is False
-        ):
+        if keyword.arg == "create_graph" and not is_constant(keyword.value, False):
             yield call, skip_reasons.CREATE_GRAPH
     if not isinstance(backward.statement, ast.Expr):
         yield call, skip_reasons.BACKWARD_IN_STATEMENT

@@ -33,20 +33,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis import name_lookups
 from autoaccel.edits import AddDecorator, Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.data_parallel import replicated
 from autoaccel.rewriting.rule import Rule
+from autoaccel_codemods.compile.blockers import differentiated_twice, of_file, of_model
 from autoaccel_codemods.compile.pure_functions import pure_functions
 from autoaccel_codemods.compile.step_count import steps_of_run
-from autoaccel_codemods.compile.trained_models import (
-    TrainedModel,
-    differentiated_twice,
-    end_of_setup,
-    trained_models,
-    unfit,
-)
+from autoaccel_codemods.compile.trained_models import TrainedModel, end_of_setup, trained_models
 from autoaccel_codemods.compile.unused_submodules import idle_part
 
 if TYPE_CHECKING:
@@ -65,30 +59,24 @@ RULE = Rule(
     addresses=("launch", "compute"),
     order=70,
 )
-_HOOKS = frozenset(
-    """register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook
-    register_backward_hook register_module_forward_hook register_module_forward_pre_hook register_hook
-    register_post_accumulate_grad_hook register_module_full_backward_hook""".split()
-)
-_ELSEWHERE = ("torch.distributed.rpc.", "torch.distributed.fsdp.", "torch.quantization.")
-_WHOLE_FILE = {
-    "torch.compile": "the script compiles already",
-    "torch.jit.script": "the script uses TorchScript",
-    "torch.jit.trace": "the script uses TorchScript",
-    "torch.onnx.export": "the script exports its model",
-    "torch.export.export": "the script exports its model",
-    "torch.autograd.set_detect_anomaly": "anomaly detection does not see into compiled code",
-    "torch.autograd.detect_anomaly": "anomaly detection does not see into compiled code",
-    "torch.fx.symbolic_trace": "the script traces its model",
-}
 
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
+    """A model is compiled where its set-up ends, or left alone for the first reason that is found.
+
+    Asked in this order; whether compiling pays is decided when the script runs, by `autoaccel.runtime.compile`:
+        trained_models     which models training steps run, and where these are made and ready
+        pure_functions     which functions of tensors training steps call
+        blockers           what must not be compiled: what its file does, what its classes do
+        small_modules      what has nothing to fuse
+        unused_submodules  parts that would get gradients of zeros
+        step_count         how many steps the run makes, where the code shows it: `steps=`
+    """
     models, functions = list(trained_models(script)), list(pure_functions(script))
     if not models and not functions:
         return
-    whole = _whole_file(script)
+    whole = of_file(script)
     twice: set[ast.AST] = set()
     unclear = False
     for each in script.project.related(script):
@@ -100,7 +88,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         name = script.source(model.target)
         if name in compiled:
             continue
-        reason = whole or model.problem or _differentiated(model, twice, unclear) or unfit(script, model)
+        reason = whole or model.problem or _differentiated(model, twice, unclear) or of_model(script, model)
         if reason is None and replicated(script.project.related(script)) is not None:
             reason = "DataParallel copies the model to every device at every step"
         if reason is None and cuda_graphs.captures(script):
@@ -139,24 +127,4 @@ def _compiles(script: Script, call: ast.Call) -> bool:
 def _differentiated(model: TrainedModel, twice: set[ast.AST], unclear: bool) -> str | None:
     if unclear or any(value.node in twice for value in model.values):
         return "its gradients are differentiated again"
-    return None
-
-
-def _whole_file(script: Script) -> str | None:
-    """What the file does that forbids compiling any of its models."""
-    if script.frameworks:
-        return f"{', '.join(sorted(script.frameworks))} compiles models in its own way"
-    if any(name_lookups.mentions(each, _HOOKS) for each in script.project.related(script)):
-        return "hooks do not run inside compiled code, or in another order"
-    for call in script.find(ast.Call):
-        name = script.qualname(call.func)
-        if name in _WHOLE_FILE:
-            return _WHOLE_FILE[name]
-        if name is not None and name.startswith(_ELSEWHERE):
-            return "the model is sharded, remote or quantized"
-        if isinstance(call.func, ast.Attribute) and name is None:
-            if call.func.attr == "compile":
-                return "the script compiles already"
-            if call.func.attr == "share_memory":
-                return "several processes train it, and each would compile it"
     return None

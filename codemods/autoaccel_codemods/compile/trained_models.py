@@ -1,4 +1,4 @@
-"""Models that are trained: where they are made, where they are ready, and what in them can not be compiled."""
+"""Models that are trained: where they are made, and where they are ready."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.evaluation_only import evaluation_forwards
-from autoaccel.pytorch.evaluation_passes import runs_forward
+from autoaccel.pytorch.evaluation_passes import runs_model
 from autoaccel.pytorch.gradients import (
     backward_calls,
     calls_training,
-    gradients_off,
+    in_grad_mode,
 )
 from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.training_steps import training_scopes
-from autoaccel_codemods.compile.small_modules import is_function, is_small
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.abstract_values import ClassRef
     from autoaccel.dataflow.reaching_definitions import Definition
 
 _PREPARES = frozenset(
@@ -37,19 +35,7 @@ _WRAPPERS = {
     "torch.distributed.fsdp.FullyShardedDataParallel": "the model is sharded",
 }
 _DDP = "torch.nn.parallel.DistributedDataParallel"
-_DETECTION = "torchvision.models.detection."
-_DETECTS = "its shapes depend on what it detects"
 _SYNC = "torch.nn.SyncBatchNorm.convert_sync_batchnorm"
-_RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
-_CACHES = frozenset({"functools.cache", "functools.lru_cache"})
-_GRAD = "torch.autograd.grad"
-_BREAKS = {
-    "item": "its forward pass reads values on the host",
-    "tolist": "its forward pass reads values on the host",
-    "numpy": "its forward pass leaves torch",
-    "cpu": "its forward pass leaves the device",
-    "backward": "its forward pass trains",
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,8 +112,6 @@ def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast
     ready, wrapped, problem = _set_up(script, anchor, script.source(target))
     if problem is None and script.loops(made):
         problem = "a new model is made in every turn of a loop"
-    if problem is None and _detects(script, made.value):
-        problem = _DETECTS
     return TrainedModel(made, target, ready, wrapped, values, problem)
 
 
@@ -178,7 +162,7 @@ def _only_samples(script: Script, function: ast.AST) -> bool:
     if not any(True for _ in switches):
         return False
     forwards = (part for part in script.in_scope(function, ast.Call) if script.kind(part.func) is Kind.MODULE)
-    return all(gradients_off(script, each, function) for each in forwards)
+    return all(in_grad_mode(script, each, function) for each in forwards)
 
 
 def _in_model(script: Script, scope: ast.AST) -> bool:
@@ -231,27 +215,26 @@ def _assigned(
 ) -> Iterator[ModelOrigin]:
     if value is None or not isinstance(statement, ast.Assign | ast.AnnAssign):
         return
-    if isinstance(value, ast.Name | ast.Attribute):  # another name of a model made elsewhere
-        yield from _made_at(script, value, seen)
-        return
     if isinstance(value, ast.Call) and script.qualname(value.func) == "torch.load":  # what was there before, read back
         return
-    if isinstance(value, ast.Call) and (receiver := _passed_on(script, value)) is not None:
-        yield from _made_at(script, receiver, seen)
-        return
-    if isinstance(value, ast.Call) and script.qualname(value.func) in (*_WRAPPERS, _DDP, _SYNC) and value.args:
-        if isinstance(value.args[0], ast.Name | ast.Attribute):
-            yield from _made_at(script, value.args[0], seen)
-            return
-    if isinstance(value, ast.Call) and (handed := _handed_back(script, value)) is not None:
-        yield from _made_at(script, handed, seen)
+    if (other := _other_name(script, value)) is not None:
+        yield from _made_at(script, other, seen)
         return
     for target in _targets(statement):
-        spelled = (
-            target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else None
-        )
-        if spelled == name and not _in_model(script, script.function(statement) or statement):
+        if last_name(target) == name and not _in_model(script, script.function(statement) or statement):
             yield script, statement, target
+
+
+def _other_name(script: Script, value: ast.expr) -> ast.Name | ast.Attribute | None:
+    """What a model that an expression gives is called already: `model.to(device)`, `DistributedDataParallel(model)`."""
+    if isinstance(value, ast.Name | ast.Attribute):
+        return value
+    if not isinstance(value, ast.Call):
+        return None
+    wrapped = value.args[0] if value.args and script.qualname(value.func) in (*_WRAPPERS, _DDP, _SYNC) else None
+    if isinstance(wrapped, ast.Name | ast.Attribute):
+        return wrapped
+    return _passed_on(script, value) or _handed_back(script, value)
 
 
 def _passed_on(script: Script, call: ast.Call) -> ast.Name | ast.Attribute | None:
@@ -320,7 +303,7 @@ def _set_up(script: Script, anchor: ast.stmt, target: str) -> tuple[ast.stmt, as
 
 
 def _runs_models(script: Script, statement: ast.stmt) -> bool:
-    return any(runs_forward(script, call) for call in script.in_scope(statement, ast.Call))
+    return any(runs_model(script, call) for call in script.in_scope(statement, ast.Call))
 
 
 def _prepares(script: Script, statement: ast.stmt, target: str) -> bool:
@@ -335,180 +318,3 @@ def _prepares(script: Script, statement: ast.stmt, target: str) -> bool:
         return True
     names = script.in_scope(statement, ast.Name)
     return any(name.id == target and isinstance(name.ctx, ast.Store) for name in names)
-
-
-def _terminal(target: ast.expr) -> str | None:
-    match target:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-        case _:
-            return None
-
-
-# -- what a compiler can not take
-
-
-def unfit(script: Script, model: TrainedModel) -> str | None:
-    """Why a model must not, or need not, be compiled; None when nothing speaks against it."""
-    if any(value.kind not in (Kind.MODULE, Kind.NONE) for value in script.values(model.target)) or not model.values:
-        return "nothing shows that it is a module"
-    for value in model.values:
-        if is_small(script, value):
-            return "a single layer has nothing to fuse"
-        if is_function(value):
-            return "it is a criterion, or another function in the form of a module"
-        if value.name is not None:
-            if value.name.startswith(_DETECTION):
-                return _DETECTS
-            if value.name in _RECURRENT:
-                return "recurrent layers are fused already"
-            if value.name.startswith("torch.nn.Lazy"):
-                return "its parameters are made at the first call"
-        if value.cls is None:
-            if value.name is None and not isinstance(value.node, ast.Call):  # told by its use alone
-                return "what it is made of cannot be seen"
-            continue
-        for ref in _model_classes(value.cls):
-            reason = _class_reason(ref.script, ref.node)
-            if reason is not None:
-                return reason
-    return None
-
-
-def _detects(script: Script, made: ast.AST | None) -> bool:
-    """Whether a constructor call names torchvision's detection models: also `detection.__dict__[name](…)`."""
-    parts = breadth_first(made.func) if isinstance(made, ast.Call) else ()
-    names = (script.qualname(part) or "" for part in parts if isinstance(part, ast.Name | ast.Attribute))
-    return any(f"{name}.".startswith(_DETECTION) for name in names)
-
-
-def _model_classes(outer: ClassRef) -> Iterator[ClassRef]:
-    """A model's class, its project bases, and the classes of the modules that these are made of."""
-    pending, seen = [outer], set[ast.ClassDef]()
-    while pending:
-        for ref in outer.script.project.lineage(pending.pop()):
-            if ref.node in seen:
-                continue
-            seen.add(ref.node)
-            yield ref
-            for call in ref.script.syntax_index.by_depth(ref.script.within(ref.node, ast.Call)):
-                values = ref.script.values(call)
-                pending.extend(value.cls for value in values if value.kind is Kind.MODULE and value.cls is not None)
-
-
-def _class_reason(script: Script, cls: ast.ClassDef) -> str | None:
-    for call in script.syntax_index.by_depth(script.within(cls, ast.Call)):
-        name = script.qualname(call.func)
-        if name in _RECURRENT:
-            return "recurrent layers are fused already"
-        if name is not None and name.startswith("torch.nn.Lazy"):
-            return "its parameters are made at the first call"
-        if name == "torch.nn.utils.spectral_norm":
-            return "spectral norm works through hooks"
-    for method in cls.body:
-        if isinstance(method, ast.FunctionDef) and method.name != "__init__":
-            reason = _forward_reason(script, method)
-            if reason is not None and (method.name == "forward" or _called_by_forward(cls, method.name)):
-                return reason
-    return None
-
-
-def _called_by_forward(cls: ast.ClassDef, name: str) -> bool:
-    forward = next((each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "forward"), None)
-    return forward is not None and any(
-        isinstance(part, ast.Attribute) and part.attr == name for part in breadth_first(forward)
-    )
-
-
-def _forward_reason(script: Script, method: ast.FunctionDef, nested: bool = True) -> str | None:
-    """What breaks the graph, compiles anew at every call, or unrolls a loop over the data."""
-    for part in breadth_first(method):
-        if nested and isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
-            for other, function in script.callees(part):
-                if function.name != "forward":
-                    reason = _forward_reason(other, function, nested=False)
-                    if reason is not None:
-                        return reason
-        match part:
-            case ast.Call(func=ast.Attribute(attr=name)) if name in _BREAKS and script.qualname(part.func) is None:
-                return _BREAKS[name]
-            case ast.Call(func=ast.Name(id="print")):
-                return "its forward pass prints"
-            case ast.Call() if _is_cached(script, part.func):
-                return "its forward pass calls a cached function, which compiled code runs at every call"
-            case ast.Call() if (script.qualname(part.func) or "").startswith(("random.", "numpy.random.")):
-                return "its forward pass draws random numbers in Python"
-            case ast.Call() if script.qualname(part.func) == "torch.autograd.grad":
-                return "its forward pass differentiates"
-            case ast.Call() if script.qualname(part.func) == "torch.nn.utils.rnn.pack_padded_sequence":
-                return "recurrent layers are fused already"
-            case ast.AugAssign(target=ast.Attribute(value=ast.Name(id="self")), value=ast.Constant()):
-                return "its forward pass counts its own calls, so it would be compiled anew each time"
-            case ast.While():
-                return "its forward pass loops while a condition on the data holds"
-            case ast.For(iter=iterable) if _over_data(script, iterable):
-                return "its forward pass loops over the data"
-    return None
-
-
-def _is_cached(script: Script, function: ast.expr) -> bool:
-    """Whether a function of the project, or a method of the class around, is decorated to remember its results."""
-    candidates: list[ast.AST] = []
-    if isinstance(function, ast.Name):
-        candidates = [definition.node for definition in script.definitions(function)]
-        for value in script.values(function):
-            candidates += [value.node] if value.node is not None else []
-    elif isinstance(function, ast.Attribute):
-        cls = script.enclosing_class(function)
-        candidates = [each for each in (cls.body if cls else ()) if getattr(each, "name", None) == function.attr]
-    return any(
-        script.qualname(decorator.func if isinstance(decorator, ast.Call) else decorator) in _CACHES
-        for each in candidates
-        if isinstance(each, ast.FunctionDef)
-        for decorator in each.decorator_list
-    )
-
-
-def _over_data(script: Script, iterable: ast.expr) -> bool:
-    """`range(x.size(1))`, `range(len(x))` of a tensor, or a tensor itself."""
-    if isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id == "range":
-        for part in breadth_first(iterable):
-            if isinstance(part, ast.Attribute) and part.attr in ("size", "shape"):
-                return True
-            if isinstance(part, ast.Name) and any(each.how == "param" for each in script.definitions(part)):
-                return True
-            if isinstance(part, ast.Name) and any(_from_shape(each.value) for each in script.definitions(part)):
-                return True
-        return False
-    return script.kind(iterable) in (Kind.TENSOR, Kind.BATCH)
-
-
-def _from_shape(value: ast.expr | None) -> bool:
-    return value is not None and any(
-        isinstance(part, ast.Attribute) and part.attr in ("size", "shape") for part in breadth_first(value)
-    )
-
-
-def differentiated_twice(script: Script) -> frozenset[ast.AST] | None:
-    """Constructors of the models that are run where gradients are differentiated; None when they can not be told."""
-    found: set[ast.AST] = set()
-    graphs = (script.parent(keyword) for keyword in script.find(ast.keyword) if keyword.arg == "create_graph")
-    calls = dict.fromkeys((*(each for each in graphs if isinstance(each, ast.Call)), *script.calls(_GRAD)))
-    for call in script.syntax_index.in_order([*calls]):
-        twice = any(
-            keyword.arg == "create_graph" and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
-            for keyword in call.keywords
-        )
-        if not twice and script.qualname(call.func) != _GRAD:
-            continue
-        scope = script.function(call) or script.tree
-        nodes = [
-            value.node
-            for part in script.in_scope(scope, ast.Call)
-            for value in script.values(part.func)
-            if value.kind is Kind.MODULE
-        ]
-        if not nodes or any(node is None for node in nodes):
-            return None
-        found.update(node for node in nodes if node is not None)
-    return frozenset(found)

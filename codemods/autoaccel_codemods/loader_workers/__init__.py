@@ -72,6 +72,11 @@ _TUNED = ("timeout", "multiprocessing_context", "prefetch_factor")
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
+    """A loader gets what it does not set itself, or is left alone for the first reason that is found.
+
+    Loaders are found by `autoaccel.pytorch.loader_calls`, what workers would see by `datasets` and `loader_changes`:
+        pin_memory  whether a loop can tell a pinned batch from the one that was made
+    """
     calls = list(loader_calls(script))
     captures = bool(calls) and cuda_graphs.captures(script)
     for made in calls:

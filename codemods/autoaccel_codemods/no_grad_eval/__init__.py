@@ -94,6 +94,13 @@ RULE = Rule(
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
+    """Gradients are switched off around an evaluation, or it is left alone for the first reason that is found.
+
+    Evaluations are found by `autoaccel.pytorch.evaluation_passes`, with the reasons of their own, and here by:
+        display_only_forwards  forward passes amid training whose results are only looked at
+        grad_mode_seen         whether somebody would see that gradients are off, or that a function is decorated
+        rounding               how exact it is to run the models without gradients: the tier of the finding
+    """
     for found in (*evaluations(script), *display_only_forwards(script)):
         if found.covered:
             continue

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.evaluation_passes import (
     EvaluationPass,
     evaluations,
@@ -19,9 +20,9 @@ from autoaccel.pytorch.evaluation_passes import (
 )
 from autoaccel.pytorch.gradients import (
     asks_for_gradients,
+    called_in_grad_mode,
     calls_training,
-    gradients_off,
-    off_by_callers,
+    in_grad_mode,
     trains,
 )
 from autoaccel.pytorch.graph_requirement import needs_graph
@@ -80,14 +81,14 @@ def _whole_functions(
         if len(statements) == 1 and function.name in _NOT_WHOLLY and not script.loops(statements[0]):
             continue
         own = [call for statement in statements for call in found[statement]]
-        if all(call in own or gradients_off(script, call, function) for call in forward_calls(script, function)):
+        if all(call in own or in_grad_mode(script, call, function) for call in forward_calls(script, function)):
             if needs_graph(script, [function], own) is None and needs_gradients(script, [function], function) is None:
                 functions.append(function)
     return functions
 
 
 def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
-    if not isinstance(script.parent(call), ast.expr | ast.Assign) or _last_name(call.func) in script.plain_callees:
+    if not isinstance(script.parent(call), ast.expr | ast.Assign) or last_name(call.func) in script.plain_callees:
         return False
     statement = script.statement(call)
     if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
@@ -103,7 +104,7 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
         return False
     if scope is not None and (tries_out(script, scope, (call,)) or is_module_method(script, scope)):
         return False
-    if gradients_off(script, call) or off_by_callers(script, scope) or _within(script, call, known):
+    if in_grad_mode(script, call) or called_in_grad_mode(script, scope) or _within(script, call, known):
         return False
     for each in script.in_scope(statement, ast.Call):
         if script.kind(each.func) is Kind.MODULE and not _is_shown(script, each):
@@ -111,14 +112,6 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
     if asks_for_gradients(script, statement) is not None or _before_training(script, statement):
         return False
     return needs_graph(script, [statement], [call]) is None and needs_gradients(script, [statement], scope) is None
-
-
-def _last_name(function: ast.expr) -> str | None:
-    match function:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-        case _:
-            return None
 
 
 def _is_tried_out(script: Script, call: ast.Call) -> bool:

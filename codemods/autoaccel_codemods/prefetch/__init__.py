@@ -35,7 +35,7 @@ from dataclasses import replace
 from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.reaching_definitions import STAR, Definition
-from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
+from autoaccel.edits import Code, Finding, Replace, Skipped, Tier, literal
 from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.batches import Target, device_of, own_to_method
 from autoaccel.pytorch.host_writes import changed_after
@@ -59,6 +59,12 @@ BatchPart = int | str
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
+    """A loop gets its batches ahead, or is left alone for the first reason that is found.
+
+    Loops, and the moves in them, are found by `autoaccel.pytorch.loader_loops`; here:
+        batch_reads  which parts of its batches a loop moves, and which it reads on the host
+        in_memory    whether a loop that stays on the CPU can look up its batches whole
+    """
     for loop in loader_loops(script):
         transfers = [each for each in transfers_of(script, loop) if device_of(script, each).accelerates]
         if loop.prefetched:
@@ -78,7 +84,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.skip(loop.node, problem or trouble or _kept(batch))
             continue
         arguments = f", {device.text}" + ("" if parts == (STAR,) else f", move={_tuple(script, parts)}")
-        code = Code(f"{script.accel}.prefetch({{0}}{arguments.replace('{', '{{').replace('}', '}}')})", (loop.loader,))
+        code = Code(f"{script.accel}.prefetch({{0}}{literal(arguments)})", (loop.loader,))
         message = "the step waits for its batch to be fetched and copied"
         yield RULE.finding(loop.node, message, Replace(loop.loader, code), *device.naming, *script.import_runtime)
     for unknown, iterable in loops_of_unknown(script):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.project import bind_argument
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.reaching_definitions import STAR, Definition, ElementPath
+from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, breadth_first, position
 from autoaccel.pytorch.batches import changed_in_place, root
 from autoaccel.pytorch.host_writes import changed_after
@@ -81,7 +81,7 @@ class BatchReads:
     def _of_name(self, name: ast.Name) -> Iterator[Read]:
         values = self.script.values(name)
         batches = [value for value in values if value.kind is Kind.BATCH and value.node is self.loop.node]
-        if not batches or (not self._is_only_loader and not _comes_from(self.script, name, self.loop)):
+        if not batches or (not self._is_only_loader and not _may_come_from(self.script, name, self.loop)):
             return
         if any(value.name == "moved" and value.node in self.transfers for value in values):
             return  # moved under a condition: where it is not, nothing is moved ahead either
@@ -119,10 +119,6 @@ class BatchReads:
                         continue
                     yield Read(name, path, None)
                     return
-                case ast.Call(func=function, args=[first]) if (
-                    first is node and self.script.qualname(function) == "torch.autograd.Variable"
-                ):
-                    node = parent
                 case ast.Call(func=ast.Name(id=called)) if called in _FACT_CALLS:
                     return
                 case ast.Call(func=function) if self.script.qualname(function) == "torch.is_tensor":
@@ -292,37 +288,10 @@ def _asks_type(test: ast.expr) -> bool:
             return False
 
 
-def _comes_from(script: Script, name: ast.Name, loop: LoaderLoop) -> bool:
+def _may_come_from(script: Script, name: ast.Name, loop: LoaderLoop) -> bool:
     """Whether, in a loop over several loaders, a name's data may stem from this one."""
     own = {node.id for node in breadth_first(loop.target) if isinstance(node, ast.Name)}
-    pending = [name]
-    seen: set[ast.AST] = set()
-    while pending:
-        each = pending.pop()
-        for definition in script.definitions(each):
-            if definition.node is loop.node:
-                if each.id in own:
-                    return True
-            elif definition.node not in seen:
-                seen.add(definition.node)
-                for source in _sources(script, definition):
-                    pending.extend(script.within(source, ast.Name))
-    return False
-
-
-def _sources(script: Script, definition: Definition) -> Iterator[ast.expr]:
-    """The expressions that a name's data comes from; for a parameter, what it is given in this file."""
-    if definition.value is not None:
-        yield definition.value
-    function = definition.scope.node
-    if definition.how != "param":
-        return
-    for other, argument in script.project.arguments(script, function, definition.name):
-        if other is script:
-            yield argument
-    call = script.parent(function)
-    if isinstance(function, ast.Lambda) and isinstance(call, ast.Call):
-        yield from (each for each in call.args if each is not function)
+    return name.id in own or any(each.node is not loop.node for each in script.definitions(name))
 
 
 def _gradients(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.pytorch import datasets, devices
 from autoaccel.pytorch.evaluation_passes import forward_calls
 from autoaccel.pytorch.gradients import asks_for_gradients
@@ -64,7 +65,7 @@ def _collates(made: LoaderCall) -> bool:
         return False
     workers, size = made.settings.get("num_workers"), made.settings.get("batch_size")
     alone = workers is None or (isinstance(workers, ast.Constant) and not workers.value)
-    return alone and not (isinstance(size, ast.Constant) and size.value is None)
+    return alone and not is_constant(size, None)
 
 
 def _in_memory(script: Script, made: LoaderCall) -> bool:

@@ -1,0 +1,230 @@
+"""Low precision through calls: into functions of the project and out of them, libraries, builtins, unseen methods."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.library_models.library_values import BUILTINS
+from autoaccel.library_models.tensor_operations import (
+    ENDS,
+    LOSSES,
+    METHODS,
+    NO_LOW_PRECISION_KERNELS,
+    NO_TENSOR_BUILTINS,
+    PRODUCTS,
+    SAME_DTYPE_NON_PRODUCTS,
+    STORING,
+    WITH_INDICES,
+    WRITING,
+)
+from autoaccel.pytorch import implicit_calls
+from autoaccel.pytorch.reachable_code import tabled_functions
+from autoaccel.pytorch.step_effects import Effect, call_effects, is_sensitive
+from autoaccel_codemods.autocast import skip_reasons, storage_flow
+from autoaccel_codemods.autocast.float_tensors import is_pair
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel_codemods.autocast.low_precision_flow import Low, Search
+
+TORCH = ("torch.", "torchvision.", "einops.")
+_PASSING = ("autoaccel", "copy.", "functools.partial", "itertools.", "collections.", "typing.")
+_METRICS = ("torchmetrics.",)
+
+
+def argument(search: Search, low: Low, call: ast.Call) -> None:
+    """What is low is handed to a call."""
+    script, auto = low.script, low.auto
+    function = call.func
+    qualified = search.library(script, call)
+    if qualified is not None:
+        _given_library(search, low, call, qualified)
+        return
+    if isinstance(function, ast.Name) and function.id in BUILTINS and not script.definitions(function):
+        _given_builtin(search, low, call, function.id)
+        return
+    values = script.values(function)
+    if is_sensitive(script, call) or any(value.kind is Kind.LOSS_FUNCTION for value in values):
+        if not auto:
+            search.sink(low, skip_reasons.LOSS_OUTSIDE)
+            return
+        if all(value.cls is None and value.kind is Kind.LOSS_FUNCTION for value in values):
+            return
+    if not auto and Effect.SENSITIVE in call_effects(script, call):
+        search.sink(low, skip_reasons.BCE_OF_STRUCTURE)
+        return
+    module = Effect.FORWARD in call_effects(script, call) and script.kind(function) is not Kind.FUNCTION
+    if module and not auto:
+        search.sink(low, skip_reasons.MODEL_OUTSIDE)
+        return
+    callees = search.callees(script, call)
+    for other, callee in callees:
+        _enter(search, low, call, other, callee)
+    if not callees and not isinstance(function, ast.Attribute):
+        for other, callee in tabled_functions(script):
+            _enter(search, low, call, other, callee)
+    if callees and Kind.UNKNOWN not in values.kinds:
+        return
+    if isinstance(function, ast.Attribute) and not module:
+        _given_method(search, low, call, function)
+    elif auto or any(value.kind is Kind.CLASS for value in values):
+        search.pass_on(low, call)
+    else:
+        search.sink(low, skip_reasons.NOT_SEEN)
+
+
+def _given_library(search: Search, low: Low, call: ast.Call, qualified: str) -> None:
+    last = qualified.rsplit(".", 1)[-1]
+    if last in ("numpy", "__array__"):
+        search.sink(low, skip_reasons.HANDED_TO_NUMPY)
+    elif qualified == "torch.save" or (qualified.startswith("torch.utils.") and "checkpoint" not in qualified):
+        search.sink(low, skip_reasons.SAVED)
+    elif qualified.startswith(TORCH):
+        algebra = qualified.startswith(("torch.linalg.", "torch.fft.")) and last not in ("norm", "vector_norm")
+        if last in NO_LOW_PRECISION_KERNELS or algebra:
+            search.sink(low, skip_reasons.NO_KERNEL.format(name=last))
+        elif last in PRODUCTS and not low.auto:
+            search.sink(low, skip_reasons.PRODUCT_OUTSIDE)
+        elif last in SAME_DTYPE_NON_PRODUCTS and not low.auto:
+            search.sink(low, skip_reasons.ONE_PRECISION.format(name=last))
+        elif last in LOSSES:
+            if not low.auto:
+                search.sink(low, skip_reasons.LOSS_OUTSIDE)
+        elif last in WRITING:
+            search.sink(low, skip_reasons.ONE_PRECISION_BUFFER.format(name=last))
+        elif last in WITH_INDICES and is_pair(low.script, call):
+            search.pass_on(low, call, ("at", 0))
+        elif last not in ENDS and last != "manual_seed":
+            search.pass_on(low, call)
+    elif qualified.startswith(_PASSING):
+        search.pass_on(low, call, low.part)
+    elif not qualified.startswith(_METRICS):
+        search.sink(low, skip_reasons.HANDED_TO_NUMPY)
+
+
+def _given_builtin(search: Search, low: Low, call: ast.Call, name: str) -> None:
+    if name in NO_TENSOR_BUILTINS:
+        return
+    arguments = (*call.args, *(keyword.value for keyword in call.keywords))
+    if any(each is not low.node and _is_unseen(low, each) for each in arguments):
+        search.sink(low, skip_reasons.NOT_FOLLOWED)
+        return
+    match name:
+        case "zip":
+            positions = [index for index, each in enumerate(call.args) if each is low.node]
+            starred = any(isinstance(each, ast.Starred) for each in call.args)
+            search.pass_on(low, call, ("each", positions[0]) if positions and not starred else None)
+        case "enumerate":
+            search.pass_on(low, call, ("each", 1))
+        case "setattr":
+            search.sink(low, skip_reasons.NOT_FOLLOWED)
+        case _:
+            search.pass_on(low, call)
+
+
+def _is_unseen(low: Low, function: ast.expr) -> bool:
+    """Whether something that a builtin calls with its values (`map`, `sorted(key=…)`) may need float32."""
+    script = low.script
+    if isinstance(function, ast.Lambda):
+        return any(isinstance(part, ast.Call) for part in breadth_first(function.body))
+    if script.kind(function) is Kind.MODULE:
+        return not low.auto
+    return any(isinstance(value.node, ast.FunctionDef) for value in script.values(function))
+
+
+def _given_method(search: Search, low: Low, call: ast.Call, function: ast.Attribute) -> None:
+    script, auto = low.script, low.auto
+    name, receiver = function.attr, function.value
+    if name == "__setitem__" and call.args:
+        storage_flow.put(search, low, receiver, call.args[0])
+        return
+    if name in STORING and (
+        name not in ("add", "put", "push", "update") or storage_flow.is_container(script, receiver)
+    ):
+        part = low.part if name in ("extend", "update") else None
+        if not storage_flow.store(search, low._replace(part=part), receiver, set()):
+            search.sink(low, skip_reasons.IN_CONTAINER)
+        elif name == "setdefault":
+            search.pass_on(low, call)
+        return
+    tensor = script.kind(receiver) in (Kind.TENSOR, Kind.BATCH, Kind.PARAMETER)
+    if name in WRITING:
+        if auto:
+            search.problem(low, skip_reasons.ONE_PRECISION_BUFFER.format(name=name))
+        else:
+            search.deferred.append((low, receiver, skip_reasons.ONE_PRECISION_BUFFER.format(name=name)))
+    elif name in PRODUCTS and not auto:
+        search.sink(low, skip_reasons.PRODUCT_OUTSIDE)
+    elif name in METHODS or tensor:
+        if (name not in ENDS and not name.endswith("_as")) or name == "type_as":
+            if not (name.endswith("_") and isinstance(script.parent(call), ast.Expr)):
+                search.pass_on(low, call)
+    elif auto and not isinstance(script.parent(call), ast.Expr):
+        search.pass_on(low, call)
+    else:
+        search.deferred.append((low, receiver, skip_reasons.NOT_SEEN))
+
+
+def _enter(search: Search, low: Low, call: ast.Call, other: Script, function: ast.FunctionDef) -> None:
+    """The parameter that takes an argument; every one where it is not plain which."""
+    script = low.script
+    arguments = function.args
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    taken = [name for name in names if script.argument(call, function, name, other) is low.node]
+    part = low.part
+    if not taken:
+        taken = [name for name in names if script.argument(call, function, name, other) is None]
+        taken += [each.arg for each in (arguments.vararg, arguments.kwarg) if each is not None]
+        part = None
+    scope = other.reaching_definitions.scopes.get(function)
+    for name in taken:
+        for definition in scope.definitions.get(name, ()) if scope is not None else ():
+            if definition.how == "param":
+                for use in other.uses(definition):
+                    auto = low.auto if not search.holds_region(other, function) else use in search.region
+                    search.mark(other, use, part, low, auto=auto, free=other.function(use) is not function)
+    if call not in search.fed:
+        search.fed[call] = None
+        search.sites.setdefault(function, {})[script, call] = None
+        for (returning, _), result in list(search.returning.items()):
+            if returning is function:
+                _to_site(search, result, script, call)
+
+
+def returned(search: Search, low: Low) -> None:
+    """What is low is returned, to all that call the function."""
+    script = low.script
+    function = script.function(low.node)
+    if not isinstance(function, ast.FunctionDef):
+        return
+    if search.holds_region(script, function) and not low.auto and search.cast(low, outside=True):
+        return  # callers get float32, as before
+    if implicit_calls.is_property(function):
+        cls = script.enclosing_class(function)
+        storage_flow.attribute_holds(search, low, [None if cls is None else script.class_ref(cls)], function.name)
+        return
+    if implicit_calls.is_protocol(function):
+        search.sink(low, skip_reasons.RETURNED)
+        return
+    callers = script.callers(function)
+    if callers.missing is not None and low.free and not low.auto:
+        search.sink(low, skip_reasons.RETURNED)
+        return
+    search.returning[function, low.part] = low
+    sites = dict.fromkeys((*callers, *search.sites.get(function, ())))
+    for other, call in sites:
+        _to_site(search, low, other, call)
+
+
+def _to_site(search: Search, low: Low, script: Script, call: ast.Call) -> None:
+    auto = call in search.region or call in search.reached
+    if not low.auto and not low.free and call not in search.fed:
+        return
+    if low.auto and not auto:
+        return
+    if not low.auto and not low.free:
+        auto = False
+    search.mark(script, call, low.part, low, auto=auto, free=low.free or auto)

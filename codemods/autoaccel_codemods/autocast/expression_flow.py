@@ -1,0 +1,220 @@
+"""Low precision through expressions: operators, attributes, methods of tensors, parts of what holds several."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.library_models.tensor_operations import (
+    ENDS,
+    INFORMATION,
+    METHODS,
+    NO_LOW_PRECISION_KERNELS,
+    PRODUCTS,
+    SAME_DTYPE_NON_PRODUCTS,
+    STORING,
+    WITH_INDICES,
+    WRITING,
+)
+from autoaccel_codemods.autocast import call_flow, skip_reasons, storage_flow
+from autoaccel_codemods.autocast.float_tensors import is_pair
+from autoaccel_codemods.autocast.storage_flow import CONTAINERS
+from autoaccel_codemods.autocast.unsafe_operations import written_by_index
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel_codemods.autocast.low_precision_flow import Low, Search, ValuePart
+
+ITERATED = frozenset("items values keys get pop popleft popitem copy".split())
+
+
+def follow(search: Search, low: Low) -> None:
+    """One step on: what is made of a value where it stands, or where it goes from there."""
+    script, node = low.script, low.node
+    parent = script.parent(node)
+    if low.auto and node in search.region and parent not in search.region:  # hoisted out of a statement that stays out
+        low = low._replace(auto=False)
+    if isinstance(parent, ast.keyword):
+        outer = script.parent(parent)
+        if isinstance(outer, ast.Call):
+            call_flow.argument(search, low, outer)
+        return
+    match parent:
+        case ast.Attribute():
+            _attribute(search, low, parent)
+        case ast.Subscript(value=value) if value is node:
+            _subscript(search, low, parent)
+        case ast.Call(func=function) if function is node:
+            search.pass_on(low, parent)
+        case ast.Call():
+            call_flow.argument(search, low, parent)
+        case ast.Starred():
+            search.pass_on(low, parent)
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            before = elements[: elements.index(node)]
+            fixed = not any(isinstance(each, ast.Starred) for each in (*before, node))
+            search.pass_on(low, parent, ("at", len(before)) if fixed else None)
+        case ast.Dict(keys=keys, values=values):
+            if node in values:
+                key = keys[values.index(node)]
+                named = isinstance(key, ast.Constant) and isinstance(key.value, int | str)
+                search.pass_on(low, parent, ("at", key.value) if named else None)  # type: ignore[union-attr]
+        case ast.BinOp(op=ast.MatMult()) if not low.auto:
+            search.sink(low, skip_reasons.PRODUCT_OUTSIDE)
+            search.pass_on(low, parent)
+        case ast.BinOp(left=left, right=right):
+            other = right if left is node else left
+            if script.kind(other) is Kind.ARRAY:
+                search.sink(low, skip_reasons.NUMPY_COMPUTES)
+            if not isinstance(parent.op, ast.Mod) or script.kind(left) is not Kind.STRING:
+                search.pass_on(low, parent)
+        case ast.UnaryOp(op=operator):
+            if not isinstance(operator, ast.Not):
+                search.pass_on(low, parent)
+        case ast.IfExp(test=test):
+            if test is not node:
+                search.pass_on(low, parent, low.part)
+        case ast.BoolOp() | ast.NamedExpr() | ast.Await() | ast.Set():
+            search.pass_on(low, parent, low.part if not isinstance(parent, ast.Set) else None)
+            if isinstance(parent, ast.NamedExpr):
+                storage_flow.bind(search, low, parent.target)
+        case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
+            search.pass_on(low, parent)
+        case ast.comprehension(iter=iterated, target=target):
+            if iterated is node:
+                _iterate(search, low, target)
+        case ast.For(iter=iterated, target=target) | ast.AsyncFor(iter=iterated, target=target):
+            if iterated is node:
+                _iterate(search, low, target)
+        case ast.Assign(targets=targets):
+            for target in targets:
+                storage_flow.bind(search, low, target)
+        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
+            if isinstance(parent, ast.AugAssign) and script.kind(target) is Kind.ARRAY:
+                search.sink(low, skip_reasons.NUMPY_COMPUTES)
+            if isinstance(parent, ast.AugAssign) and isinstance(parent.op, ast.MatMult) and not low.auto:
+                search.sink(low, skip_reasons.PRODUCT_OUTSIDE)
+            storage_flow.bind(search, low, target)
+        case ast.Return():
+            call_flow.returned(search, low)
+        case ast.Lambda():
+            search.pass_on(low, parent)
+        case ast.arguments():  # a default: each call may use it
+            search.fed_by_others(script, script.parent(parent), low)  # type: ignore[arg-type]
+        case ast.Compare(left=left, comparators=others):
+            if any(script.kind(each) is Kind.ARRAY for each in (left, *others)):
+                search.sink(low, skip_reasons.NUMPY_COMPUTES)
+        case ast.Yield() | ast.YieldFrom() | ast.MatchValue() | ast.Match():
+            search.sink(low, skip_reasons.NOT_FOLLOWED)
+        case ast.withitem(optional_vars=ast.expr() as target):
+            storage_flow.bind(search, low, target)
+        case _:  # tests, comparisons, messages, indices, statements of their own
+            pass
+
+
+def _attribute(search: Search, low: Low, parent: ast.Attribute) -> None:
+    script = low.script
+    if not isinstance(parent.ctx, ast.Load) or parent.attr in INFORMATION:
+        return
+    call = script.parent(parent)
+    if parent.attr in ("numpy", "__array__"):
+        search.sink(low, skip_reasons.HANDED_TO_NUMPY)
+        return
+    if not (isinstance(call, ast.Call) and call.func is parent):
+        if parent.attr == "dtype":  # what is made or cast after it is low as well
+            _typed(search, low, parent)
+        else:
+            search.pass_on(low, parent)
+        return
+    name = parent.attr
+    if search.callees(script, call) or script.kind(parent) is Kind.MODULE:
+        search.pass_on(low, call)
+        return
+    if name in WRITING:
+        _written(search, low, low.node, call.args[-1] if call.args else None)
+    if name in NO_LOW_PRECISION_KERNELS:
+        search.sink(low, skip_reasons.NO_KERNEL.format(name=name))
+        return
+    if name in SAME_DTYPE_NON_PRODUCTS and not low.auto:
+        search.sink(low, skip_reasons.ONE_PRECISION.format(name=name))
+    if name in ENDS:
+        return
+    if name in ("to", "type") and (types := _types(script, call)):
+        if not any("half" in each or "float16" in each for each in types):
+            return
+    if name in PRODUCTS and not low.auto:
+        search.sink(low, skip_reasons.PRODUCT_OUTSIDE)
+    if name in STORING or (name.endswith("_") and isinstance(script.parent(call), ast.Expr)):
+        return
+    part: ValuePart = low.part
+    if name in WITH_INDICES and is_pair(script, call):
+        part = ("at", 0)
+    elif name == "items":
+        part = ("each", 1)
+    elif name in ITERATED | METHODS:
+        part = None
+    search.pass_on(low, call, part)
+
+
+def _typed(search: Search, low: Low, dtype: ast.expr) -> None:
+    """`torch.zeros(n, dtype=out.dtype)`, `x.to(out.dtype)`."""
+    parent = low.script.parent(dtype)
+    if isinstance(parent, ast.keyword):
+        parent = low.script.parent(parent)
+    if isinstance(parent, ast.Call) and parent.func is not dtype:
+        search.pass_on(low, parent)
+    elif isinstance(parent, ast.Assign):
+        search.pass_on(low, dtype)
+
+
+def _subscript(search: Search, low: Low, parent: ast.Subscript) -> None:
+    script = low.script
+    if isinstance(parent.ctx, ast.Store):
+        statement = script.parent(parent)
+        value = statement.value if isinstance(statement, ast.Assign | ast.AugAssign) else None
+        if script.kind(low.node) not in CONTAINERS and written_by_index(script, parent.slice):
+            if not isinstance(statement, ast.AugAssign):
+                _written(search, low, low.node, value)
+        return
+    step = storage_flow.constant_key(parent.slice)
+    other_part = low.part is not None and low.part[0] == "at" and step is not None and step != low.part[1]
+    if not other_part:
+        search.pass_on(low, parent)
+
+
+def _written(search: Search, low: Low, target: ast.expr, value: ast.expr | None) -> None:
+    """Something is written by index into what is low: in the same precision only if it is made of it."""
+    script = low.script
+    if isinstance(value, ast.Constant | ast.UnaryOp) or (value is not None and script.kind(value) is Kind.NUMBER):
+        return
+    if value is not None and _root(value) is not None and _root(value) == _root(target):
+        return
+    search.problem(low, skip_reasons.WRITTEN_BY_INDEX)
+
+
+def _iterate(search: Search, low: Low, target: ast.expr) -> None:
+    match low.part, target:
+        case ("each", int() as index), ast.Tuple(elts=elements) if index < len(elements):
+            target = elements[index]
+    storage_flow.bind(search, low._replace(part=None), target)
+
+
+def _types(script: Script, call: ast.Call) -> list[str]:
+    """The types that `x.to(…)` and `x.type(…)` name."""
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return [ast.unparse(each).lower() for each in arguments if script.kind(each) is Kind.DTYPE]
+
+
+def _root(node: ast.expr) -> str | None:
+    """The name of a chain of methods and parts: `features` of `features.gather(1, best)`."""
+    while True:
+        match node:
+            case ast.Name(id=name):
+                return name
+            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name not in ENDS:
+                node = value
+            case ast.Subscript(value=value) | ast.Attribute(value=value):
+                node = value
+            case _:
+                return None

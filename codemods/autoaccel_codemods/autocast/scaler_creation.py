@@ -1,0 +1,201 @@
+"""Where the scaler of a training step is made: beside its optimizers, or before the loop that uses them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.reaching_definitions import Definition
+from autoaccel.dataflow.syntax_index import position, walk_scope
+from autoaccel_codemods.autocast import skip_reasons
+from autoaccel_codemods.autocast.blockers import Problem
+from autoaccel_codemods.autocast.definite_assignment import always_runs, is_bound, is_empty, last_binding
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.pytorch.training_steps import OptimizerStep, ScopeNode, TrainingStep
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScalerCreation:
+    """Make a scaler for some optimizers beside a statement: `after` the optimizers, or before the loop that uses them.
+
+    `owner` is the receiver when it becomes an attribute (`self`), else None.
+    """
+
+    statement: ast.stmt
+    after: bool
+    optimizers: tuple[str, ...]
+    owner: str | None
+    scopes: tuple[ScopeNode, ...]
+
+
+def scaler_creations(script: Script, step: TrainingStep) -> Iterator[ScalerCreation | Problem]:
+    """One scaler beside the optimizers of a step where they surely are made once, else one in each of its functions."""
+    optimizers = tuple(dict.fromkeys(_text(script, each) for each in step.steps))
+    where = {_origin(script, each) for each in step.steps}
+    scopes = {scope for scope, _ in where}
+    creation = None
+    if scopes == {"attribute"}:
+        creation = _beside_attributes(script, step, optimizers)
+    elif len(where) == 1 and scopes == {"scope"}:
+        creation = _beside_definitions(script, step, optimizers)
+    if creation is not None:
+        yield creation
+        return
+    for function in step.scopes:
+        backwards = [each for each in step.backwards if each.scope is function]
+        mine = [each for each in step.steps if each.scope is function]
+        if scopes == {"attribute"} and _same_object(script, step):
+            names = optimizers
+        else:
+            names = tuple(dict.fromkeys(_text(script, each) for each in mine))
+            if not mine or not backwards:
+                yield (backwards or mine)[0].call, skip_reasons.STEP_IN_OTHER_FUNCTION
+                return
+        first = _before(script, function, [*(each.statement for each in backwards), *(each.unit for each in mine)])
+        named = [each for each in step.steps if _text(script, each) in names]
+        unsure = next((each for each in named if not is_bound(script, function, first, each.optimizer)), None)
+        if unsure is not None:
+            yield unsure.call, skip_reasons.UNSURE_OPTIMIZERS
+            return
+        yield ScalerCreation(first, False, names, None, (function,))
+
+
+def _same_object(script: Script, step: TrainingStep) -> bool:
+    return len({script.parent(scope) for scope in step.scopes}) == 1
+
+
+def _text(script: Script, step: OptimizerStep) -> str:
+    assert step.optimizer is not None, "a problem otherwise"
+    return script.source(step.optimizer)
+
+
+def _origin(script: Script, step: OptimizerStep) -> tuple[str, ast.AST | None]:
+    """Where an optimizer's name lives: an attribute of `self`, a scope that assigns it, or elsewhere."""
+    match step.optimizer:
+        case ast.Attribute(value=ast.Name(id="self")):
+            return "attribute", None
+        case ast.Name() as name:
+            definitions = script.definitions(name)
+            scopes = {definition.scope.node for definition in definitions}
+            if len(scopes) == 1 and all(_assigned(definition) for definition in definitions):
+                return "scope", scopes.pop()
+            return "elsewhere", step.scope
+        case _:
+            return "elsewhere", step.scope
+
+
+def _assigned(definition: Definition) -> bool:
+    return definition.how == "assign" and isinstance(definition.node, ast.Assign | ast.AnnAssign)
+
+
+def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> ScalerCreation | None:
+    """After the last of the optimizers, when they are made side by side and on every path to the step."""
+    made: dict[str, dict[ast.stmt, None]] = {}
+    for each in step.steps:
+        assert isinstance(each.optimizer, ast.Name)
+        definitions = script.definitions(each.optimizer)
+        if any(_filled_later(script, definition) for definition in definitions):
+            return None
+        statements = [each.node for each in definitions if isinstance(each.node, ast.stmt)]
+        made.setdefault(each.optimizer.id, {}).update(dict.fromkeys(statements))
+    found = last_binding(script, [list(statements) for statements in made.values()])
+    if found is None:
+        return None
+    scope = script.function(found) or script.tree
+    for function in step.scopes:
+        if function is not scope and not script.inside(function, scope):
+            return None
+        if function is scope and not all(_reached(script, found, statement) for statement in _sites(step, function)):
+            return None
+    return ScalerCreation(found, True, optimizers, None, step.scopes)
+
+
+def _filled_later(script: Script, definition: Definition) -> bool:
+    """`optimizers = []`, to which optimizers are added afterwards."""
+    for use in script.uses(definition):
+        match script.parent(use):
+            case ast.Attribute(attr="append" | "extend" | "insert" | "update" | "setdefault"):
+                return True
+            case ast.Subscript(ctx=ast.Store()):
+                return True
+    return False
+
+
+def _sites(step: TrainingStep, scope: ast.AST) -> list[ast.stmt]:
+    backwards = [each.statement for each in step.backwards if each.scope is scope]
+    return [*backwards, *(each.statement for each in step.steps if each.scope is scope)]
+
+
+def _reached(script: Script, statement: ast.stmt, later: ast.stmt) -> bool:
+    """Whether control that reaches `later` has passed `statement`: it precedes it in a block around it."""
+    block = script.block(statement)
+    current: ast.AST | None = later
+    while current is not None:
+        if isinstance(current, ast.stmt) and script.block(current) is block:
+            return block.index(statement) < block.index(current)
+        current = script.parent(current)
+    return False
+
+
+def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> ScalerCreation | None:
+    """After the last assignment of the optimizers as attributes, when one method of the class that surely has run
+    assigns each of them once.
+    """
+    owners = {script.parent(scope) for scope in step.scopes}
+    owner = owners.pop()
+    if owners or not isinstance(owner, ast.ClassDef):
+        return None
+    wanted = {each.optimizer.attr for each in step.steps if isinstance(each.optimizer, ast.Attribute)}
+    found: dict[str, list[ast.stmt]] = {}
+    emptied: dict[str, list[ast.stmt]] = {}
+    for each in owner.body:
+        for part in walk_scope(each) if isinstance(each, ast.FunctionDef) else ():
+            if isinstance(part, ast.Assign):
+                for name in _attributes(part.targets):
+                    if name in wanted and not is_empty(part.value):
+                        found.setdefault(name, []).append(part)
+                    elif name in wanted and isinstance(part.value, ast.Constant):
+                        emptied.setdefault(name, []).append(part)
+    if set(found) != wanted or any(len(statements) != 1 for statements in found.values()):
+        return None
+    method = script.function(next(iter(found.values()))[0])
+    if not isinstance(method, ast.FunctionDef) or not method.args.args:
+        return None
+    groups = [
+        [*statements, *(each for each in emptied.get(name, ()) if script.function(each) is method)]
+        for name, statements in found.items()
+    ]
+    last = last_binding(script, groups)
+    if last is None or not always_runs(script, last, method):
+        return None
+    inside = _sites(step, method)
+    if any(not _reached(script, last, statement) for statement in inside):
+        return None
+    if method.name != "__init__" and set(step.scopes) != {method}:
+        return None
+    return ScalerCreation(last, True, optimizers, method.args.args[0].arg, step.scopes)
+
+
+def _attributes(targets: Sequence[ast.expr]) -> Iterator[str]:
+    for target in targets:
+        match target:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                yield name
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                yield from _attributes(elements)
+
+
+def _before(script: Script, scope: ScopeNode, statements: list[ast.stmt]) -> ast.stmt:
+    """The outermost loop of a function around its first site, from which on the other sites see a new name, too."""
+    first = min(statements, key=position)
+    loops = script.loops(first)
+    outermost: ast.stmt = loops[-1] if loops else first
+    block = script.block(outermost)
+    if all(any(script.inside(site, each) for each in block[block.index(outermost) :]) for site in statements):
+        return outermost
+    around = [each for each in (first, *script.ancestors(first)) if isinstance(each, ast.stmt)]
+    return next(each for each in around if script.parent(each) is scope)

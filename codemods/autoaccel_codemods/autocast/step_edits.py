@@ -1,0 +1,125 @@
+"""The edits that convert a training step: regions, names for what is taken out of statements, scalers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore, Replace, WrapStatements, literal
+from autoaccel.pytorch import devices
+
+if TYPE_CHECKING:
+    from autoaccel.analysis import Script
+    from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep
+    from autoaccel_codemods.autocast.gradient_scaling import Scaling
+    from autoaccel_codemods.autocast.regions import Hoist, Region, Regions
+    from autoaccel_codemods.autocast.scaler_creation import ScalerCreation
+
+
+class ScalerNames:
+    """The names of scalers: one free name for the file, numbered where two would meet in one scope."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._given: set[tuple[ast.AST, str]] = set()
+
+    def scaler(self, creation: ScalerCreation) -> str:
+        scope: ast.AST = self._script.function(creation.statement) or self._script.tree
+        if creation.owner is not None:
+            scope = self._script.enclosing_class(creation.statement) or scope
+        shared = any(each is not scope for each in creation.scopes)
+        number = 1
+        base = self._script.free_name("scaler", "grad_scaler", "amp_scaler", "loss_scaler")
+        name = base
+        while any(known == name and (other is scope or shared) for other, known in self._given):
+            number += 1
+            name = f"{base}{number}"
+        self._given.add((scope, name))
+        return name
+
+
+def step_edits(
+    script: Script, step: TrainingStep, found: Regions, scaled: Scaling, names: ScalerNames
+) -> Iterator[Edit]:
+    """What all decisions on a step come to. Its scalers, if it needs any, get `names`."""
+    for region in found.regions:
+        yield from _region(script, region, found, float16=bool(scaled.creations))
+    for statement, call, name in found.loads:
+        yield InsertBefore(statement, Code(f"{name} = {{0}}", (call,)))
+        yield Replace(call, Code(name))
+    hoisted = {hoist.expression for region in found.regions for hoist in region.hoists}
+    for expression in found.float32_casts:
+        if expression not in hoisted:
+            yield Replace(expression, Code("{0}.float()", (expression,)))
+    if scaled.creations:
+        yield from _scaling(script, step, found, scaled, names)
+    else:
+        for backward, name in found.losses.items():
+            yield Replace(backward.loss, Code(name))
+
+
+def _scaling(script: Script, step: TrainingStep, found: Regions, scaled: Scaling, names: ScalerNames) -> Iterator[Edit]:
+    scalers: dict[ScopeNode, str] = {}
+    for creation in scaled.creations:
+        name = names.scaler(creation)
+        owner = "" if creation.owner is None else f"{creation.owner}."
+        made = Code(literal(f"{owner}{name} = {script.accel}.grad_scaler({', '.join(creation.optimizers)})"))
+        yield InsertAfter(creation.statement, made) if creation.after else InsertBefore(creation.statement, made)
+        for scope in creation.scopes:
+            scalers[scope] = name if creation.owner is None else f"self.{name}"
+    for backward in step.backwards:
+        yield _backward(backward, scalers[backward.scope], found)
+    for each in step.steps:
+        yield Replace(each.call, Code(f"{scalers[each.scope]}.step({{0}})", (each.receiver,)))
+    for unscale in scaled.unscales:
+        yield InsertBefore(unscale.before, Code(literal(_unscaling(script, unscale.step, scalers[unscale.step.scope]))))
+    for statement in scaled.updates:
+        scope = script.function(statement) or script.tree
+        yield InsertAfter(statement, Code(f"{scalers[scope]}.update()"))
+
+
+def _unscaling(script: Script, step: OptimizerStep, scaler: str) -> str:
+    unscale = f"{scaler}.unscale_({script.source(step.receiver)})"
+    if step.each is None:
+        return unscale
+    target, iterated = (script.source(each) for each in step.each)
+    return f"for {target} in {iterated}:\n    {unscale}"
+
+
+def _backward(backward: Backward, scaler: str, found: Regions) -> Edit:
+    name = found.losses.get(backward)
+    if name is not None:
+        return Replace(backward.loss, Code(f"{scaler}.scale({name})"))
+    call, loss = backward.call, backward.loss
+    if isinstance(loss, ast.Name | ast.Attribute | ast.Call) or call.args or call.keywords:
+        return Replace(loss, Code(f"{scaler}.scale({{0}})", (loss,)))
+    # `(a + b).backward()` loses its parentheses
+    return Replace(call, Code(f"{scaler}.scale({{0}}).backward()", (loss,)))
+
+
+def region_header(script: Script, statement: ast.stmt, *, float16: bool) -> Code:
+    """The header of a region at a statement, `float16` if that may be chosen for it."""
+    arguments = (devices.visible_device(script, statement), None if float16 else "fp16=False")
+    return Code(f"with {script.accel}.autocast({literal(', '.join(filter(None, arguments)))})")
+
+
+def _region(script: Script, region: Region, found: Regions, *, float16: bool) -> Iterator[Edit]:
+    header = region_header(script, region.anchor, float16=float16)
+    tail = _tail(region.hoists)
+    if region.first is not None and region.last is not None:
+        yield WrapStatements(region.first, region.last, header, tail)
+    elif tail is not None and region.before is not None:
+        body = tail.text.replace("\n", "\n    ")
+        yield InsertBefore(region.before, Code(f"{header.text}:\n    {body}", tail.holes), below_comments=True)
+    for hoist in region.hoists:
+        if all(hoist.expression is not backward.loss for backward in found.losses):
+            is_cast = hoist.expression in found.float32_casts
+            yield Replace(hoist.expression, Code(f"{hoist.name}.float()" if is_cast else hoist.name))
+
+
+def _tail(hoists: list[Hoist]) -> Code | None:
+    if not hoists:
+        return None
+    lines = [f"{hoist.name} = {{{index}}}" for index, hoist in enumerate(hoists)]
+    return Code("\n".join(lines), tuple(hoist.expression for hoist in hoists))

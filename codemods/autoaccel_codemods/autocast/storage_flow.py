@@ -1,0 +1,221 @@
+"""Low precision through what keeps a value: names, attributes, containers, wherever these are read."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import ClassRef, Kind
+from autoaccel.dataflow.reaching_definitions import Definition
+from autoaccel.library_models.tensor_operations import KEEPING
+from autoaccel.pytorch import implicit_calls
+from autoaccel_codemods.autocast import skip_reasons
+from autoaccel_codemods.autocast.float_tensors import Content, content
+from autoaccel_codemods.autocast.unsafe_operations import written_by_index
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel_codemods.autocast.low_precision_flow import Low, Search, ValuePart
+
+CONTAINERS = frozenset({Kind.SEQUENCE, Kind.MAPPING})
+
+
+def bind(search: Search, low: Low, target: ast.expr) -> None:
+    """What is low is assigned to a target."""
+    script = low.script
+    match target:
+        case ast.Name():
+            for definition in script.definitions(target):
+                _uses(search, low, definition)
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            for index, element in enumerate(elements):
+                if isinstance(element, ast.Starred):
+                    bind(search, low._replace(part=None), element.value)
+                elif low.part is None or low.part[0] != "at" or low.part[1] == index:
+                    bind(search, low._replace(part=None), element)
+        case ast.Attribute(value=owner, attr=name):
+            _attribute_set(search, low, owner, name)
+        case ast.Subscript(value=container, slice=index):
+            put(search, low, container, index)
+
+
+def _uses(search: Search, low: Low, definition: Definition) -> None:
+    script = low.script
+    if implicit_calls.hands_on_names(script, definition.scope.node):
+        search.sink(low, skip_reasons.HANDED_BY_LOCALS)
+    for use in script.uses(definition):
+        if _leaves(low, use):
+            _kept(search, low, script, use, low.part)
+        else:
+            search.mark(script, use, low.part, low, auto=search.at(script, use, low), free=low.free)
+    for added in script.reaching_definitions.additions(definition):
+        for each in script.definitions(added):
+            if each is not definition:
+                _uses_once(search, low, each)
+    if isinstance(definition.scope.node, ast.Module):
+        _imported(search, low, definition.name)
+
+
+def _uses_once(search: Search, low: Low, definition: Definition) -> None:
+    """`total += …` of what is low already."""
+    script = low.script
+    for use in script.uses(definition):
+        search.mark(script, use, None, low, auto=search.at(script, use, low), free=low.free or _leaves(low, use))
+
+
+def _imported(search: Search, low: Low, name: str) -> None:
+    """Files that import a name of a module read what it holds."""
+    project = low.script.project
+    for other in project.related(low.script):
+        for each in other.reaching_definitions.imports if other is not low.script else ():
+            if project.imported(other, each.target or "", each.level) == (low.script, name):
+                for use in other.uses(each):
+                    _kept(search, low, other, use, low.part)
+
+
+def _attribute_set(search: Search, low: Low, owner: ast.expr, name: str) -> None:
+    if implicit_calls.sets(low.script, owner, name):
+        search.problem(low, skip_reasons.SETTER)
+    attribute_holds(search, low, [value.cls for value in low.script.values(owner)], name)
+
+
+def attribute_holds(search: Search, low: Low, classes: list[ClassRef | None], name: str) -> None:
+    """An attribute of one of some classes holds it: all reads of that name, of the same class where both are known."""
+    for other in low.script.project.related(low.script):
+        # What is read, of what, which part; and whether the owner surely is no object of a class that is not known:
+        # `x.data` is a tensor's
+        reads: list[tuple[ast.expr, ast.expr, ValuePart, bool]] = [
+            (each, each.value, low.part, name in KEEPING)
+            for each in other.find(ast.Attribute)
+            if each.attr == name and isinstance(each.ctx, ast.Load)
+            if other.qualname(each) is None or other.is_project_name(each)
+        ]
+        for call in other.syntax_index.calls_named("getattr", "vars"):
+            if call.args and not (len(call.args) > 1 and _names_another(call.args[1], name)):
+                reads.append((call, call.args[0], None, True))
+        for read, owner, part, known in reads:
+            pairs = ((one, value.cls) for value in other.values(owner) for one in classes)
+            if not all(one is not None and (known if each is None else not _related(one, each)) for one, each in pairs):
+                _kept(search, low, other, read, part)
+
+
+def _kept(search: Search, low: Low, script: Script, read: ast.expr, part: ValuePart) -> None:
+    """What outlives a call is read: in the region, and by whoever calls the function outside of it."""
+    search.mark(script, read, part, low, auto=search.in_region(script, read), free=True)
+    if read in search.reached and read not in search.region and _called_outside(search, script, read):
+        search.mark(script, read, part, low, auto=False, free=True)
+
+
+def _called_outside(search: Search, script: Script, node: ast.AST) -> bool:
+    function = script.function(node)
+    return function is not None and any(
+        call not in search.region and call not in search.reached for _, call in script.callers(function)
+    )
+
+
+def put(search: Search, low: Low, container: ast.expr, index: ast.expr) -> None:
+    """What is low becomes an element of a container, or is written into a tensor."""
+    script = low.script
+    kind = script.kind(container)
+    if kind is Kind.ARRAY:
+        search.sink(low, skip_reasons.HANDED_TO_NUMPY)
+        return
+    if kind not in CONTAINERS and written_by_index(script, index) and not is_container(script, container):
+        if low.auto:
+            search.problem(low, skip_reasons.WRITTEN_BY_INDEX)
+        else:
+            reason = skip_reasons.WRITTEN_BY_INDEX
+            search.deferred.append((low, container, reason))
+    elif kind not in (Kind.TENSOR, Kind.BATCH, Kind.PARAMETER):
+        step = constant_key(index)
+        part: ValuePart = ("at", step) if isinstance(step, str) else None
+        if not store(search, low._replace(part=part), container, set()):
+            search.sink(low, skip_reasons.IN_CONTAINER)
+
+
+def store(search: Search, low: Low, container: ast.expr, seen: set[Definition]) -> bool:
+    """What is kept in a container is met wherever it is read, under whichever name; False if that is not seen."""
+    script = low.script
+    match container:
+        case ast.Name():
+            definitions = script.definitions(container)
+            found = bool(definitions)
+            for definition in definitions:
+                for each in definition.scope.definitions.get(definition.name, (definition,)):
+                    if each in seen:
+                        continue
+                    seen.add(each)
+                    stays = each.how == "param" and each.value is not None  # a default is the same in every call
+                    for use in script.uses(each):
+                        if stays or _leaves(low, use):
+                            _kept(search, low, script, use, low.part)
+                        else:
+                            search.mark(script, use, low.part, low, auto=search.at(script, use, low), free=True)
+                    if isinstance(each.scope.node, ast.Module):
+                        _imported(search, low, each.name)
+                    found &= _owner_of(search, low, each, seen)
+            return found
+        case ast.Attribute(attr="__dict__"):
+            return False
+        case ast.Attribute(value=owner, attr=name):
+            _attribute_set(search, low, owner, name)
+            return True
+        case ast.Subscript(value=inner, slice=index):
+            step = constant_key(index)
+            return store(search, low._replace(part=("at", step) if isinstance(step, str) else None), inner, seen)
+        case _:
+            return False
+
+
+def _owner_of(search: Search, low: Low, definition: Definition, seen: set[Definition]) -> bool:
+    """The container that a binding makes another name of; one that is handed in is somebody else's."""
+    if definition.how == "assign" and isinstance(definition.value, ast.Name | ast.Attribute | ast.Subscript):
+        return store(search, low, definition.value, seen)
+    return definition.how in ("assign", "aug", "for", "global", "walrus")
+
+
+def constant_key(index: ast.expr) -> int | str | None:
+    """The part that a subscript or a key surely names."""
+    match index:
+        case ast.Constant(value=int() | str() as value):
+            return value
+        case _:
+            return None
+
+
+def is_container(script: Script, node: ast.expr) -> bool:
+    """Whether something surely is a list, dict or set."""
+    if script.kind(node) in CONTAINERS:
+        return True
+    if content(script, node) is Content.STRUCTURE:
+        return True
+    if isinstance(node, ast.Name):
+        made = [each.value for each in script.definitions(node)]
+        return bool(made) and all(
+            isinstance(each, ast.Call)
+            and (
+                (script.qualname(each.func) or "").startswith("collections.")
+                or (isinstance(each.func, ast.Name) and each.func.id in ("dict", "list", "set"))
+            )
+            for each in made
+        )
+    return False
+
+
+def _names_another(key: ast.expr, name: str) -> bool:
+    """Whether `getattr(…, key)` surely asks for another attribute."""
+    return isinstance(key, ast.Constant) and key.value != name
+
+
+def _leaves(low: Low, use: ast.expr) -> bool:
+    """Whether a function reads what another one, or the module, has bound: it does so whoever calls it."""
+    return low.script.function(use) is not low.script.function(low.node)
+
+
+def _related(first: ClassRef, second: ClassRef) -> bool:
+    """Whether two classes share instances: one derives from the other."""
+    return any(
+        above.node is each.node
+        for each, other in ((first, second), (second, first))
+        for above in other.script.project.lineage(other)
+    )

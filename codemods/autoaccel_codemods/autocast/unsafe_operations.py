@@ -1,0 +1,278 @@
+"""What does not work in low precision: operations that refuse it or lose by it, in the code under autocast."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name, walk_scope
+from autoaccel.library_models import autocast_operations
+from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS
+from autoaccel_codemods.autocast import skip_reasons
+from autoaccel_codemods.autocast.blockers import PRECISION, SPARSE, Problem, is_custom_function, problem_at
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.completeness import ScriptNode
+
+_REMOVED = frozenset(f"torch.{name}" for name in "symeig eig solve lstsq".split())  # refused it as long as they were
+
+
+# What raises in a region when its operands differ in precision: autocast has no rule for it, on the CPU or on CUDA.
+_ONE_PRECISION = frozenset().union(*autocast_operations.SAME_DTYPE.values())
+
+
+_WRITES = frozenset(
+    "scatter scatter_add scatter_reduce index_add index_copy index_put index_reduce masked_scatter".split()
+)
+
+
+_INDEXED = frozenset(f"{name}{end}" for name in _ONE_PRECISION & _WRITES for end in ("", "_"))
+
+
+_NORMS = frozenset(
+    "torch.batch_norm torch.instance_norm torch.nn.functional.batch_norm torch.nn.functional.instance_norm".split()
+)
+
+
+_NORMALISING = re.compile(r"(native_)?(batch|group|instance|layer)_norm")  # of weights in float32, but for `_NORMS`
+
+
+_POSITIONS = frozenset("meshgrid cartesian_prod embedding_bag".split())  # seldom have a computed operand
+
+
+_GIVEN = frozenset(f"torch.{name}" for name in "arange linspace logspace tensor as_tensor zeros ones full".split())
+
+
+_MIXED_DTYPES_RAISE = frozenset(
+    name for name in _ONE_PRECISION - _INDEXED - {"put"} if not _NORMALISING.fullmatch(name)
+) | {
+    "chain_matmul",
+    "lerp_",
+}
+
+
+_HALF_LIMIT = 65504.0
+
+
+def in_code(code: list[ScriptNode], file: Script, report_at: ast.AST) -> Iterator[Problem]:
+    """Reasons in code that comes under autocast; `report_at` in the script `file` stands for code of other files."""
+    for script, node in code:
+        if isinstance(node, ast.FunctionDef) and (
+            node.name in ("__init__", "__new__") or node.name.startswith(("init_", "_init", "reset_"))
+        ):
+            continue
+        for part in breadth_first(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
+            reason = _unsafe(script, part)
+            if reason is None or (script is file and not isinstance(node, ast.FunctionDef) and _is_cast(script, part)):
+                continue
+            yield problem_at(script, part, reason, file, report_at)
+
+
+def _unsafe(script: Script, node: ast.AST) -> str | None:
+    if not isinstance(node, ast.Call):
+        return None
+    function, name, qualified = node.func, last_name(node.func), script.qualname(node.func)
+    if _refuses(script, node):
+        return skip_reasons.NO_KERNEL.format(name=qualified or name)
+    if qualified is not None and PRECISION.match(qualified):
+        return skip_reasons.MODEL_MIXED_PRECISION
+    if qualified is not None and SPARSE.match(qualified):
+        return skip_reasons.SPARSE
+    if _raises_on_mixed_dtypes(script, node):
+        return skip_reasons.ONE_PRECISION.format(name=name)
+    if _computed_norm(script, node):
+        return skip_reasons.COMPUTED_WEIGHTS.format(name=name)
+    if _is_running_statistic(function):
+        return skip_reasons.RUNNING_AVERAGES
+    if _log_of_complement(script, node):
+        return skip_reasons.LOG_OF_COMPLEMENT
+    if not isinstance(function, ast.Attribute):
+        return None
+    if name == "apply" and is_custom_function(script, function):
+        return skip_reasons.CUSTOM_FUNCTION
+    if name in ("half", "double", "bfloat16") and not node.args:
+        return skip_reasons.MODEL_CONVERTS.format(method=name)
+    if name == "backward" and qualified is None and not script.callees(node):
+        return skip_reasons.MODEL_BACKWARD
+    return None
+
+
+def _is_running_statistic(function: ast.expr) -> bool:
+    """`self.cluster_size.data.mul_(…)`: a buffer that a forward pass averages into."""
+    match function:
+        case ast.Attribute(value=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr="data"), attr=name):
+            return name.endswith("_")
+        case _:
+            return False
+
+
+def _refuses(script: Script, call: ast.Call) -> bool:
+    """`torch.quantile(x, 0.5)`, `x.inverse()`: no kernels for low precision, on the CPU or on CUDA, where autocast
+    does not cast it either."""
+    operands = [*call.args, *(keyword.value for keyword in call.keywords)]
+    qualified = script.qualname(call.func)
+    if qualified in _REMOVED:
+        return True
+    if qualified == _CTC or any(value.name == "torch.nn.CTCLoss" for value in script.values(call.func)):
+        tables, name, operands = autocast_operations.REFUSING, _CTC, operands[:1]  # the others are whole numbers
+    elif qualified is not None:
+        tables, name = autocast_operations.REFUSING, qualified
+    elif isinstance(call.func, ast.Attribute) and script.kind(call.func.value) in (None, Kind.TENSOR, Kind.PARAMETER):
+        if script.callees(call):
+            return False
+        tables, name = autocast_operations.REFUSING_METHODS, call.func.attr
+        operands.insert(0, call.func.value)
+    else:
+        return False
+    return any(
+        name in names and not all(_in_float32(script, operand, device) for operand in operands)
+        for device, names in tables.items()
+    )
+
+
+def _is_cast(script: Script, part: ast.AST) -> bool:
+    """Whether a call in the region itself is given float32 where it would refuse what it is given."""
+    return isinstance(part, ast.Call) and last_name(part.func) in NO_LOW_PRECISION_KERNELS and _refuses(script, part)
+
+
+def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = 3) -> bool:
+    """Whether a value is surely no tensor in low precision in a region on a device: cast, or computed in float32."""
+    match expression:
+        case ast.Constant() | ast.Call(func=ast.Attribute(attr="float" | "double"), args=[]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=[dtype]) if script.qualname(dtype) in _FULL:
+            return True
+        case ast.Call():
+            qualified = script.qualname(expression.func)
+            if qualified is None and (script.callees(expression) or not isinstance(expression.func, ast.Attribute)):
+                return False
+            known = qualified is None or qualified.startswith("torch.")
+            return known and last_name(expression.func) in autocast_operations.FLOAT32[device]
+        case ast.UnaryOp(operand=operand):
+            return _in_float32(script, operand, device, depth)
+        case ast.BinOp(left=left, op=op, right=right) if not isinstance(op, ast.MatMult):
+            return all(_in_float32(script, each, device, depth) for each in (left, right))
+        case ast.Name() if depth and (definitions := script.definitions(expression)):
+            return all(
+                each.how == "assign"
+                and not each.path
+                and each.value is not None
+                and _in_float32(script, each.value, device, depth - 1)
+                for each in definitions
+            )
+        case _:
+            return script.kind(expression) in (Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE)
+
+
+_CTC = "torch.nn.functional.ctc_loss"
+
+
+_FULL = frozenset({"torch.float", "torch.float32", "torch.double", "torch.float64"})
+
+
+def _raises_on_mixed_dtypes(script: Script, call: ast.Call) -> bool:
+    """`torch.dot(a, b)` and `a.dot(b)`; arrays have no such trouble."""
+    if last_name(call.func) not in _MIXED_DTYPES_RAISE:
+        return False
+    if last_name(call.func) in _POSITIONS and all(_is_counted(script, operand) for operand in call.args):
+        return False
+    qualified = script.qualname(call.func)
+    if qualified is not None:
+        return qualified.startswith("torch.")
+    return isinstance(call.func, ast.Attribute) and script.kind(call.func.value) in (None, Kind.TENSOR)
+
+
+def _is_counted(script: Script, operand: ast.expr) -> bool:
+    """Whether a tensor surely is made here of numbers, not computed: no region has changed its precision."""
+    return isinstance(operand, ast.Call) and script.qualname(operand.func) in _GIVEN
+
+
+def _log_of_complement(script: Script, call: ast.Call) -> bool:
+    """`torch.log(1 - p)`: in low precision p rounds to 1 much earlier."""
+    operand: ast.expr | None = None
+    if script.qualname(call.func) in ("torch.log", "torch.log2", "torch.log10") and call.args:
+        operand = call.args[0]
+    elif isinstance(call.func, ast.Attribute) and call.func.attr == "log" and not call.args:
+        operand = call.func.value
+    return isinstance(operand, ast.BinOp) and isinstance(operand.op, ast.Sub) and isinstance(operand.left, ast.Constant)
+
+
+def written_by_index(script: Script, index: ast.expr) -> bool:
+    """Whether an index may be a tensor, list or mask: torch then insists on equal types; numbers and slices convert."""
+    match index:
+        case ast.Tuple(elts=elements):
+            return any(written_by_index(script, each) for each in elements)
+        case ast.Slice() | ast.Constant() | ast.UnaryOp(operand=ast.Constant()) | ast.JoinedStr():
+            return False
+        case ast.List() | ast.Compare():
+            return True
+        case ast.BinOp(left=left, right=right):
+            return written_by_index(script, left) or written_by_index(script, right)
+        case _:
+            kinds = script.values(index).kinds
+            return bool(kinds & {Kind.TENSOR, Kind.BATCH, Kind.ARRAY, Kind.SEQUENCE, Kind.UNKNOWN})
+
+
+def _computed_norm(script: Script, call: ast.Call) -> bool:
+    """`F.batch_norm(x, mean, var, weight, …)` whose weight is neither a parameter nor made of one, as in AdaIN."""
+    if script.qualname(call.func) not in _NORMS:
+        return False
+    weight = call.args[3] if len(call.args) > 3 else next((e.value for e in call.keywords if e.arg == "weight"), None)
+    if weight is None or is_constant(weight, None):
+        return False
+    if any(isinstance(part, ast.expr) and script.kind(part) is Kind.PARAMETER for part in breadth_first(weight)):
+        return False
+    cls = script.enclosing_class(call)
+    lineage = set() if cls is None else set(script.project.external_lineage(script.class_ref(cls)))
+    return not any(base.startswith("torch.nn.") and base != "torch.nn.Module" for base in lineage)
+
+
+def needs_range(code: list[ScriptNode]) -> bool:
+    """Whether code uses numbers that float16 cannot hold: `masked_fill(mask, -1e9)`, gram matrices of feature maps."""
+    for script, node in code:
+        for call in script.within(node, ast.Call):
+            arguments = (*call.args, *(each.value for each in call.keywords))
+            if last_name(call.func) in _FILLS and any(map(_large, arguments)):
+                return True
+            if last_name(call.func) in ("bmm", "mm", "matmul") and _gram(script, call):
+                return True
+        for part in script.within(node, ast.BinOp):
+            if isinstance(part.op, ast.MatMult) and _transposed(script, part.right, part.left):
+                return True
+    return False
+
+
+_FILLS = frozenset({"masked_fill", "masked_fill_", "full_like", "fill_"})
+
+
+def _large(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        node = node.operand
+    return isinstance(node, ast.Constant) and isinstance(node.value, float | int) and abs(node.value) > _HALF_LIMIT
+
+
+def _gram(script: Script, call: ast.Call) -> bool:
+    """`f.bmm(f.transpose(1, 2))`: its sums over all positions overflow float16."""
+    operands = list(call.args)
+    if isinstance(call.func, ast.Attribute) and len(operands) == 1:
+        operands.insert(0, call.func.value)
+    return len(operands) == 2 and _transposed(script, operands[1], operands[0])
+
+
+def _transposed(script: Script, second: ast.expr, first: ast.expr) -> bool:
+    if isinstance(second, ast.Name):
+        definitions = script.definitions(second)
+        if len(definitions) == 1 and definitions[0].value is not None and not definitions[0].path:
+            second = definitions[0].value
+    match second:
+        case (
+            ast.Call(func=ast.Attribute(value=value, attr="t" | "transpose" | "permute"))
+            | ast.Attribute(value=value, attr="T" | "mT")
+        ):
+            return ast.unparse(value) == ast.unparse(first)
+        case _:
+            return False

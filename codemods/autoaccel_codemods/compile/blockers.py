@@ -1,0 +1,231 @@
+"""Why a model must not, or need not, be compiled."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.analysis import name_lookups
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel_codemods.compile.small_modules import is_function, is_small
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.abstract_values import ClassRef
+    from autoaccel_codemods.compile.trained_models import TrainedModel
+
+_HOOKS = frozenset(
+    """register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook
+    register_backward_hook register_module_forward_hook register_module_forward_pre_hook register_hook
+    register_post_accumulate_grad_hook register_module_full_backward_hook""".split()
+)
+_ELSEWHERE = ("torch.distributed.rpc.", "torch.distributed.fsdp.", "torch.quantization.")
+_WHOLE_FILE = {
+    "torch.compile": "the script compiles already",
+    "torch.jit.script": "the script uses TorchScript",
+    "torch.jit.trace": "the script uses TorchScript",
+    "torch.onnx.export": "the script exports its model",
+    "torch.export.export": "the script exports its model",
+    "torch.autograd.set_detect_anomaly": "anomaly detection does not see into compiled code",
+    "torch.autograd.detect_anomaly": "anomaly detection does not see into compiled code",
+    "torch.fx.symbolic_trace": "the script traces its model",
+}
+_DETECTION = "torchvision.models.detection."
+_RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
+_CACHES = frozenset({"functools.cache", "functools.lru_cache"})
+_GRAD = "torch.autograd.grad"
+_BREAKS = {
+    "item": "its forward pass reads values on the host",
+    "tolist": "its forward pass reads values on the host",
+    "numpy": "its forward pass leaves torch",
+    "cpu": "its forward pass leaves the device",
+    "backward": "its forward pass trains",
+}
+
+
+def of_model(script: Script, model: TrainedModel) -> str | None:
+    """Why a model must not, or need not, be compiled; None when nothing speaks against it."""
+    names = [*_named(script, model.made.value), *(value.name or "" for value in model.values)]
+    if any(f"{name}.".startswith(_DETECTION) for name in names):
+        return "its shapes depend on what it detects"
+    if any(value.kind not in (Kind.MODULE, Kind.NONE) for value in script.values(model.target)) or not model.values:
+        return "nothing shows that it is a module"
+    for value in model.values:
+        if is_small(script, value):
+            return "a single layer has nothing to fuse"
+        if is_function(value):
+            return "it is a criterion, or another function in the form of a module"
+        if (reason := _layer_reason(value.name)) is not None:
+            return reason
+        if value.cls is None:
+            if value.name is None and not isinstance(value.node, ast.Call):  # told by its use alone
+                return "what it is made of cannot be seen"
+            continue
+        for ref in _model_classes(value.cls):
+            reason = _class_reason(ref.script, ref.node)
+            if reason is not None:
+                return reason
+    return None
+
+
+def _named(script: Script, made: ast.AST | None) -> list[str]:
+    """All that a constructor call names: also `detection.__dict__[name](…)`."""
+    parts = breadth_first(made.func) if isinstance(made, ast.Call) else ()
+    return [script.qualname(part) or "" for part in parts if isinstance(part, ast.Name | ast.Attribute)]
+
+
+def _layer_reason(name: str | None) -> str | None:
+    if name in _RECURRENT:
+        return "recurrent layers are fused already"
+    if name is not None and name.startswith("torch.nn.Lazy"):
+        return "its parameters are made at the first call"
+    return "spectral norm works through hooks" if name == "torch.nn.utils.spectral_norm" else None
+
+
+def _model_classes(outer: ClassRef) -> Iterator[ClassRef]:
+    """A model's class, its project bases, and the classes of the modules that these are made of."""
+    pending, seen = [outer], set[ast.ClassDef]()
+    while pending:
+        for ref in outer.script.project.lineage(pending.pop()):
+            if ref.node in seen:
+                continue
+            seen.add(ref.node)
+            yield ref
+            for call in ref.script.syntax_index.by_depth(ref.script.within(ref.node, ast.Call)):
+                values = ref.script.values(call)
+                pending.extend(value.cls for value in values if value.kind is Kind.MODULE and value.cls is not None)
+
+
+def _class_reason(script: Script, cls: ast.ClassDef) -> str | None:
+    for call in script.syntax_index.by_depth(script.within(cls, ast.Call)):
+        if (reason := _layer_reason(script.qualname(call.func))) is not None:
+            return reason
+    for method in cls.body:
+        if isinstance(method, ast.FunctionDef) and method.name != "__init__":
+            reason = _forward_reason(script, method)
+            if reason is not None and (method.name == "forward" or _called_by_forward(cls, method.name)):
+                return reason
+    return None
+
+
+def _called_by_forward(cls: ast.ClassDef, name: str) -> bool:
+    forward = next((each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "forward"), None)
+    return forward is not None and any(
+        isinstance(part, ast.Attribute) and part.attr == name for part in breadth_first(forward)
+    )
+
+
+def _forward_reason(script: Script, method: ast.FunctionDef, nested: bool = True) -> str | None:
+    """What breaks the graph, compiles anew at every call, or unrolls a loop over the data."""
+    for part in breadth_first(method):
+        if nested and isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
+            for other, function in script.callees(part):
+                if function.name != "forward":
+                    reason = _forward_reason(other, function, nested=False)
+                    if reason is not None:
+                        return reason
+        match part:
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _BREAKS and script.qualname(part.func) is None:
+                return _BREAKS[name]
+            case ast.Call(func=ast.Name(id="print")):
+                return "its forward pass prints"
+            case ast.Call() if _is_cached(script, part.func):
+                return "its forward pass calls a cached function, which compiled code runs at every call"
+            case ast.Call() if (script.qualname(part.func) or "").startswith(("random.", "numpy.random.")):
+                return "its forward pass draws random numbers in Python"
+            case ast.Call() if script.qualname(part.func) == "torch.autograd.grad":
+                return "its forward pass differentiates"
+            case ast.Call() if script.qualname(part.func) == "torch.nn.utils.rnn.pack_padded_sequence":
+                return "recurrent layers are fused already"
+            case ast.AugAssign(target=ast.Attribute(value=ast.Name(id="self")), value=ast.Constant()):
+                return "its forward pass counts its own calls, so it would be compiled anew each time"
+            case ast.While():
+                return "its forward pass loops while a condition on the data holds"
+            case ast.For(iter=iterable) if _over_data(script, iterable):
+                return "its forward pass loops over the data"
+    return None
+
+
+def _is_cached(script: Script, function: ast.expr) -> bool:
+    """Whether a function of the project, or a method of the class around, is decorated to remember its results."""
+    candidates: list[ast.AST] = []
+    if isinstance(function, ast.Name):
+        candidates = [definition.node for definition in script.definitions(function)]
+        for value in script.values(function):
+            candidates += [value.node] if value.node is not None else []
+    elif isinstance(function, ast.Attribute):
+        cls = script.enclosing_class(function)
+        candidates = [each for each in (cls.body if cls else ()) if getattr(each, "name", None) == function.attr]
+    return any(
+        script.qualname(decorator.func if isinstance(decorator, ast.Call) else decorator) in _CACHES
+        for each in candidates
+        if isinstance(each, ast.FunctionDef)
+        for decorator in each.decorator_list
+    )
+
+
+def _over_data(script: Script, iterable: ast.expr) -> bool:
+    """`range(x.size(1))`, `range(len(x))` of a tensor, or a tensor itself."""
+    if isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id == "range":
+        for part in breadth_first(iterable):
+            if isinstance(part, ast.Attribute) and part.attr in ("size", "shape"):
+                return True
+            if isinstance(part, ast.Name) and any(each.how == "param" for each in script.definitions(part)):
+                return True
+            if isinstance(part, ast.Name) and any(_from_shape(each.value) for each in script.definitions(part)):
+                return True
+        return False
+    return script.kind(iterable) in (Kind.TENSOR, Kind.BATCH)
+
+
+def _from_shape(value: ast.expr | None) -> bool:
+    return value is not None and any(
+        isinstance(part, ast.Attribute) and part.attr in ("size", "shape") for part in breadth_first(value)
+    )
+
+
+def differentiated_twice(script: Script) -> frozenset[ast.AST] | None:
+    """Constructors of the models that are run where gradients are differentiated; None when they can not be told."""
+    found: set[ast.AST] = set()
+    graphs = (script.parent(keyword) for keyword in script.find(ast.keyword) if keyword.arg == "create_graph")
+    calls = dict.fromkeys((*(each for each in graphs if isinstance(each, ast.Call)), *script.calls(_GRAD)))
+    for call in script.syntax_index.in_order([*calls]):
+        twice = any(
+            keyword.arg == "create_graph" and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
+            for keyword in call.keywords
+        )
+        if not twice and script.qualname(call.func) != _GRAD:
+            continue
+        scope = script.function(call) or script.tree
+        nodes = [
+            value.node
+            for part in script.in_scope(scope, ast.Call)
+            for value in script.values(part.func)
+            if value.kind is Kind.MODULE
+        ]
+        if not nodes or any(node is None for node in nodes):
+            return None
+        found.update(node for node in nodes if node is not None)
+    return frozenset(found)
+
+
+def of_file(script: Script) -> str | None:
+    """What the file does that forbids compiling any of its models."""
+    if script.frameworks:
+        return f"{', '.join(sorted(script.frameworks))} compiles models in its own way"
+    if any(name_lookups.mentions(each, _HOOKS) for each in script.project.related(script)):
+        return "hooks do not run inside compiled code, or in another order"
+    for call in script.find(ast.Call):
+        name = script.qualname(call.func)
+        if name in _WHOLE_FILE:
+            return _WHOLE_FILE[name]
+        if name is not None and name.startswith(_ELSEWHERE):
+            return "the model is sharded, remote or quantized"
+        if isinstance(call.func, ast.Attribute) and name is None:
+            if call.func.attr == "compile":
+                return "the script compiles already"
+            if call.func.attr == "share_memory":
+                return "several processes train it, and each would compile it"
+    return None
