@@ -21,7 +21,7 @@ from autoaccel.analysis.project_index import KnownFiles
 from autoaccel.dataflow.abstract_values import BOUND, Kind
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Callers, CallSite, Incomplete
-from autoaccel.dataflow.query import Queries, once
+from autoaccel.dataflow.query import Queries, fixpoint, once
 from autoaccel.dataflow.reaching_definitions import Definition, ElementPath
 from autoaccel.library_models import library_values
 from autoaccel.library_models.tensor_operations import METHODS
@@ -80,18 +80,11 @@ class Project:
         self.disk = files if isinstance(files, Files) else Files(files, texts, bounds)
         self.bounds = bounds or self.disk.bounds
         self.queries = Queries(self.bounds.evaluations, self.bounds.depth, self.bounds.rounds)
-        self._related: dict[Script, tuple[Script, ...]] = {}
         self._scripts: dict[Path, Script | None] = {}
-        self._definers: dict[tuple[ast.ClassDef, str], ast.ClassDef] = {}
         self._most = self.bounds.loaded
         self._loaded = 0  # characters of other files that were parsed
         self._shared = 0  # of these, those of `related`
-        self._asked: dict[tuple[str, Script, str], KnownFiles] = {}
-        self._texts: dict[Path, str | None] = {}
         self._opened_stars: set[Script] = set()
-        self._started: dict[ast.AST, tuple[tuple[Script, ast.Call], ...]] = {}
-        self._patched: dict[Script, frozenset[str]] = {}
-        self._members: dict[ClassRef, frozenset[str]] = {}
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -121,6 +114,7 @@ class Project:
     def release(self) -> None:
         """The end: see `Script.release`."""
         scripts = [each for each in self._scripts.values() if each is not None]
+        self.queries.known.clear()
         vars(self).clear()
         for each in scripts:
             vars(each).clear()
@@ -161,13 +155,12 @@ class Project:
             return None
         return found, (located[1][0] if located[1] else None)
 
+    @once
     def locate(self, script: Script, target: str, level: int) -> ImportTarget | None:
         """The project file in which an import ends and what of the dotted name is left over; reads no file."""
         if script.path is None:
             return None
-        if (target, level) not in script.located:
-            script.located[target, level] = self.disk.modules.search(script.path, target, level, self.consulted.folders)
-        return script.located[target, level]
+        return self.disk.modules.search(script.path, target, level, self.consulted.folders)
 
     def library_name(self, script: Script, target: str, level: int) -> str | None:
         """The full name of what a file of a known library imports from that library; None for all other imports.
@@ -261,19 +254,17 @@ class Project:
         for path in self._sharing(script):
             yield self._text(path) or ""
 
+    @once
     def related(self, script: Script) -> tuple[Script, ...]:
         """The files that share a script's objects: itself, those that import it, and those that any of these import.
 
         Raises `Incomplete` where not all of them can be looked at."""
-        known = self._related.get(script)
-        if known is None:
-            paths = self._sharing(script)
-            size = self._size(paths)
-            if self._shared + size > self.bounds.shared:
-                raise Incomplete(_TOO_MUCH)
-            self._shared += size
-            known = self._related[script] = (script, *self._all(paths))
-        return known
+        paths = self._sharing(script)
+        size = self._size(paths)
+        if self._shared + size > self.bounds.shared:
+            raise Incomplete(_TOO_MUCH)
+        self._shared += size
+        return (script, *self._all(paths))
 
     def _sharing(self, script: Script) -> tuple[Path, ...]:
         found = self._ask("related", script)
@@ -281,21 +272,16 @@ class Project:
             raise Incomplete(found.missing)
         return found.paths
 
+    @once
     def _ask(self, question: str, script: Script, word: str = "") -> KnownFiles:
         """What the index says of the file of a script; nobody looks for those who import a library, they are
         everywhere."""
-        key = (question, script, word)
-        known = self._asked.get(key)
-        if known is None:
-            if script.path is None:
-                known = KnownFiles()
-            elif script.package:
-                known = KnownFiles((), "it belongs to a library")
-            else:
-                self.consulted.asked.add((question, script.path, word))
-                known = self.disk.ask(question, script.path, word)
-            self._asked[key] = known
-        return known
+        if script.path is None:
+            return KnownFiles()
+        if script.package:
+            return KnownFiles((), "it belongs to a library")
+        self.consulted.asked.add((question, script.path, word))
+        return self.disk.ask(question, script.path, word)
 
     def _parsed(self, paths: Iterable[Path]) -> list[Script]:
         """The scripts at these paths. Raises `Incomplete` for what cannot be parsed, and where there is so much of it
@@ -331,23 +317,21 @@ class Project:
     def _text(self, path: Path) -> str | None:
         """The text of a file; of the script that is analysed, its own."""
         own = self._scripts.get(path)
-        if own is not None:
-            return own.text
-        if path not in self._texts:
-            self.consulted.texts.add(path)
-            self._texts[path] = self.disk.text(path)
-        return self._texts[path]
+        return self._read(path) if own is None else own.text
+
+    @once
+    def _read(self, path: Path) -> str | None:
+        self.consulted.texts.add(path)
+        return self.disk.text(path)
 
     # -- names that other files bind anew
 
+    @once
     def rebound_names(self, script: Script) -> frozenset[str]:
         """The names of a module that other files may bind to something else: `engine.log = my_log`."""
-        known = self._patched.get(script)
-        if known is None:
-            found = self._ask("patched", script)
-            own = script.module_scope.definitions if script.syntax_index.calls_named("globals") else ()
-            known = self._patched[script] = frozenset({*found.names, *own})
-        return known
+        found = self._ask("patched", script)
+        own = script.module_scope.definitions if script.syntax_index.calls_named("globals") else ()
+        return frozenset({*found.names, *own})
 
     def rebindings(self, script: Script, name: str) -> tuple[Stored, ...]:
         """What other files may bind such a name to; a store of nothing in sight where that is not known."""
@@ -377,11 +361,9 @@ class Project:
         except Incomplete:
             yield Stored(script, None)
 
+    @fixpoint(False, True)
     def is_handed_on(self, script: Script) -> bool:
         """Whether a module is used as a value: `install(engine)`. Raises `Incomplete`."""
-        return self.queries.ask(("handed on", script.tree), lambda: self._is_handed_on(script), False, True)
-
-    def _is_handed_on(self, script: Script) -> bool:
         return any(
             not isinstance(other.parent(mention), ast.Attribute)
             and any(value.node is script.tree for value in other.inference.possible(mention))
@@ -390,11 +372,9 @@ class Project:
             if isinstance(mention.ctx, ast.Load) and any(each.how == "import" for each in other.definitions(mention))
         )
 
+    @fixpoint(False, True)
     def is_lent(self, ref: ClassRef, method: str) -> bool:
         """Whether a method may get an object of another class for its `self`: `Trainer.run(proxy)`."""
-        return self.queries.ask(("lent", ref, method), lambda: self._is_lent(ref, method), False, True)
-
-    def _is_lent(self, ref: ClassRef, method: str) -> bool:
         try:
             if method not in self._members_mentioned(ref):
                 return False
@@ -408,15 +388,13 @@ class Project:
             if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load)
         )
 
+    @once
     def _members_mentioned(self, ref: ClassRef) -> frozenset[str]:
         """The names that are read of a class somewhere, as far as texts tell. Raises `Incomplete`."""
-        known = self._members.get(ref)
-        if known is None:
-            name = ref.node.name  # what stands before it is looked at behind it: a plain word is searched for fastest
-            mention = re.compile(rf"{name}(?<!\w{name})\s*\.\s*(\w+)")
-            found = map(mention.findall, self.texts_with_word(ref.script, name))
-            known = self._members[ref] = frozenset(itertools.chain.from_iterable(found))
-        return known
+        name = ref.node.name  # what stands before it is looked at behind it: a plain word is searched for fastest
+        mention = re.compile(rf"{name}(?<!\w{name})\s*\.\s*(\w+)")
+        found = map(mention.findall, self.texts_with_word(ref.script, name))
+        return frozenset(itertools.chain.from_iterable(found))
 
     def _lends(self, script: Script, part: ast.Attribute, ref: ClassRef) -> bool:
         """Whether `Trainer.run` gets an object that is none of the class."""
@@ -435,10 +413,8 @@ class Project:
 
     # -- classes
 
+    @fixpoint(_UNKNOWN_CLASS, _UNKNOWN_CLASS)
     def class_info(self, ref: ClassRef) -> ClassInfo:
-        return self.queries.ask(("class", ref), partial(self._class_info, ref), _UNKNOWN_CLASS, _UNKNOWN_CLASS)
-
-    def _class_info(self, ref: ClassRef) -> ClassInfo:
         bases: list[ClassRef] = []
         names: list[str] = []
         for base in ref.node.bases:
@@ -543,17 +519,12 @@ class Project:
 
     # -- calls
 
+    @fixpoint(Callers(), Callers(missing="its callers depend on one another"))
     def callers(self, script: Script, function: ast.AST) -> Callers:
         """Call sites of a function, method or constructor of `script`, in its neighbours."""
         name = getattr(function, "name", None)
         if not isinstance(name, str):
             return Callers(missing="it has no name by which to find its callers")
-        unsettled = Callers(missing="its callers depend on one another")
-        return self.queries.ask(
-            ("callers", function), partial(self._find_callers, script, function, name), Callers(), unsettled
-        )
-
-    def _find_callers(self, script: Script, function: ast.AST, name: str) -> Callers:
         cls = script.parent(function)
         if isinstance(cls, ast.ClassDef) and name == "__init__":
             return self._makers(script, function, cls)
@@ -666,14 +637,11 @@ class Project:
         receivers = other.inference.possible(receiver)
         return None if Kind.UNKNOWN in receivers.kinds else False
 
+    @once
     def _defining(self, ref: ClassRef, method: str) -> ast.ClassDef | None:
         """The class of a lineage that gives a method its body."""
-        known = self._definers.get((ref.node, method))
-        if known is not None:
-            return known
         for each in self.lineage(ref):
             if any(isinstance(part, ast.FunctionDef) and part.name == method for part in each.node.body):
-                self._definers[ref.node, method] = each.node
                 return each.node
         return None
 
@@ -689,20 +657,19 @@ class Project:
             if handed is not None:
                 yield other, handed
 
+    @once
     def _starts(self, script: Script, function: ast.AST) -> tuple[tuple[Script, ast.Call], ...]:
         """Calls that run a function in a process or thread: `Process(target=f, args=…)`, `spawn(f, args=…)`."""
         name = getattr(function, "name", None)
         if name is None or isinstance(script.parent(function), ast.ClassDef):
             return ()
-        if function not in self._started:
-            files, _ = self.calling(script, name, method=False)
-            self._started[function] = tuple(
-                (other, call)
-                for other in files
-                for call in other.syntax_index.calls_named(*_STARTERS)
-                if (target := _started(call)) is not None and _is_name_of(other, target, script, function)
-            )
-        return self._started[function]
+        files, _ = self.calling(script, name, method=False)
+        return tuple(
+            (other, call)
+            for other in files
+            for call in other.syntax_index.calls_named(*_STARTERS)
+            if (target := _started(call)) is not None and _is_name_of(other, target, script, function)
+        )
 
     def is_bound(self, script: Script, function: ast.AST, other: Script, call: ast.Call) -> bool:
         """Whether the first parameter is the receiver, not the first argument of the call."""

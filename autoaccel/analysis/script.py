@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from autoaccel.analysis.project import Project, bind_argument
 from autoaccel.analysis.value_inference import Inference
 from autoaccel.dataflow.abstract_values import ANY, ClassRef, Kind, Value, Values
 from autoaccel.dataflow.completeness import Callers
 from autoaccel.dataflow.qualified_names import canonical
+from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import Definition, ReachingDefinitions, Scope
 from autoaccel.dataflow.syntax_index import Function, Loop, Node
 from autoaccel.edits import AddImport
@@ -49,13 +49,8 @@ class Script:
         self.parsed = self.project.disk.parse(text, self.path)
         self.syntax_index = self.parsed.tree
         self.tree = self.syntax_index.module
+        self.queries = self.project.queries
         self.inference = Inference(self)
-        self._answers = self.project.queries.known
-        self._callees: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
-        self._class_refs: dict[ast.ClassDef, ClassRef] = {}
-        self.facts: dict[object, Any] = {}  # what was found out about all of it, see `once`
-        self._aliases: dict[tuple[str, ...], frozenset[str]] = {}
-        self.located: dict[tuple[str, int], tuple[Path, tuple[str, ...]] | None] = {}
 
     def __repr__(self) -> str:
         return f"Script({str(self.path) if self.path else '<text>'})"
@@ -177,17 +172,15 @@ class Script:
                 found.setdefault(name, []).append(call)
         return found
 
+    @once
     def import_aliases(self, names: tuple[str, ...]) -> frozenset[str]:
         """Local names under which `from … import name as alias` brings these names."""
-        known = self._aliases.get(names)
-        if known is None:
-            known = self._aliases[names] = frozenset(
-                alias.asname
-                for node in self.find(ast.ImportFrom)
-                for alias in node.names
-                if alias.asname and alias.name in names
-            )
-        return known
+        return frozenset(
+            alias.asname
+            for node in self.find(ast.ImportFrom)
+            for alias in node.names
+            if alias.asname and alias.name in names
+        )
 
     @cached_property
     def plain_callees(self) -> frozenset[str]:
@@ -315,7 +308,7 @@ class Script:
     # -- values
 
     def values(self, expression: ast.expr) -> Values:
-        known = self._answers.get(expression)  # most are asked for again and again
+        known = self.queries.known.get(expression)  # most are asked for again and again
         return self.inference.values(expression) if known is None else known or ANY
 
     def kind(self, expression: ast.expr) -> Kind | None:
@@ -330,10 +323,9 @@ class Script:
             if isinstance(value.node, ast.Call) and value.script is not None
         )
 
+    @once
     def class_ref(self, node: ast.ClassDef) -> ClassRef:
-        if node not in self._class_refs:
-            self._class_refs[node] = ClassRef(self, node)
-        return self._class_refs[node]
+        return ClassRef(self, node)
 
     def is_device(self, expression: ast.expr) -> bool:
         """Whether an expression is surely a device: by value, or by the name `device` when nothing speaks against
@@ -357,16 +349,9 @@ class Script:
         """Resolved call sites of a function in the project, and whether these are all."""
         return self.project.callers(self, function)
 
+    @once
     def callees(self, call: ast.Call) -> tuple[tuple[Script, ast.FunctionDef], ...]:
         """The project functions that a call may enter; for a module, its `forward`; for a class, its `__init__`."""
-        known = self._callees.get(call)
-        if known is None:
-            known = self._find_callees(call)
-            if self.inference.knows(call.func):
-                self._callees[call] = known
-        return known
-
-    def _find_callees(self, call: ast.Call) -> tuple[tuple[Script, ast.FunctionDef], ...]:
         found: list[tuple[Script, ast.FunctionDef]] = []
         for value in self.values(call.func):
             if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:

@@ -36,6 +36,7 @@ from autoaccel.dataflow.abstract_values import (
     union,
     without_checkpoint_reads,
 )
+from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.reaching_definitions import STAR, Definition, ElementPath
 from autoaccel.library_models import library_values
 
@@ -72,10 +73,6 @@ class Inference:
 
     def kind(self, expression: ast.expr) -> Kind | None:
         return self.values(expression).kind
-
-    def knows(self, expression: ast.expr) -> bool:
-        """Whether the values of an expression are settled for good."""
-        return expression in self.queries.known
 
     def _ask(self, key: Hashable, compute: Callable[[], Values]) -> Values:
         return self.queries.ask(key, partial(self._computed, compute), NOTHING, ANY)
@@ -474,11 +471,10 @@ class Inference:
     def attribute_of(self, ref: ClassRef, name: str, *, instance: bool = True) -> Values | None:
         """`self.name` of a project class: everything that its methods, its bases and its class body assign to it; None
         where they assign nothing."""
-        find = partial(ref.script.inference._attribute_of, ref, name, instance=instance)
-        nothing: Values | None = NOTHING
-        return self.queries.ask(("attribute", ref, name, instance), find, nothing, ANY)
+        return ref.script.inference._own_attribute(ref, name, instance)
 
-    def _attribute_of(self, ref: ClassRef, name: str, *, instance: bool) -> Values | None:
+    @fixpoint(NOTHING, ANY)
+    def _own_attribute(self, ref: ClassRef, name: str, instance: bool) -> Values | None:
         info = self.script.project.class_info(ref)
         body = [value for value, _ in info.attributes.get(name, ()) if isinstance(value, Definition)]
         method = any(each.how == "def" for each in body)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value, Values
+from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import breadth_first
 
 if TYPE_CHECKING:
@@ -101,13 +101,9 @@ def is_iterable(script: Script, value: Value) -> bool:
     return any(name.endswith(_STREAMS) for name in names)
 
 
+@fixpoint((), ())
 def reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AST], ...]:
     """The nodes of an expression and of all that its names lead to: definitions, functions, classes of the project."""
-    compute = partial(_find_reachable, script, expression)
-    return script.project.queries.ask(("reachable", expression), compute, (), ())
-
-
-def _find_reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AST], ...]:
     found: list[tuple[Script, ast.AST]] = []
     pending: list[tuple[Script, ast.AST]] = [(script, expression)]
     seen: set[ast.AST] = set()

@@ -17,6 +17,7 @@ from autoaccel.analysis.imported_names import imported
 from autoaccel.analysis.name_lookups import named_member
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.completeness import Incomplete, ScriptNode
+from autoaccel.dataflow.query import fixpoint
 from autoaccel.library_models.graph_operations import keeps_nothing
 from autoaccel.pytorch.gradients import sets_grad_mode, trains
 from autoaccel.pytorch.graph_flow import called_name, functions_of
@@ -99,27 +100,20 @@ def reason_of(opening: Opening) -> str:
 # -- the code that needs gradients
 
 
+@fixpoint((), ((_ANYWHERE, ast.Pass()),))
 def _hidden(script: Script) -> tuple[tuple[str, ast.AST], ...]:
     """The code of the project that needs gradients and may be entered other than by its name, and how."""
-    key = "hidden gradients", script.tree
-    nothing: tuple[tuple[str, ast.AST], ...] = ()
-    return script.project.queries.ask(key, lambda: tuple(_find_hidden(script)), nothing, ((_ANYWHERE, script.tree),))
-
-
-def _find_hidden(script: Script) -> Iterator[tuple[str, ast.AST]]:
+    found: list[tuple[str, ast.AST]] = []
     files = connected_files(script)
     for other in files:
         lambdas: list[ast.Lambda | ast.FunctionDef] = [*other.find(ast.Lambda)]
         for function in (*lambdas, *other.find(ast.FunctionDef)):
-            for kind in _ways(files, other, function):
-                if trains(other, function):
-                    yield kind, function
-        for coroutine in other.find(ast.AsyncFunctionDef):  # which calls are not followed into
-            if trains(other, coroutine):
-                yield _ANYWHERE, coroutine
-        for name in imported(other):
-            if name.partition(".")[0] in _GRADIENT_LIBRARIES:
-                yield _FUNCTION, other.tree
+            found += ((kind, function) for kind in _ways(files, other, function) if trains(other, function))
+        # Calls are not followed into coroutines.
+        found += ((_ANYWHERE, each) for each in other.find(ast.AsyncFunctionDef) if trains(other, each))
+        libraries = (name for name in imported(other) if name.partition(".")[0] in _GRADIENT_LIBRARIES)
+        found += ((_FUNCTION, other.tree) for _ in libraries)
+    return tuple(found)
 
 
 def _ways(files: tuple[Script, ...], script: Script, function: ast.FunctionDef | ast.Lambda) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis.keyword_arguments import mapping_items, mapping_keys
@@ -25,7 +25,7 @@ class LoaderCall:
     """One `DataLoader(...)`: arguments that it surely gets, names that `**` may bring, why it cannot be read."""
 
     call: ast.Call
-    settings: dict[str, ast.expr]
+    settings: dict[str, ast.expr] = field(compare=False)  # follow from `call`
     possible: frozenset[str]
     problem: str | None
 

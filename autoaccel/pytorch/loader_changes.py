@@ -245,12 +245,12 @@ def _is_source(owner: ast.expr) -> bool:
 
 def loader_state(script: Script, made: LoaderCall, *, in_workers: bool = False) -> LoaderState:
     """The same for a loader of `script`; `in_workers` without the order of samples, which no worker holds."""
-    in_workers = in_workers and not made.settings.keys().isdisjoint(_ORDER)
-    key = (LoaderState, made.call, in_workers)
-    if key not in script.facts:
-        inputs = LoaderInputs(script, made, IN_WORKERS if in_workers else ALL)
-        script.facts[key] = LoaderState(script, made, inputs)
-    return script.facts[key]  # type: ignore[no-any-return]
+    return _state(script, made, IN_WORKERS if in_workers and not made.settings.keys().isdisjoint(_ORDER) else ALL)
+
+
+@once
+def _state(script: Script, made: LoaderCall, parts: tuple[str, ...]) -> LoaderState:
+    return LoaderState(script, made, LoaderInputs(script, made, parts))
 
 
 def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[ScriptNode]:

@@ -6,11 +6,10 @@ import ast
 import enum
 import re
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.query import once
+from autoaccel.dataflow.query import fixpoint, once
 from autoaccel.dataflow.syntax_index import children
 from autoaccel.library_models.library_values import BUILTINS
 from autoaccel.library_models.tensor_operations import METHODS, STORING
@@ -80,12 +79,9 @@ def calls_in(script: Script, scope: ast.AST) -> tuple[ast.Call, ...]:
     return tuple(sorted(script.in_scope(scope, ast.Call), key=lambda call: (call.lineno, call.col_offset)))
 
 
+@fixpoint(Effect.NONE, _ANYTHING)
 def effects(script: Script, node: ast.AST) -> Effect:
     """What a statement, expression or function does; bodies of functions defined inside it do not count."""
-    return script.project.queries.ask(("effects", node), partial(_effects, script, node), Effect.NONE, _ANYTHING)
-
-
-def _effects(script: Script, node: ast.AST) -> Effect:
     found = Effect.NONE
     pending: list[ast.AST] = list(node.body) if isinstance(node, ast.FunctionDef) else [node]
     while pending:
@@ -108,14 +104,9 @@ def _effects(script: Script, node: ast.AST) -> Effect:
     return found
 
 
+@fixpoint(Effect.NONE, _ANYTHING)
 def call_effects(script: Script, call: ast.Call) -> Effect:
     """What one call does, its arguments aside."""
-    return script.project.queries.ask(
-        ("call effects", call), partial(_call_effects, script, call), Effect.NONE, _ANYTHING
-    )
-
-
-def _call_effects(script: Script, call: ast.Call) -> Effect:
     found = Effect.NONE
     qualified = script.qualname(call.func)
     if is_backward(script, call):
