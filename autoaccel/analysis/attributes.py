@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.namespaces import binds, namespaces
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
@@ -51,7 +52,7 @@ class Stored(NamedTuple):
 def stores(ref: ClassRef, name: str) -> Iterator[Stored]:
     """The stores that may reach `name` of an instance of a class, those of the class body aside."""
     try:
-        files = ref.script.project.mentioning(ref.script, name)
+        files = ref.script.project.files_naming(ref.script, name, attribute=True).all()
     except Incomplete:
         yield Stored(ref.script, None)
         return
@@ -117,11 +118,10 @@ def _is_instance(script: Script, receiver: ast.expr, ref: ClassRef) -> bool:
 
 def _are_related(first: ClassRef, second: ClassRef) -> bool:
     """Whether an object may be an instance of both: one class derives from the other."""
-    project = first.script.project
     if first.node is second.node:
         return True
-    return any(each.node is first.node for each in project.lineage(second)) or any(
-        each.node is second.node for each in project.lineage(first)
+    return any(each.node is first.node for each in lineage(second)) or any(
+        each.node is second.node for each in lineage(first)
     )
 
 

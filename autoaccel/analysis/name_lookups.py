@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
 
 if TYPE_CHECKING:
@@ -213,5 +214,5 @@ def _may_hold(other: Script, value: Value, script: Script, owner: ast.ClassDef |
         return owner is not None or MODULES_AT_RUN_TIME.search(other.text) is not None
     if owner is None or value.cls is None:
         return False
-    of_method = {each.node for each in script.project.lineage(script.class_ref(owner))}
-    return owner in {each.node for each in script.project.lineage(value.cls)} or value.cls.node in of_method
+    of_method = {each.node for each in lineage(script.class_ref(owner))}
+    return owner in {each.node for each in lineage(value.cls)} or value.cls.node in of_method

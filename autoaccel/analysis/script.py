@@ -8,10 +8,13 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from autoaccel.analysis.project import Project, bind_argument
+from autoaccel.analysis import call_sites
+from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.project import Project
 from autoaccel.analysis.value_inference import Inference
 from autoaccel.dataflow.abstract_values import ANY, ClassRef, Kind, Value, Values
-from autoaccel.dataflow.completeness import Callers
+from autoaccel.dataflow.call_arguments import bind_argument
+from autoaccel.dataflow.completeness import Answer, CallSite
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import Definition, ReachingDefinitions, Scope
@@ -345,9 +348,9 @@ class Script:
 
     # -- calls
 
-    def callers(self, function: ast.AST) -> Callers:
+    def callers(self, function: ast.AST) -> Answer[CallSite]:
         """Resolved call sites of a function in the project, and whether these are all."""
-        return self.project.callers(self, function)
+        return call_sites.callers(self, function)
 
     @once
     def callees(self, call: ast.Call) -> tuple[tuple[Script, ast.FunctionDef], ...]:
@@ -358,7 +361,7 @@ class Script:
                 found.append((value.script, value.node))
             elif value.cls is not None:
                 names = ("__init__",) if value.kind is Kind.CLASS else ("forward", "__call__")
-                for each in self.project.lineage(value.cls):
+                for each in lineage(value.cls):
                     methods = [
                         part for part in each.node.body if isinstance(part, ast.FunctionDef) and part.name in names
                     ]
@@ -372,8 +375,8 @@ class Script:
     ) -> ast.expr | None:
         """The expression that a call in this file passes for a parameter of a project function (of `owner`, default
         this file)."""
-        file = owner or self
-        return bind_argument(function, call, parameter, bound=self.project.is_bound(file, function, self, call))
+        bound = call_sites.is_bound(owner or self, function, self, call)
+        return bind_argument(function, call, parameter, bound=bound)
 
     # -- the whole file
 

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis import attributes
 from autoaccel.analysis.attributes import Stored
+from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.classes import class_info, derived_classes, instance_kind, is_lent
 from autoaccel.analysis.name_lookups import named_member
+from autoaccel.analysis.rebound_names import rebindings, rebound_names
 from autoaccel.dataflow.abstract_values import (
     ANY,
     BOOL,
@@ -213,12 +216,13 @@ class Inference:
 
     def _rebound(self, name: str, definitions: Iterable[Definition]) -> Values:
         """What other files may put in the place of a name of this module: `engine.log = my_log`."""
-        project = self.script.project
-        if name not in project.rebound_names(self.script) or any(each.scope.parent for each in definitions):
+        if name not in rebound_names(self.script) or any(each.scope.parent for each in definitions):
             return NOTHING
         defined = all(each.how in ("def", "class") for each in definitions)
-        stores = [each for each in project.rebindings(self.script, name) if defined or each.how != "namespace"]
-        return union(each.script.inference._stored(each) for each in stores)
+        bound = rebindings(self.script, name)
+        stores = [each for each in bound if defined or each.how != "namespace"]
+        found = union(each.script.inference._stored(each) for each in stores)
+        return found if bound.missing is None else found | ANY
 
     def definition(self, definition: Definition) -> Values:
         """The values that one binding gives its name."""
@@ -298,7 +302,7 @@ class Inference:
         own = self._receiver(function, argument)
         if own is not None:
             return own
-        passed = self.script.project.arguments(self.script, function, argument.arg)
+        passed = arguments_for(self.script, function, argument.arg)
         mapped = self._mapped(function, argument)
         given = [mapped, *(each.inference.possible(value) for each, value in passed)]
         found = union(given)
@@ -310,7 +314,7 @@ class Inference:
             )
         if definition.value is not None and not all(value.kind is Kind.UNKNOWN for value in found):
             found |= Values(value for value in self.possible(definition.value) if value.kind is not Kind.UNKNOWN)
-        if not mapped and self.script.project.callers(self.script, function).missing is not None:
+        if not mapped and self.script.callers(function).missing is not None:
             found |= ANY
         if Kind.UNKNOWN in found.kinds:
             used = self._by_use(definition)
@@ -332,9 +336,9 @@ class Inference:
         kinds = annotated.kinds
         if not kinds <= {Kind.DATASET, Kind.LOADER, Kind.MODULE, Kind.OPTIMIZER}:
             return annotated
-        if self.script.project.callers(self.script, function).missing is not None:
+        if self.script.callers(function).missing is not None:
             return annotated
-        passed = self.script.project.arguments(self.script, function, argument.arg)
+        passed = arguments_for(self.script, function, argument.arg)
         given = [script.inference.possible(each) for script, each in passed]
         return union(given) if given and all(each.kinds <= kinds for each in given) else annotated
 
@@ -352,17 +356,16 @@ class Inference:
         if "classmethod" in names:
             return self._instances(ref, made=False)
         found = self._instances(ref)
-        return found | ANY if self.script.project.is_lent(ref, function.name) else found
+        return found | ANY if is_lent(ref, function.name) else found
 
     def _instances(self, ref: ClassRef, *, made: bool = True) -> Values:
         """The objects of a class and of those that derive from it, or (not `made`) these classes."""
-        project = self.script.project
-        derived = project.derived(ref)
+        derived = derived_classes(ref)
         found = Values(
-            Value(project.instance_kind(each) if made else Kind.CLASS, each.node, each.script, cls=each)
-            for each in (ref, *(derived or ()))
+            Value(instance_kind(each) if made else Kind.CLASS, each.node, each.script, cls=each)
+            for each in (ref, *derived)
         )
-        return found if derived is not None else found | ANY
+        return found if derived.missing is None else found | ANY
 
     def _annotation(self, annotation: ast.expr | None) -> Values:
         if annotation is None:
@@ -475,7 +478,7 @@ class Inference:
 
     @fixpoint(NOTHING, ANY)
     def _own_attribute(self, ref: ClassRef, name: str, instance: bool) -> Values | None:
-        info = self.script.project.class_info(ref)
+        info = class_info(ref)
         body = [value for value, _ in info.attributes.get(name, ()) if isinstance(value, Definition)]
         method = any(each.how == "def" for each in body)
         # Options that are put into a namespace may take the place of methods; nobody gives them twice.
@@ -629,7 +632,7 @@ class Inference:
             case Kind.EXTERNAL if callee.name is not None:
                 return self._external_call(callee.name, node)
             case Kind.CLASS if callee.cls is not None:
-                kind = self.script.project.instance_kind(callee.cls)
+                kind = instance_kind(callee.cls)
                 return Values({Value(kind, node, self.script, cls=callee.cls)})
             case Kind.FUNCTION if callee.script is not None and callee.node is not None:
                 return callee.script.inference.returned(callee.node)
@@ -862,11 +865,11 @@ class Inference:
         cls = self.script.syntax_index.enclosing_class(node)
         if cls is None:
             return ANY
-        bases = self.script.project.class_info(self.script.class_ref(cls)).bases
+        bases = class_info(self.script.class_ref(cls)).bases
         if not bases:
             return ANY
         base = bases[0]
-        return Values({Value(self.script.project.instance_kind(base), base.node, base.script, cls=base)})
+        return Values({Value(instance_kind(base), base.node, base.script, cls=base)})
 
 
 def _used_as(name: str, methods: set[str], *, called: bool, iterated: bool) -> Kind | None:

@@ -6,6 +6,7 @@ Each standing on those before it:
     qualified_names       one spelling for everything that can be imported
     abstract_values       kinds, and the sets of values that an expression may have: the lattice of the inference
     query                 questions that lean on one another, each answered once
+    call_arguments        which parameter an argument is passed for
     completeness          answers that know what they have not seen
     bounds                how far the analysis looks
 """

@@ -18,6 +18,7 @@ from autoaccel.dataflow.syntax_index import position
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.query import Queries
 
 
 class Kind(enum.Enum):
@@ -58,6 +59,10 @@ class ClassRef:
 
     script: Script
     node: ast.ClassDef
+
+    @property
+    def queries(self) -> Queries:
+        return self.script.queries
 
 
 BOUND = ("bound",)

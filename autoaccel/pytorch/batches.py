@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind, Value, union
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import ElementPath
@@ -150,7 +151,7 @@ def _has_to(value: Value) -> bool:
         return False
     return any(
         isinstance(part, ast.FunctionDef) and part.name == "to"
-        for each in value.cls.script.project.lineage(value.cls)
+        for each in lineage(value.cls)
         for part in each.node.body
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import instance_kind
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
@@ -255,8 +256,8 @@ def _called_from_outside(script: Script, method: ast.FunctionDef | ast.AsyncFunc
     """Whether every call of a model's method is seen, and none is made by a model."""
     callers = script.callers(method)
     known = {call for _, call in callers}
-    files, missing = script.project.calling(script, method.name, method=True)
-    if missing is not None:
+    files = script.project.files_naming(script, method.name, attribute=True)
+    if files.missing is not None:
         return False
     for other in files:
         for part in other.find(ast.Attribute):
@@ -293,7 +294,7 @@ def is_module_method(script: Script, function: ast.AST) -> bool:
     cls = script.parent(function)
     if not isinstance(cls, ast.ClassDef):
         return False
-    return script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION)
+    return instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION)
 
 
 def _function_problem(

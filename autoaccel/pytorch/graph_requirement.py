@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
@@ -18,7 +19,15 @@ from autoaccel.library_models.graph_operations import (
     VIEW_ATTRIBUTES,
     VIEW_METHODS,
 )
-from autoaccel.pytorch.graph_flow import NEEDED, CallStack, FlowState, GraphFlow, called_name, functions_of, push_call
+from autoaccel.pytorch.graph_flow import (
+    CallStack,
+    FlowState,
+    GraphFlow,
+    GraphNeeded,
+    called_name,
+    functions_of,
+    push_call,
+)
 from autoaccel.pytorch.kept_state import is_layer_weight, reads_of_computed_weights, stored_values
 from autoaccel.pytorch.object_references import connected_files, property_name
 
@@ -33,7 +42,8 @@ _HOOKS = frozenset(
     """register_forward_hook register_forward_pre_hook register_module_forward_hook register_module_forward_pre_hook
     _forward_hooks _forward_pre_hooks _global_forward_hooks _global_forward_pre_hooks""".split()
 )
-_HOOK = Incomplete("a hook that is not in sight sees it")
+_NEEDED = "its result may reach a backward pass"
+_HOOK = "a hook that is not in sight sees it"
 _NO_MODELS = frozenset(
     {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY, Kind.DEVICE, Kind.DTYPE, Kind.OPTIMIZER, Kind.SCALER}
     | {Kind.TENSOR, Kind.BATCH, Kind.SCHEDULER, Kind.LOADER, Kind.DATASET, Kind.SEQUENCE, Kind.MAPPING, Kind.ITERATOR}
@@ -68,8 +78,8 @@ def needs_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[as
                 raise Incomplete("a view that is made in it may be written to where gradients are on")
         states.extend((other, read, False, ()) for other, read in reads_of_computed_weights(script))
         flow.run(states)
-    except Incomplete as reason:
-        return NEEDED if NEEDED in str(reason) else f"{NEEDED}: {reason}"
+    except (GraphNeeded, Incomplete) as reason:
+        return f"{_NEEDED}: {reason}" if str(reason) else _NEEDED
     return None
 
 
@@ -126,17 +136,17 @@ def _hooked(script: Script, flow: GraphFlow) -> Iterator[FlowState]:
     """What the hooks of models get to see and compute, which run with every forward pass."""
     for alias in (alias for part in script.find(ast.ImportFrom) for alias in part.names):
         if alias.name in _HOOKS and alias.asname is not None:
-            raise _HOOK
+            raise GraphNeeded(_HOOK)
     for each in script.find(ast.Constant):
         if each.value in _HOOKS:
-            raise _HOOK
+            raise GraphNeeded(_HOOK)
     for mention in script.syntax_index.mentions(*_HOOKS):
         call = script.parent(mention)
         if not isinstance(call, ast.Call) or call.func is not mention:
-            raise _HOOK
+            raise GraphNeeded(_HOOK)
         functions = [found for each in call.args[:1] for found in functions_of(script, each)]
         if not functions:
-            raise _HOOK
+            raise GraphNeeded(_HOOK)
         for file, function in functions:
             flow.enter_all(script, call, file, function, ())
             frame = script, call, function
@@ -154,7 +164,7 @@ def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen
         for file, function in functions:
             yield from _run_by(file, function, forward, seen)
     for cls in script.find(ast.ClassDef):
-        if script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+        if instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION):
             for part in cls.body:
                 if isinstance(part, ast.FunctionDef) and part.name == "forward":
                     yield from _run_by(script, part, forward, seen)
@@ -205,7 +215,7 @@ def _computed(script: Script, function: ast.AST, call_stack: CallStack) -> Itera
 def _properties(script: Script, read: ast.Attribute) -> Iterator[tuple[Script, ast.AST]]:
     """The properties that an attribute may be read from."""
     for owner in script.values(read.value) if isinstance(read.ctx, ast.Load) else ():
-        for ref in script.project.lineage(owner.cls) if owner.cls is not None else ():
+        for ref in lineage(owner.cls) if owner.cls is not None else ():
             for part in ref.node.body:
                 if isinstance(part, ast.FunctionDef) and part.name == read.attr and property_name(part):
                     yield ref.script, part

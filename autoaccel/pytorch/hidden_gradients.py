@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.analysis.imported_names import imported
 from autoaccel.analysis.name_lookups import named_member
 from autoaccel.dataflow.abstract_values import Kind, Value
@@ -123,7 +124,7 @@ def _ways(files: tuple[Script, ...], script: Script, function: ast.FunctionDef |
         return
     name, cls = function.name, script.parent(function)
     if isinstance(cls, ast.ClassDef):
-        if name == "forward" and script.project.instance_kind(script.class_ref(cls)) is Kind.MODULE:
+        if name == "forward" and instance_kind(script.class_ref(cls)) is Kind.MODULE:
             yield _FORWARD
         elif name.startswith("__") and name.endswith("__"):
             if name not in _MADE:
@@ -227,7 +228,7 @@ def code_run_by(script: Script, region: list[ast.AST], *, models: bool = True) -
 
 def _forwards(script: Script) -> Iterator[ast.FunctionDef]:
     for cls in script.find(ast.ClassDef):
-        if script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+        if instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION):
             yield from (each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
 
 
@@ -244,7 +245,7 @@ def _callees(script: Script, part: ast.AST) -> Iterator[ScriptNode]:
 
 def _methods(values: Iterable[Value], names: frozenset[str]) -> Iterator[ScriptNode]:
     for value in values:
-        for ref in value.cls.script.project.lineage(value.cls) if value.cls is not None else ():
+        for ref in lineage(value.cls) if value.cls is not None else ():
             for each in ref.node.body:
                 if isinstance(each, ast.FunctionDef) and each.name in names:
                     yield ref.script, each

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis.project import bind_argument
+from autoaccel.analysis.call_sites import arguments_for, is_bound
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
-from autoaccel.dataflow.completeness import Incomplete, ScriptNode
+from autoaccel.dataflow.call_arguments import bind_argument
+from autoaccel.dataflow.completeness import Answer, Incomplete, ScriptNode
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, position
@@ -131,16 +132,16 @@ class _HostTensor:
     # -- order
 
     @cached_property
-    def _moved_at(self) -> tuple[list[ScriptNode], bool]:
+    def _moved_at(self) -> Answer[ScriptNode]:
         return self._frames(self.script, self.transfer.call)
 
     def _may_follow(self, file: Script, node: ast.AST) -> bool:
         """Whether a place may run after the move, for the same batch."""
-        places, complete = self._frames(file, node)
-        if not complete:
+        places = self._frames(file, node)
+        if places.missing is not None:
             return True
         met = False
-        for where, move in self._moved_at[0]:
+        for where, move in self._moved_at:
             for other, use in places:
                 if where is other and where.function(move) is where.function(use):
                     met = True
@@ -148,11 +149,11 @@ class _HostTensor:
                         return True
         return not met
 
-    def _frames(self, file: Script, node: ast.AST) -> tuple[list[ScriptNode], bool]:
-        """A place and the calls that lead to it from the loop, and whether these are all."""
+    def _frames(self, file: Script, node: ast.AST) -> Answer[ScriptNode]:
+        """A place and the calls that lead to it from the loop."""
         frames: list[ScriptNode] = [(file, node)]
         seen: set[Function] = set()
-        complete = True
+        missing: str | None = None
         for where, each in frames:
             if where is self.transfer.site_script and where.inside(each, self.transfer.site):
                 continue
@@ -164,9 +165,9 @@ class _HostTensor:
                 frames.append((where, function))  # it runs where it is handed over: `map(lambda t: …, batch)`
                 continue
             callers = where.callers(function)
-            complete = complete and callers.missing is None
+            missing = missing or callers.missing
             frames.extend((other, call) for other, call in callers if self._may_get_batch(other, call))
-        return frames, complete
+        return Answer(tuple(frames), missing)
 
     def _holds_site(self, where: Script, function: Function) -> bool:
         """Whether a function yields the batch to itself: those who call it get another one each time."""
@@ -277,8 +278,7 @@ class _HostTensor:
         if callees:
             seen = all(
                 any(
-                    bind_argument(function, call, each.arg, bound=where.project.is_bound(file, function, where, call))
-                    is argument
+                    bind_argument(function, call, each.arg, bound=is_bound(file, function, where, call)) is argument
                     for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
                 )
                 for file, function in callees
@@ -349,7 +349,7 @@ def _unless_copied(file: Script, expression: ast.expr, value: Value, seen: froze
                 if each.how == "param":
                     if file.callers(each.scope.node).missing is not None:
                         yield UNKNOWN
-                    for other, given in file.project.arguments(file, each.scope.node, each.name):
+                    for other, given in arguments_for(file, each.scope.node, each.name):
                         yield from memory(other, given, seen)
                 elif each.value is not None and each.how in ("assign", "walrus") and not each.path:
                     yield from memory(file, each.value, seen)

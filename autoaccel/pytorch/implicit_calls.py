@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.name_lookups import mentions
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
 from autoaccel.dataflow.query import once
@@ -55,7 +56,7 @@ def _methods(
     script: Script, owner: ast.expr, names: tuple[str, ...] | None
 ) -> Iterator[tuple[Script, ast.FunctionDef]]:
     for value in iterated_values(script.values(owner)):
-        for ref in value.cls.script.project.lineage(value.cls) if value.cls is not None else ():
+        for ref in lineage(value.cls) if value.cls is not None else ():
             for part in ref.node.body:
                 if isinstance(part, ast.FunctionDef) and (names is None or part.name in names):
                     yield ref.script, part
@@ -81,7 +82,7 @@ def sets(script: Script, owner: ast.expr, name: str) -> bool:
     """Whether storing an attribute may run a method of a project class: `__setattr__`, or a property's setter."""
     owners = script.values(owner)
     for value in owners:
-        for ref in value.cls.script.project.lineage(value.cls) if value.cls is not None else ():
+        for ref in lineage(value.cls) if value.cls is not None else ():
             if any(_is_setter(part, name) for part in ref.node.body):
                 return True
     if not any(value.cls is None and value.kind is Kind.UNKNOWN for value in owners):

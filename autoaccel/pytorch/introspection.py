@@ -157,15 +157,15 @@ def name_looked_up(script: Script, local: str, *, public: bool) -> str | None:
             return "its name is given as a text"
     if not public:
         return None
-    files, missing = script.project.calling(script, local, method=False)
-    if missing is not None:
-        return missing
+    files = script.project.files_naming(script, local, attribute=False)
+    if files.missing is not None:
+        return files.missing
     for other in files:
         if other is not script and any(_reads(other, node) for node in other.syntax_index.mentions(local)):
             return "other files use it from here"
     pending, seen = [script], {script}
     for module in pending:
-        for other in script.project.importing(module):
+        for other in script.project.importers(module):
             if _looks_into(module, other, local):
                 return f"`{_file_name(other)}` may look its name up"
             if other not in seen and _takes_all(module, other):

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
 from autoaccel.pytorch import datasets
@@ -363,7 +365,7 @@ def _named_before(file: Script, expression: ast.expr) -> list[tuple[Script, ast.
     for where, each in found:
         for bound in where.definitions(each) if isinstance(each, ast.Name) else ():
             if bound.how == "param":
-                given = list(where.project.arguments(where, bound.scope.node, bound.name))
+                given = list(arguments_for(where, bound.scope.node, bound.name))
             else:
                 given = [(where, bound.value)] if bound.value is not None and not bound.path else []
             found.extend(place for place in given if place not in found)
@@ -416,9 +418,8 @@ def _only_reads(method: str) -> bool:
 
 def _is_attribute(cls: ClassRef, name: str) -> bool:
     """Whether the objects of a class hold something under a name, which a call only calls: `self.transform(x)`."""
-    project = cls.script.project
     return any(
         isinstance(binding, ast.expr)
-        for each in project.lineage(cls)
-        for binding, _ in project.class_info(each).attributes.get(name, ())
+        for each in lineage(cls)
+        for binding, _ in class_info(each).attributes.get(name, ())
     )

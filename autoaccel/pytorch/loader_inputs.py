@@ -11,6 +11,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.classes import class_info, external_lineage, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.reaching_definitions import ElementPath
 from autoaccel.pytorch import datasets
@@ -162,16 +164,16 @@ class LoaderInputs:
         if definition.how == "param":
             if definition.value is not None:
                 self._pending.append((file, definition.value, path))
-            arguments = file.project.arguments(file, definition.scope.node, definition.name)
+            arguments = arguments_for(file, definition.scope.node, definition.name)
             self._pending.extend((other, each, path) for other, each in arguments)
 
     def _attribute(self, file: Script, owner: ast.expr, attr: str, path: ElementPath) -> None:
         for value in file.values(owner):
             if has_parameters(value):
                 self._train(f"{file.source(owner)}.{attr}")
-            for each in file.project.lineage(value.cls) if value.cls is not None else ():
+            for each in lineage(value.cls) if value.cls is not None else ():
                 self.fields.add(attr)
-                for binding, part in file.project.class_info(each).attributes.get(attr, ()):
+                for binding, part in class_info(each).attributes.get(attr, ()):
                     if isinstance(binding, ast.expr):
                         self._pending.append((each.script, binding, (*part, *path)))
                     else:
@@ -203,7 +205,7 @@ class LoaderInputs:
         if value.kind is Kind.FUNCTION and node is not None and file is not None:
             self._enter(file, node)
         if value.cls is not None:
-            for each in value.cls.script.project.lineage(value.cls):
+            for each in lineage(value.cls):
                 self.objects.add(each.node)
                 methods = [part for part in each.node.body if isinstance(part, ast.FunctionDef)]
                 self.methods.update(part.name for part in methods)
@@ -359,17 +361,16 @@ def has_parameters(value: Value, seen: frozenset[ast.AST] = frozenset()) -> bool
 
 
 def _class_has_parameters(cls: ClassRef, seen: frozenset[ast.AST]) -> bool:
-    project = cls.script.project
-    if not set(project.external_lineage(cls)) <= {"torch.nn.Module", "object", "abc.ABC"}:
+    if not set(external_lineage(cls)) <= {"torch.nn.Module", "object", "abc.ABC"}:
         return True
-    for each in project.lineage(cls):
+    for each in lineage(cls):
         file = each.script
         if any(file.qualname(call.func) == "torch.nn.Parameter" for call in file.within(each.node, ast.Call)):
             return True
         called = {call.func.attr for call in file.within(each.node, ast.Call) if isinstance(call.func, ast.Attribute)}
         if not called.isdisjoint({"register_parameter", "add_module", "register_module"}):
             return True
-        for attr, bindings in project.class_info(each).attributes.items():
+        for attr, bindings in class_info(each).attributes.items():
             for binding, _ in bindings:
                 if isinstance(binding, ast.expr) and _holds_parameters(file, binding, seen, called=attr in called):
                     return True

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import external_lineage, lineage
 from autoaccel.dataflow.abstract_values import NONE, Kind
 from autoaccel.dataflow.completeness import CallSite, Incomplete
 from autoaccel.dataflow.query import once
@@ -54,7 +55,7 @@ def _closure(script: Script, beside: Callable[[Script], Iterable[Script]]) -> tu
 
 
 def _importers(script: Script) -> Iterator[Script]:
-    importers = script.project.importers(script)
+    importers = script.project.importer_paths(script)
     if len(importers) >= script.project.bounds.graph_files:
         raise Incomplete("more files import it than are looked at")
     for path in importers:
@@ -108,11 +109,10 @@ def all_callers(script: Script, function: Function) -> tuple[CallSite, ...]:
     if isinstance(cls, ast.ClassDef):
         if function.name.startswith("__") and function.name not in ("__init__", "__call__"):
             raise unknown  # operators and loops call it
-        if not all(name.startswith(_BASES) for name in script.project.external_lineage(script.class_ref(cls))):
+        if not all(name.startswith(_BASES) for name in external_lineage(script.class_ref(cls))):
             raise unknown
         calls |= _calls_by_name(script, function, classes_of(script, cls))
-    if found.missing is not None:
-        raise Incomplete(found.missing)
+    found.all()  # else there may be more
     if not calls:
         raise unknown
     return tuple((other, call) for call, other in calls.items())
@@ -138,7 +138,7 @@ def _calls_by_name(
 
 def classes_of(script: Script, cls: ast.ClassDef) -> frozenset[ast.ClassDef]:
     """A class with its bases."""
-    return frozenset(each.node for each in script.project.lineage(script.class_ref(cls)))
+    return frozenset(each.node for each in lineage(script.class_ref(cls)))
 
 
 def _is_called(script: Script, name: ast.expr) -> bool:
@@ -164,9 +164,7 @@ def possible_classes(script: Script, owner: ast.expr) -> frozenset[ast.ClassDef]
     values = script.values(owner)
     if any(value.kind not in _CLOSED and value.cls is None for value in values) or _ONLY_NONE.issuperset(values):
         return None
-    return frozenset(
-        each.node for value in values if value.cls is not None for each in script.project.lineage(value.cls)
-    )
+    return frozenset(each.node for value in values if value.cls is not None for each in lineage(value.cls))
 
 
 def _may_be_same(script: Script, read: ast.Attribute, stored: frozenset[ast.ClassDef] | None) -> bool:

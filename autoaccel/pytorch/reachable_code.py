@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.dataflow.abstract_values import NOTHING, Kind
 from autoaccel.dataflow.query import once
 from autoaccel.pytorch import implicit_calls
@@ -79,7 +80,7 @@ def _all_models(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
     for other in script.project.related(script):
         for cls in other.find(ast.ClassDef):
             ref = other.class_ref(cls)
-            if other.project.instance_kind(ref) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+            if instance_kind(ref) in (Kind.MODULE, Kind.LOSS_FUNCTION):
                 yield from (each for each in _bodies(ref) if each[1].name != "__init__")
 
 
@@ -129,7 +130,7 @@ def _last(expression: ast.Name | ast.Attribute) -> str:
 
 def _bodies(cls: ClassRef) -> Iterator[tuple[Script, ast.FunctionDef]]:
     """What runs when an instance is made or called."""
-    for ref in cls.script.project.lineage(cls):
+    for ref in lineage(cls):
         for part in ref.node.body:
             if isinstance(part, ast.FunctionDef) and part.name in ("forward", "__call__", "__init__"):
                 yield ref.script, part

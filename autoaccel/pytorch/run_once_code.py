@@ -23,7 +23,7 @@ def runs_once(script: Script, node: ast.AST, seen: frozenset[ast.AST] = frozense
         return False
     if isinstance(script.parent(function), ast.ClassDef) or _is_handed_over(script, function):
         return False
-    callers = script.callers(function).sites
+    callers = script.callers(function).seen
     return len(callers) == 1 and runs_once(*callers[0], seen | {function})
 
 

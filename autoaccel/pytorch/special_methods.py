@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import instance_kind
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
 from autoaccel.pytorch.object_references import connected_files, possible_classes
@@ -68,7 +69,7 @@ def _may_define(script: Script, owner: ast.expr | None, names: tuple[str, ...]) 
 
 
 def _is_model(script: Script, cls: ast.ClassDef) -> bool:
-    return script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.DATASET)
+    return instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.DATASET)
 
 
 @once

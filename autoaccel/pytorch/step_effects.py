@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import class_info
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import fixpoint, once
 from autoaccel.dataflow.syntax_index import children
@@ -247,7 +248,7 @@ def _is_made(script: Script, function: ast.expr) -> bool:
     if isinstance(function, ast.Attribute):
         for owner in script.values(function.value):
             if owner.cls is not None:
-                bindings = owner.cls.script.project.class_info(owner.cls).attributes.get(function.attr, ())
+                bindings = class_info(owner.cls).attributes.get(function.attr, ())
                 return any(isinstance(value, ast.expr) and not isinstance(value, ast.Constant) for value, _ in bindings)
     return False
 

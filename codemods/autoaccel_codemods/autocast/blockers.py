@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis import name_lookups
+from autoaccel.analysis.classes import external_lineage
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first, walk_scope
 from autoaccel.library_models import autocast_operations
@@ -476,7 +477,7 @@ def _custom_function(script: Script, call: ast.Call) -> bool:
 def _is_custom_function(script: Script, apply: ast.Attribute) -> bool:
     for value in script.values(apply.value):
         if value.kind is Kind.CLASS and value.cls is not None:
-            if "torch.autograd.Function" in set(value.cls.script.project.external_lineage(value.cls)):
+            if "torch.autograd.Function" in set(external_lineage(value.cls)):
                 forward = [
                     each for each in value.cls.node.body if isinstance(each, ast.FunctionDef) and each.name == "forward"
                 ]
@@ -497,7 +498,7 @@ def _computed_norm(script: Script, call: ast.Call) -> bool:
     if any(isinstance(part, ast.expr) and script.kind(part) is Kind.PARAMETER for part in breadth_first(weight)):
         return False
     cls = script.enclosing_class(call)
-    lineage = set() if cls is None else set(script.project.external_lineage(script.class_ref(cls)))
+    lineage = set() if cls is None else set(external_lineage(script.class_ref(cls)))
     return not any(base.startswith("torch.nn.") and base != "torch.nn.Module" for base in lineage)
 
 

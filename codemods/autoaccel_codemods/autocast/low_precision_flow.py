@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import ClassRef, Kind
 from autoaccel.dataflow.reaching_definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
@@ -605,7 +607,7 @@ class _Search:
                 if function.args.args[:1] == [definition.node]:
                     return False  # a container of a class of its own: `self.append(value)`
             callers = script.callers(function)
-            for other, argument in script.project.arguments(script, function, definition.name):
+            for other, argument in arguments_for(script, function, definition.name):
                 moved = Low(other, argument, low.part, False, True)
                 self.causes.setdefault((argument, low.part), {})[low] = None
                 if not self._store(moved, argument, seen) and not isinstance(argument, ast.List | ast.Dict | ast.Call):
@@ -937,7 +939,5 @@ def _is_container(script: Script, node: ast.expr) -> bool:
 def _related(first: ClassRef, second: ClassRef) -> bool:
     """Whether two classes share instances: one derives from the other."""
     return any(
-        above.node is each.node
-        for each, other in ((first, second), (second, first))
-        for above in other.script.project.lineage(other)
+        above.node is each.node for each, other in ((first, second), (second, first)) for above in lineage(other)
     )

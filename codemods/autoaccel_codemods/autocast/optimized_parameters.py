@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.classes import class_info
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.pytorch.gradients import is_optimizer_step
@@ -80,7 +82,7 @@ def sources(script: Script, expression: ast.expr, seen: frozenset[object] = froz
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
             cls = script.enclosing_class(expression)
             ref = script.class_ref(cls) if cls is not None else None
-            bound = script.project.class_info(ref).attributes.get(name, ()) if ref is not None else ()
+            bound = class_info(ref).attributes.get(name, ()) if ref is not None else ()
             kept = [value for value, path in bound if isinstance(value, ast.expr) and not path]
             if bound and len(kept) == len(bound) and not _is(script, expression, Kind.MODULE, Kind.PARAMETER):
                 return _each(script, kept, seen)
@@ -139,7 +141,7 @@ def _of(script: Script, bound: Definition, name: ast.Name, seen: frozenset[objec
     if bound.how == "param" and isinstance(bound.scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
         if script.callers(bound.scope.node).missing is not None:
             return [ParameterSource(script, None)]
-        given = script.project.arguments(script, bound.scope.node, name.id)
+        given = arguments_for(script, bound.scope.node, name.id)
         return [each for other, value in given for each in sources(other, value, seen)]
     value = _value(bound)
     if value is None:
@@ -215,7 +217,7 @@ def _keys(script: Script, expression: ast.expr, seen: frozenset[ast.AST] = froze
             for bound in script.definitions(expression):
                 function = bound.scope.node
                 if bound.how == "param" and isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                    for other, value in script.project.arguments(script, function, name):
+                    for other, value in arguments_for(script, function, name):
                         found.update(_keys(other, value, seen))
                     for other, value in _receivers(script, function, name):
                         found.update(_keys(other, value, seen))
@@ -229,7 +231,7 @@ def _keys(script: Script, expression: ast.expr, seen: frozenset[ast.AST] = froze
             if cls is None:
                 return {}
             found = {}
-            for kept, path in script.project.class_info(script.class_ref(cls)).attributes.get(name, ()):
+            for kept, path in class_info(script.class_ref(cls)).attributes.get(name, ()):
                 if isinstance(kept, ast.Name | ast.Attribute) and not path:
                     found.update(_keys(script, kept, seen))
             found[cls, f"self.{name}"] = None

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis.project import bind_argument
+from autoaccel.analysis.call_sites import arguments_for, is_bound
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.reaching_definitions import STAR, Definition, ElementPath
 from autoaccel.dataflow.syntax_index import Function, breadth_first, position
 from autoaccel.pytorch.batches import changed_in_place, root
@@ -172,14 +173,14 @@ class BatchReads:
         """What the loop passes for a parameter of the one function that it hands the batch to in a single call."""
         for function, calls in self.functions.items():
             if len(calls) == 1 and self.script.function(name) is function is not None:
-                bound = self.script.project.is_bound(self.script, function, self.script, calls[0])
+                bound = is_bound(self.script, function, self.script, calls[0])
                 found = bind_argument(function, calls[0], name.id, bound=bound)
                 return found if self.script.function(calls[0]) is self.script.function(self.loop.node) else None
         return None
 
     def _follows_parameter(self, call: ast.Call, argument: ast.expr, function: ast.FunctionDef) -> bool:
         """Whether every use of the parameter that gets `argument` is known to be this loop's batch."""
-        bound = self.script.project.is_bound(self.script, function, self.script, call)
+        bound = is_bound(self.script, function, self.script, call)
         scope = self.script.reaching_definitions.scopes[function]
         for name, definitions in scope.definitions.items():
             if bind_argument(function, call, name, bound=bound) is argument:
@@ -317,7 +318,7 @@ def _sources(script: Script, definition: Definition) -> Iterator[ast.expr]:
     function = definition.scope.node
     if definition.how != "param":
         return
-    for other, argument in script.project.arguments(script, function, definition.name):
+    for other, argument in arguments_for(script, function, definition.name):
         if other is script:
             yield argument
     call = script.parent(function)
