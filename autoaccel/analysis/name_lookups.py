@@ -202,7 +202,7 @@ def _may_be_called(script: Script, part: ast.expr, deep: bool = True) -> bool:
 
 def _may_hold(other: Script, value: Value, script: Script, owner: ast.ClassDef | None, names: set[str]) -> bool:
     """Whether an object may have a function of a script (a method of `owner`) as an attribute."""
-    if value.kind is Kind.OBJECT and value.name == "module" and value.script is not None:
+    if value.kind is Kind.OBJECT and value.how == "module" and value.script is not None:
         if owner is not None:
             return False
         return value.script is script or any(

@@ -2,6 +2,7 @@
 
 Tables:
     library_values       what functions and classes of libraries make
+    member_values        what attributes and methods of their objects give
     tensor_operations    what operations on tensors do to their precision
     autocast_operations  what autocast does with each operation, generated from torch
     graph_operations     what libraries do with a graph of autograd

@@ -7,10 +7,22 @@ import ast
 import builtins
 import re
 import sys
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from autoaccel.dataflow.abstract_values import ANY, BOOL, NONE, NOTHING, NUMBER, STRING, Kind, Value, Values
+from autoaccel.dataflow.abstract_values import (
+    ANY,
+    BOOL,
+    NONE,
+    NOTHING,
+    NUMBER,
+    STRING,
+    UNKNOWN,
+    Kind,
+    Value,
+    Values,
+    made,
+)
 from autoaccel.dataflow.qualified_names import canonical
 
 if TYPE_CHECKING:
@@ -192,15 +204,40 @@ def named(name: str) -> Values:
     return Values({Value(Kind.EXTERNAL, name=name)})
 
 
+def without_checkpoint_reads(values: Values) -> Values:
+    """A checkpoint read back into a name is what the name held before: `model = torch.load(path)`."""
+    if len(values) < 2:
+        return values
+    read = [value for value in values if value.kind is Kind.UNKNOWN and value.name == "torch.load"]
+    known = values.without(set(read)) if read else values
+    return known if known and UNKNOWN not in known else values
+
+
+def used_as(name: str, methods: set[str], *, called: bool, iterated: bool) -> Kind | None:
+    """The kind that the methods used on a value prove; a telling name counts as half of the proof, never as all of
+    it."""
+    lowered = name.lower()
+    if {"zero_grad", "step"} <= methods or ("step" in methods and "optim" in lowered):
+        return Kind.OPTIMIZER
+    if called and methods & {"train", "eval", "parameters", "state_dict", "load_state_dict", "zero_grad"}:
+        return Kind.MODULE
+    if iterated and (methods & {"dataset", "batch_size", "sampler"} or "loader" in lowered):
+        return Kind.LOADER
+    return None
+
+
 def called(name: str, node: ast.Call, script: Script) -> Values:
     """What calling an external name returns."""
 
-    def value(kind: Kind) -> Values:
-        return Values({Value(kind, node, script, name=name)})
-
+    value = partial(made, node=node, script=script, name=name)
     constructed = class_kind(name)
     if constructed is not None and constructed != "TENSOR":
         return value(Kind[constructed])
+    if name == "torch.load" and _is_called_later(script, node):
+        return value(Kind.MODULE)
+    if name == "torch.utils.data.random_split":
+        parts = made(Kind.DATASET, node, script, name="torch.utils.data.Subset")
+        return made(Kind.SEQUENCE, node, script, items=((None, parts),))
     if name.startswith("torch.nn.functional."):
         return value(Kind.TENSOR)
     if name.startswith("torch.") and name.count(".") == 1:
@@ -218,7 +255,7 @@ def called(name: str, node: ast.Call, script: Script) -> Values:
         return value(Kind.TENSOR)
     if name == "torch.nn.utils.rnn.pad_packed_sequence":
         tensor = value(Kind.TENSOR)
-        return Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))})
+        return made(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))
     if name.startswith("torch.nn.utils.rnn."):
         return value(Kind.TENSOR)
     if name in ("torch.cuda.is_available", "torch.backends.mps.is_available", "torch.xpu.is_available"):
@@ -251,6 +288,18 @@ def called(name: str, node: ast.Call, script: Script) -> Values:
     return ANY
 
 
+def _is_called_later(script: Script, node: ast.AST) -> bool:
+    """Whether what a checkpoint held is bound to a name that is called: then it was a whole model."""
+    match script.parent(node):
+        case ast.Assign(targets=[ast.Name() as target, *_]):
+            scopes = (each.scope.definitions for each in script.definitions(target))
+            uses = (use for known in scopes for each in known.get(target.id, ()) for use in script.uses(each))
+            calls = ((script.parent(use), use) for use in uses)
+            return any(isinstance(call, ast.Call) and call.func is use for call, use in calls)
+        case _:
+            return False
+
+
 def _builtin(name: str) -> Values:
     match name:
         case "int" | "float" | "len" | "round" | "abs" | "pow" | "ord":
@@ -260,7 +309,7 @@ def _builtin(name: str) -> Values:
         case "bool" | "isinstance" | "hasattr" | "any" | "all" | "callable":
             return Values({BOOL})
         case "range":
-            return Values({Value(Kind.SEQUENCE, name="range", items=((None, Values({NUMBER})),))})
+            return made(Kind.SEQUENCE, items=((None, Values({NUMBER})),))
         case "print" | "exit" | "quit":
             return Values({NONE})
         case _:
@@ -269,16 +318,13 @@ def _builtin(name: str) -> Values:
 
 def forwarded(name: str, node: ast.Call, script: Script) -> Values:
     """What calling an instance of an external module returns."""
-    tensor = Values({Value(Kind.TENSOR, node, script)})
+    tensor = made(Kind.TENSOR, node, script)
+    pair = made(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))
     if _RECURRENT.match(name) or name == "torch.nn.MultiheadAttention":
-        state = tensor
-        if name == "torch.nn.LSTM":
-            state = Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))})
-        return Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, state)))})
+        state = pair if name == "torch.nn.LSTM" else tensor
+        return made(Kind.SEQUENCE, node, script, items=((0, tensor), (1, state)))
     if name == "torch.nn.LSTMCell":
-        return Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))})
+        return pair
     if name.startswith(("transformers.", "torchvision.models.detection.", "torchvision.models.segmentation.")):
         return ANY
-    if name in _CONTAINERS:
-        return ANY
-    return tensor
+    return ANY if name in _CONTAINERS else tensor

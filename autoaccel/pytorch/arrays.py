@@ -213,7 +213,7 @@ def _surely_array(script: Script, value: Value, depth: int = 0) -> bool:
         case ast.Call() as call if name.startswith("numpy.random."):
             return _is_shaped_draw(call, name)
         case _:
-            return name.startswith("numpy.") or name in _ARRAY_METHODS
+            return name.startswith("numpy.") or value.how in _ARRAY_METHODS
 
 
 def _all_arrays(script: Script, expression: ast.expr, depth: int) -> bool:

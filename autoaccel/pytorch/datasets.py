@@ -70,7 +70,8 @@ def _stable_order(value: Value) -> tuple[str, str, int, int]:
     """An order for values that is the same in every run."""
     node = value.node
     file = str(value.script.path) if value.script is not None else ""
-    return file, f"{value.kind.name} {value.name}", getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+    what = f"{value.kind.name} {value.name or value.how}"
+    return file, what, getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
 def _wrapped(value: Value) -> list[ast.expr]:

@@ -281,7 +281,7 @@ def _of_part(script: Script, part: ast.AST, kinds: frozenset[str]) -> Iterator[O
         wanted = _BY_ITERATION & kinds
         for value in iterated_values(script.values(iterated)):
             own = [*_methods([value], _ITERATED)]
-            generator = value.kind is Kind.ITERATOR and value.name == "generator" and value.script is not None
+            generator = value.kind is Kind.ITERATOR and value.how == "generator" and value.script is not None
             if generator and value.node is not None and value.script is not None:
                 own.append((value.script, value.node))
             if any(trains(other, each) for other, each in own) or (

@@ -126,7 +126,7 @@ class _HostTensor:
         """`batch[key] = batch[key].to(device)`: the batch gets the copy, nothing is written to the tensor."""
         statement = file.parent(node) if isinstance(node, ast.Subscript) else None
         return isinstance(statement, ast.Assign) and any(
-            value.kind is Kind.TENSOR and value.name == "moved" for value in file.values(statement.value)
+            value.kind is Kind.TENSOR and value.how == "moved" for value in file.values(statement.value)
         )
 
     # -- order
@@ -309,13 +309,13 @@ def memory(file: Script, expression: ast.expr, seen: frozenset[ast.AST] = frozen
         return
     seen = seen | {expression}
     for value in file.values(expression):
-        if value.kind is Kind.BATCH and value.name == "copy":
+        if value.kind is Kind.BATCH and value.how == "copy":
             yield from _unless_copied(file, expression, value, seen)
         elif value.kind is Kind.BATCH or value is UNKNOWN:
             yield value
         elif value.kind is Kind.UNKNOWN:
             yield UNKNOWN
-        elif value.kind in (Kind.TENSOR, Kind.ARRAY) and value.script is not None and value.name != "moved":
+        elif value.kind in (Kind.TENSOR, Kind.ARRAY) and value.script is not None and value.how != "moved":
             for owner in same_memory(value):
                 yield from memory(value.script, owner, seen)
         elif value.kind in (Kind.SEQUENCE, Kind.MAPPING):

@@ -65,7 +65,7 @@ def _methods(
 def iterated_values(values: Iterable[Value]) -> Iterator[Value]:
     """What is iterated over through `enumerate`, `zip`, `tqdm`; other values as they are."""
     for value in values:
-        if value.kind is Kind.ITERATOR and value.name in _AROUND:
+        if value.kind is Kind.ITERATOR and value.how in _AROUND:
             for _, inner in value.items:
                 yield from iterated_values(inner)
         else:

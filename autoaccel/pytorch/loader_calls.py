@@ -103,7 +103,7 @@ def unwrapped(script: Script, expression: ast.expr) -> ast.expr:
     """The iterable inside `enumerate` and progress bars."""
     while isinstance(expression, ast.Call) and expression.args:
         values = script.values(expression)
-        if not all(value.kind is Kind.ITERATOR and value.name in ("enumerate", "pass") for value in values):
+        if not all(value.kind is Kind.ITERATOR and value.how in ("enumerate", "pass") for value in values):
             break
         expression = expression.args[0]
     return expression

@@ -15,6 +15,7 @@ from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, external_lineage, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.reaching_definitions import ElementPath
+from autoaccel.dataflow.value_parts import part
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.evaluation_passes import WITHOUT_PARAMETERS
 
@@ -120,7 +121,7 @@ class LoaderInputs:
         if (expression, path) in self._seen:
             return
         self._seen.add((expression, path))
-        values = file.inference.part(file.values(expression), path)
+        values = part(file.values(expression), path)
         for value in values:
             self._hold_once(value)
         inside = self._makes_batches(file, expression)
@@ -173,9 +174,9 @@ class LoaderInputs:
                 self._train(f"{file.source(owner)}.{attr}")
             for each in lineage(value.cls) if value.cls is not None else ():
                 self.fields.add(attr)
-                for binding, part in class_info(each).attributes.get(attr, ()):
+                for binding, inner in class_info(each).attributes.get(attr, ()):
                     if isinstance(binding, ast.expr):
-                        self._pending.append((each.script, binding, (*part, *path)))
+                        self._pending.append((each.script, binding, (*inner, *path)))
                     else:
                         self._bound(each.script, binding, path)
 

@@ -192,7 +192,7 @@ def _transfers(script: Script) -> Iterator[BatchTransfer]:
             continue
         for site, file in _sites(batches):
             own = [value for value in batches if value.node is site]
-            paths, derived = {value.path for value in own}, {value.name for value in own}
+            paths, derived = {value.path for value in own}, {value.how for value in own}
             path = paths.pop() if len(paths) == 1 else (STAR,)
             how = derived.pop() if len(derived) == 1 else "copy"
             yield BatchTransfer(call, function.attr, device, path, how, site, file)  # type: ignore[arg-type]

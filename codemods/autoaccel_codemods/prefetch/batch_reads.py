@@ -84,7 +84,7 @@ class BatchReads:
         batches = [value for value in values if value.kind is Kind.BATCH and value.node is self.loop.node]
         if not batches or (not self._is_only_loader and not _comes_from(self.script, name, self.loop)):
             return
-        if any(value.name == "moved" and value.node in self.transfers for value in values):
+        if any(value.how == "moved" and value.node in self.transfers for value in values):
             return  # moved under a condition: where it is not, nothing is moved ahead either
         for path in sorted({value.path for value in batches}, key=str):
             yield from self._follow(name, path)
@@ -221,7 +221,7 @@ class BatchReads:
         """Whether a moved part of the batch may be changed in place, or asked for its gradient."""
         script = self.script
         for owner, _ in (*changed_in_place(script), *_gradients(script)):
-            if any(value.name == "moved" and value.node in self.transfers for value in script.values(owner)):
+            if any(value.how == "moved" and value.node in self.transfers for value in script.values(owner)):
                 return True
         moved = {
             (script.function(transfer.call), name.id)
