@@ -13,6 +13,7 @@ from autoaccel.dataflow.abstract_values import BOUND, Kind
 from autoaccel.dataflow.call_arguments import bind_argument, positional
 from autoaccel.dataflow.completeness import Answer, CallSite
 from autoaccel.dataflow.query import fixpoint, once
+from autoaccel.library_models.library_values import HOLDING_NO_MODELS
 from autoaccel.library_models.tensor_operations import METHODS
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 _PROCESSES = ("Process", "spawn", "start_processes")
 _STARTERS = (*_PROCESSES, "Thread")
-# Libraries whose objects have no models of the project among their attributes, unless it puts them there.
-_HOLDING_NO_MODELS = frozenset("matplotlib pylab seaborn PIL cv2 numpy math random time datetime os re json".split())
 
 
 @fixpoint(Answer(), Answer(missing="its callers depend on one another"))
@@ -243,7 +242,7 @@ def _is_foreign(script: Script, expression: ast.expr, seen: frozenset[ast.AST] =
     `plt.figure(figsize=(4, 4))`."""
     qualified = script.qualname(expression) if isinstance(expression, ast.Name | ast.Attribute) else None
     if qualified is not None:
-        return qualified.partition(".")[0] in _HOLDING_NO_MODELS and not script.is_project_name(expression)
+        return qualified.partition(".")[0] in HOLDING_NO_MODELS and not script.is_project_name(expression)
     parts: list[ast.expr] = []
     match expression:
         case ast.Constant():

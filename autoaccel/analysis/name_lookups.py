@@ -12,21 +12,18 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.library_models.library_values import CALLING_NOTHING
+from autoaccel.library_models.python_names import LOOKING, NAMESPACES, TEXT_RUNNERS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.reaching_definitions import Definition
 
 _READING = ("getattr", "methodcaller", "attrgetter")
-_TABLES = ("globals", "locals", "vars")
-_RUNNING = ("eval", "exec")
 MODULES_AT_RUN_TIME = re.compile(
     r"\b(import_module|__import__|run_module|run_path|spec_from_file_location)\b|\bsys\.modules\b"
 )
-_LOOKING = frozenset(  # builtins that call none of their arguments
-    "bool dir float format hasattr id int isinstance issubclass len print repr setattr str type".split()
-)
-_COMPUTING = ("torch.nn.", "torch.optim.", "numpy.")
+_NOT_CALLING = LOOKING | {"dir", "setattr"}  # builtins that call none of their arguments
 
 
 def named_member(call: ast.expr) -> tuple[ast.expr, str] | None:
@@ -102,7 +99,7 @@ def _is_called_by_name(other: Script, part: ast.expr, wanted: set[str]) -> bool:
 
 def _lookups(other: Script) -> Iterator[tuple[ast.expr, ast.expr | None, ast.expr | None]]:
     """What is read by a computed name, of which object (None: of any), and under which name (None: any)."""
-    for call in other.syntax_index.calls_named(*_READING, *_TABLES, *_RUNNING):
+    for call in other.syntax_index.calls_named(*_READING, *NAMESPACES, *TEXT_RUNNERS):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if isinstance(call.func, ast.Name) and other.definitions(call.func) and other.is_project_name(call.func):
             continue
@@ -110,9 +107,9 @@ def _lookups(other: Script) -> Iterator[tuple[ast.expr, ast.expr | None, ast.exp
             yield call, call.args[0], call.args[1]
         elif name in ("methodcaller", "attrgetter"):
             yield call, None, call.args[0] if call.args else None
-        elif name in _RUNNING and isinstance(call.func, ast.Name):
+        elif name in TEXT_RUNNERS and isinstance(call.func, ast.Name):
             yield call, None, None
-        elif name in _TABLES and isinstance(call.func, ast.Name):
+        elif name in NAMESPACES and isinstance(call.func, ast.Name):
             yield from _of_table(other, call, call.args[0] if call.args else None)
     for table in other.syntax_index.mentions("__dict__"):
         if isinstance(table, ast.Attribute):
@@ -184,9 +181,9 @@ def _may_be_called(script: Script, part: ast.expr, deep: bool = True) -> bool:
             return True
         case ast.Call(func=function):
             name = script.qualname(function)
-            if isinstance(function, ast.Name) and function.id in _LOOKING and not script.definitions(function):
+            if isinstance(function, ast.Name) and function.id in _NOT_CALLING and not script.definitions(function):
                 return False
-            return name is None or not name.startswith(_COMPUTING) or script.is_project_name(function)
+            return name is None or not name.startswith(CALLING_NOTHING) or script.is_project_name(function)
         case ast.Attribute(attr=name):
             return name.startswith("__")
         case ast.Assign(targets=[ast.Name() as target]) if deep:

@@ -6,14 +6,15 @@ import ast
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.query import once
+from autoaccel.library_models.python_names import LOOKING
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
 _READING_METHODS = frozenset("items keys values get copy __contains__ __len__ __iter__".split())
-_READERS = frozenset(  # functions that only read what they are handed
-    """dict len print str repr list tuple set sorted iter any all id type isinstance deepcopy copy dump dumps pformat
-    pprint Namespace format info debug warning hasattr bool""".split()
+_READERS = LOOKING | frozenset(  # functions that only read what they are handed
+    """dict list tuple set sorted iter any all deepcopy copy dump dumps pformat pprint Namespace info debug
+    warning""".split()
 )
 
 

@@ -14,11 +14,11 @@ from autoaccel.analysis.project_index import KnownFiles
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Answer, Incomplete
 from autoaccel.dataflow.query import Queries, once
+from autoaccel.library_models.library_values import TRAINING_WORDS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
-_TRAINING = ("backward", "oader")
 _TOO_MUCH = "more code has to do with it than is looked at"
 
 
@@ -76,7 +76,7 @@ class Project:
         """Register the script that is analysed."""
         if script.path is not None:
             self._scripts[script.path] = script
-        if not any(word in script.text for word in _TRAINING):
+        if not any(word in script.text for word in TRAINING_WORDS):
             self._most = min(self._most, self.bounds.loaded_elsewhere)
 
     def release(self) -> None:

@@ -21,24 +21,9 @@ from autoaccel.dataflow.reaching_definitions import Definition, ReachingDefiniti
 from autoaccel.dataflow.syntax_index import Function, Loop, Node
 from autoaccel.edits import AddImport
 from autoaccel.library_models import library_values
+from autoaccel.library_models.python_names import BUILTINS
 
 RUNTIME = ("autoaccel.runtime", "autoaccel_runtime")
-_FRAMEWORKS = {
-    "pytorch_lightning": "Lightning",
-    "lightning": "Lightning",
-    "accelerate": "Accelerate",
-    "deepspeed": "DeepSpeed",
-    "ignite": "Ignite",
-    "fastai": "fastai",
-    "apex": "Apex",
-    "transformers.Trainer": "the Transformers Trainer",
-    "transformers.Seq2SeqTrainer": "the Transformers Trainer",
-    "composer": "Composer",
-    "speechbrain": "SpeechBrain",
-    "mmengine": "MMEngine",
-    "catalyst": "Catalyst",
-    "colossalai": "Colossal-AI",
-}
 
 
 class Script:
@@ -195,7 +180,7 @@ class Script:
             if isinstance(function, ast.Name):
                 definitions = self.definitions(function)
                 plain = (
-                    function.id in library_values.BUILTINS
+                    function.id in BUILTINS
                     if not definitions
                     else self.qualname(function) is not None and not self.is_project_name(function)
                 )
@@ -400,7 +385,7 @@ class Script:
         """Training frameworks that the file imports, by their common names."""
         found: set[str] = set()
         for target in {each.target or "" for each in self.reaching_definitions.imports if not each.level}:
-            for name, label in _FRAMEWORKS.items():
+            for name, label in library_values.FRAMEWORKS.items():
                 if target == name or target.startswith(name + "."):
                     found.add(label)
         return frozenset(found)

@@ -41,6 +41,7 @@ from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.reaching_definitions import STAR, Definition
 from autoaccel.dataflow.value_parts import container_method, element, part, subscript
 from autoaccel.library_models import library_values, member_values
+from autoaccel.library_models.python_names import BUILTINS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -182,11 +183,7 @@ class Inference:
             if starred is not None:
                 script, name = starred
                 return script.inference.exported(name)
-            return (
-                Values({Value(Kind.EXTERNAL, name=f"builtins.{node.id}")})
-                if node.id in library_values.BUILTINS
-                else ANY
-            )
+            return Values({Value(Kind.EXTERNAL, name=f"builtins.{node.id}")}) if node.id in BUILTINS else ANY
         return library_values.without_checkpoint_reads(
             union(self.definition(each) for each in definitions) | self._rebound(node.id, definitions)
         )

@@ -4,7 +4,6 @@ name."""
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 import sys
 from functools import lru_cache, partial
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
 __all__ = [
-    "BUILTINS",
     "LIBRARIES",
     "LOADER_CLASSES",
     "LOOP_WRAPPERS",
@@ -44,12 +42,37 @@ __all__ = [
     "named",
 ]
 
-BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("_")) | {"__import__"}
-
 # Packages whose contents are listed here: their own files see them as everybody else does.
 LIBRARIES = frozenset({"torch", "torchvision", "numpy"})
 
 LOADER_CLASSES = frozenset({"torch.utils.data.DataLoader", "torchdata.stateful_dataloader.StatefulDataLoader"})
+
+# Training frameworks by what is imported, and what people call them.
+FRAMEWORKS = {
+    "pytorch_lightning": "Lightning",
+    "lightning": "Lightning",
+    "accelerate": "Accelerate",
+    "deepspeed": "DeepSpeed",
+    "ignite": "Ignite",
+    "fastai": "fastai",
+    "apex": "Apex",
+    "transformers.Trainer": "the Transformers Trainer",
+    "transformers.Seq2SeqTrainer": "the Transformers Trainer",
+    "composer": "Composer",
+    "speechbrain": "SpeechBrain",
+    "mmengine": "MMEngine",
+    "catalyst": "Catalyst",
+    "colossalai": "Colossal-AI",
+}
+
+# Libraries whose objects have no models of the project among their attributes, unless it puts them there.
+HOLDING_NO_MODELS = frozenset("matplotlib pylab seaborn PIL cv2 numpy math random time datetime os re json".split())
+
+# What makes a file one that trains or loads data, so that more of the files around it is worth a look.
+TRAINING_WORDS = ("backward", "oader")
+
+# What calls none of the functions that it is given.
+CALLING_NOTHING = ("torch.nn.", "torch.optim.", "numpy.")
 
 # Calls that hand back what their first argument is, as far as kinds go.
 TRANSPARENT = frozenset(
@@ -69,12 +92,6 @@ LOOP_WRAPPERS = frozenset(
     fastprogress.progress_bar fastprogress.fastprogress.progress_bar""".split()
 )
 
-_TENSOR_FACTORIES = frozenset(
-    """zeros ones empty full eye arange linspace logspace rand randn randint randperm normal tensor as_tensor
-    from_numpy zeros_like ones_like empty_like full_like rand_like randn_like randint_like tril_indices triu_indices
-    hann_window hamming_window bartlett_window blackman_window Tensor FloatTensor LongTensor DoubleTensor IntTensor
-    ByteTensor BoolTensor HalfTensor""".split()
-)
 _NOT_TENSORS: dict[str, str] = {
     "device": "DEVICE",
     "Generator": "OBJECT",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import ANY, NONE, NUMBER, STRING, Kind, Value, Values, made
 from autoaccel.dataflow.reaching_definitions import STAR
 from autoaccel.library_models.library_values import canonical, named
+from autoaccel.library_models.tensor_operations import RESHAPING
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -19,9 +20,8 @@ _RETURNS_SELF = frozenset(
     ipu""".split()
 )
 # Methods whose result is one tensor over the data of what they are called on.
-_VIEWS = frozenset(
-    """view reshape squeeze unsqueeze transpose permute t flatten expand expand_as narrow select detach contiguous
-    view_as unfold swapaxes movedim unflatten data T mT""".split()
+_VIEWS = RESHAPING | frozenset(
+    "expand expand_as narrow select detach contiguous view_as unfold swapaxes movedim unflatten data T mT".split()
 )
 _NUMBER_METHODS = frozenset("item numel size dim nelement".split())
 _STRING_METHODS = frozenset("format join lower upper strip replace read decode".split())

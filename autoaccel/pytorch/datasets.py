@@ -11,6 +11,7 @@ from autoaccel.analysis.classes import class_info, external_lineage, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value, Values
 from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.library_models.python_names import CONTAINER_CHANGES
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -26,9 +27,7 @@ _OPENERS = frozenset(
     netCDF4.Dataset cv2.VideoCapture io.open rasterio.open psycopg2.connect pymongo.MongoClient redis.Redis
     sqlalchemy.create_engine""".split()
 )
-_CHANGES = frozenset(
-    "append extend insert remove pop clear update setdefault add discard popitem move_to_end shuffle sort".split()
-)
+_CHANGES = CONTAINER_CHANGES | {"shuffle"}
 _CHEAP_CALLS = frozenset(
     "int float len bool str tuple list torch.tensor torch.as_tensor torch.from_numpy torch.is_tensor".split()
 )

@@ -13,7 +13,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.library_models.library_values import BUILTINS
+from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.pytorch.gradients import (
     asks_for_gradients,
     backward_calls,

@@ -10,13 +10,12 @@ from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Answer, CallSite
 from autoaccel.dataflow.syntax_index import Function
+from autoaccel.library_models.python_names import CONSTRUCTORS, PROPERTIES
 from autoaccel.pytorch.loader_calls import repeats
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.completeness import ScriptNode
-
-CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__"})
 
 
 def runs_within(
@@ -197,8 +196,7 @@ def _is_property(function: Function) -> bool:
     """Whether a method runs where an attribute is read or assigned to."""
     decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
     return any(
-        (each.id if isinstance(each, ast.Name) else getattr(each, "attr", ""))
-        in ("property", "cached_property", "setter", "deleter")
+        (each.id if isinstance(each, ast.Name) else getattr(each, "attr", "")) in PROPERTIES | {"setter", "deleter"}
         for each in decorators
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.library_models.graph_operations import DIFFERENTIATING
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -18,11 +19,9 @@ if TYPE_CHECKING:
 
 GRAD_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
 _GRAD_OFF_NAME = re.compile(r"(^|_)(no_?grad|inference_mode)", re.IGNORECASE)
-_GRAD_ASKED = frozenset(
-    """torch.autograd.grad torch.autograd.backward torch.enable_grad torch.func.grad torch.func.grad_and_value
-    torch.func.vjp torch.func.jacrev torch.func.hessian torch.autograd.functional.jacobian
-    torch.autograd.functional.hessian torch.autograd.functional.vjp torch.autograd.functional.vhp
-    torch.autograd.functional.hvp torch.autograd.functional.jvp torch.distributed.autograd.backward""".split()
+_GRAD_ASKED = DIFFERENTIATING | frozenset(
+    """torch.autograd.backward torch.enable_grad torch.autograd.functional.vhp
+    torch.distributed.autograd.backward""".split()
 )
 _GRAD_METHODS = frozenset(
     """requires_grad_ retain_grad register_hook register_full_backward_hook register_backward_hook

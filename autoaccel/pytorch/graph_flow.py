@@ -26,13 +26,13 @@ from autoaccel.library_models.graph_operations import (
     ENDING_FUNCTIONS,
     ENDING_LIBRARIES,
     ENDING_METHODS,
-    HOLDING_BUILTINS,
     MODE_ATTRIBUTES,
     SHOWING_METHODS,
     STARTS_CODE,
     is_without_graph,
     keeps_nothing,
 )
+from autoaccel.library_models.python_names import CONTAINERS, NAMESPACES, TEXT_RUNNERS
 from autoaccel.pytorch.gradients import asks, is_asking_function, is_backward
 from autoaccel.pytorch.implicit_calls import hands_on_names
 from autoaccel.pytorch.object_references import (
@@ -53,7 +53,6 @@ _TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH})
 
 _STORES = frozenset({"__dict__", "_buffers", "_parameters", "_modules", "__slots__"})
 """Attributes that hold others, which are read by other names."""
-_ALL_NAMES = ("exec", "eval", "globals", "vars", "locals")
 
 _UNFOLLOWED = "what becomes of it cannot be followed"
 
@@ -294,7 +293,7 @@ class GraphFlow:
             return True
         if name in ("map", "setattr", "exec", "eval", "vars", "globals", "locals", "super", "__import__"):
             raise GraphNeeded(_UNFOLLOWED)
-        return name in HOLDING_BUILTINS
+        return name in CONTAINERS
 
     def _collected(self, script: Script, function: ast.Attribute, held: bool, call_stack: CallStack) -> bool | None:
         """A method that is not in sight: what it is called on may keep what it is given."""
@@ -566,7 +565,7 @@ def _is_of_module(script: Script, expression: ast.expr) -> bool:
 
 def _reads_any_name(script: Script) -> bool:
     """Whether a file may read its variables by names that are not seen: `exec(…)`, `globals()[name].backward()`."""
-    for call in script.syntax_index.calls_named(*_ALL_NAMES):
+    for call in script.syntax_index.calls_named(*TEXT_RUNNERS, *NAMESPACES):
         if (
             not isinstance(call.func, ast.Name)
             or script.definitions(call.func)
@@ -582,7 +581,7 @@ def _reads_any_name(script: Script) -> bool:
 
 def _runs_text(script: Script, scope: ast.AST) -> bool:
     """Whether code within a function runs text, which may read its variables: `exec(…)`."""
-    calls = script.syntax_index.calls_named("exec", "eval")
+    calls = script.syntax_index.calls_named(*TEXT_RUNNERS)
     return any(
         isinstance(call.func, ast.Name) and not script.definitions(call.func) and script.inside(call, scope)
         for call in calls

@@ -14,11 +14,11 @@ from autoaccel.library_models.graph_operations import (
     ENDING_BUILTINS,
     ENDING_FUNCTIONS,
     ENDING_METHODS,
-    HOLDING_BUILTINS,
     SHOWING_METHODS,
     VIEW_ATTRIBUTES,
     VIEW_METHODS,
 )
+from autoaccel.library_models.python_names import CONTAINERS, PLAIN_DECORATORS
 from autoaccel.pytorch.graph_flow import (
     CallStack,
     FlowState,
@@ -56,7 +56,7 @@ _RUNNERS = frozenset(
 )
 _MAY_HOLD = (None, Kind.SEQUENCE, Kind.MAPPING)
 _OF_NO_MODEL = ENDING_METHODS | SHOWING_METHODS | {"eval", "train", "to", "cuda", "cpu", "format", "join", "append"}
-_PLAIN_DECORATORS = frozenset("staticmethod classmethod property abstractmethod override overload".split())
+_PLAIN_DECORATORS = PLAIN_DECORATORS | {"override"}
 
 
 def needs_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> str | None:
@@ -388,7 +388,7 @@ def _parts_of(script: Script, value: ast.expr | None) -> Iterator[ast.Name]:
             yield from _parts_of(script, body)
             yield from _parts_of(script, orelse)
         case ast.Call(args=arguments):
-            if (called_name(script, value.func) or "").removeprefix("builtins.") in HOLDING_BUILTINS:
+            if (called_name(script, value.func) or "").removeprefix("builtins.") in CONTAINERS:
                 for each in arguments:
                     yield from _parts_of(script, each)
 

@@ -20,6 +20,7 @@ from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.completeness import Incomplete, ScriptNode
 from autoaccel.dataflow.query import fixpoint
 from autoaccel.library_models.graph_operations import keeps_nothing
+from autoaccel.library_models.python_names import CONSTRUCTORS, NAMESPACES, PLAIN_DECORATORS, PROPERTIES
 from autoaccel.pytorch.gradients import sets_grad_mode, trains
 from autoaccel.pytorch.graph_flow import called_name, functions_of
 from autoaccel.pytorch.implicit_calls import iterated_values
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.syntax_index import Function
 
-_MADE = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__"})  # entered by the name of their class
+_MADE = CONSTRUCTORS | {"__init_subclass__"}  # entered by the name of their class
 _ITERATED = frozenset({"__iter__", "__next__", "__getitem__", "__len__"})
 _MANAGING = frozenset({"__enter__", "__exit__"})
 _FUNCTION, _GENERATOR, _FORWARD, _ANYWHERE = "function", "generator", "forward", "anywhere"
-_PLAIN_DECORATORS = frozenset("staticmethod classmethod property cached_property abstractmethod overload".split())
-_READ = frozenset("property cached_property getter setter deleter".split())  # run by reading or storing an attribute
+_PLAIN_DECORATORS = PLAIN_DECORATORS | {"cached_property"}
+_READ = PROPERTIES | {"getter", "setter", "deleter"}  # run by reading or storing an attribute
 _GRADIENT_LIBRARIES = frozenset(
     """torchattacks captum foolbox advertorch art autoattack cleverhans pytorch_grad_cam gradcam torchcam zennit
     deeprobust robustbench higher learn2learn shap""".split()
@@ -47,7 +48,7 @@ _PLAIN = frozenset(
     | {Kind.SEQUENCE, Kind.MAPPING, Kind.DEVICE, Kind.DTYPE, Kind.EXTERNAL, Kind.MODULE, Kind.LOSS_FUNCTION}
 )
 _CONSUMING = frozenset(f"builtins.{each}" for each in "next list tuple sum max min set sorted any all dict".split())
-_COMPUTING = ("globals", "locals", "vars", "getattr", "methodcaller", "eval", "import_module")
+_COMPUTING = (*NAMESPACES, "getattr", "methodcaller", "eval", "import_module")
 _RESUMING = frozenset({"send", "throw", "__next__", "asend", "athrow", "__anext__"})  # methods of generators
 _UNSEEN = frozenset(
     """builtins.exec builtins.eval builtins.__import__ importlib.import_module runpy.run_path

@@ -20,7 +20,7 @@ from autoaccel.dataflow.completeness import Answer, Incomplete, ScriptNode
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, position
-from autoaccel.library_models import library_values
+from autoaccel.library_models.python_names import BUILTINS, CONTAINERS
 from autoaccel.library_models.tensor_operations import LOSSES, METHODS, PRODUCTS, STORING
 from autoaccel.pytorch.batches import changed_in_place
 from autoaccel.pytorch.loader_inputs import same_memory
@@ -40,7 +40,7 @@ _NEW_MEMORY = frozenset(name for name in METHODS | PRODUCTS | LOSSES if not name
     "storage", "untyped_storage", *_MAYBE_SAME
 }  # fmt: skip
 _OF_CONTAINERS = frozenset("get pop setdefault copy popitem".split())
-_HOLDING = frozenset("list tuple set dict zip enumerate reversed sorted iter next filter".split())
+_HOLDING = CONTAINERS | {"next", "filter"}
 _CALLED = frozenset({"map", "starmap", "apply", "tree_map", "setattr"})
 _SEEN = frozenset({Kind.EXTERNAL, Kind.MODULE, Kind.LOSS_FUNCTION, Kind.OPTIMIZER, Kind.DEVICE, Kind.DTYPE})
 
@@ -290,7 +290,7 @@ class _HostTensor:
         values = where.values(call.func)
         if any(value.kind is Kind.CLASS for value in values):
             return None
-        library = isinstance(call.func, ast.Name) and call.func.id in library_values.BUILTINS
+        library = isinstance(call.func, ast.Name) and call.func.id in BUILTINS
         if library or where.qualname(call.func) is not None or values.kinds <= _SEEN:
             return where.tree
         if isinstance(call.func, ast.Attribute):

@@ -10,6 +10,7 @@ from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.name_lookups import mentions
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
 from autoaccel.dataflow.query import once
+from autoaccel.library_models.python_names import CONSTRUCTORS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -23,7 +24,7 @@ IMPLICIT_CALLS = (
 """The nodes by which `implicit_callees` finds something."""
 _HOOKING = tuple(f"register_{each}_hook" for each in "forward module_forward forward_pre module_forward_pre".split())
 _AROUND = frozenset({"enumerate", "zip", "iter", "pass"})  # iterators whose elements come from what they are made of
-_CALLED = frozenset({"__init__", "__new__", "__call__", "__post_init__"})
+_CALLED = CONSTRUCTORS | {"__call__"}
 
 
 def implicit_callees(script: Script, node: ast.AST) -> Iterator[tuple[Script, ast.FunctionDef]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.name_lookups import MODULES_AT_RUN_TIME
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.library_models.python_names import TEXT_RUNNERS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -22,9 +23,9 @@ _TYPES_AT_RUN_TIME = re.compile(
     r"\b(singledispatch\w*|pydantic|typeguard|beartype|jaxtyping|get_type_hints|__annotations__|jsonargparse|tyro"
     r"|omegaconf|signature)\b"
 )
-_LOOKUPS = frozenset({"globals", "locals", "eval", "exec"})
+_LOOKUPS = frozenset({"globals", "locals", *TEXT_RUNNERS})
 _FRAMES = re.compile(r"\b(f_globals|f_locals|currentframe|_getframe|sys\.modules)\b")
-_MODULE_LOOKUPS = frozenset({"vars", "getmembers", "eval", "exec"})
+_MODULE_LOOKUPS = frozenset({"vars", "getmembers", *TEXT_RUNNERS})
 
 
 def class_inspected(

@@ -13,8 +13,9 @@ from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
+from autoaccel.library_models.python_names import CONSTRUCTORS, CONTAINER_CHANGES
 from autoaccel.pytorch import datasets
-from autoaccel.pytorch.execution_order import CONSTRUCTORS, extents_of, in_body, runs_after, runs_within
+from autoaccel.pytorch.execution_order import extents_of, in_body, runs_after, runs_within
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls, repeats
 from autoaccel.pytorch.loader_inputs import ALL, IN_WORKERS, LoaderInputs
 
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from autoaccel.pytorch.loader_loops import LoaderLoop
 
 _ORDER = frozenset(ALL) - frozenset(IN_WORKERS)
-_CONTAINER = frozenset(
-    """append appendleft extend extendleft insert remove pop popleft clear update setdefault add discard popitem
-    move_to_end sort reverse rotate subtract fill put itemset partition resize push __setitem__ __delitem__""".split()
+_CONTAINER = CONTAINER_CHANGES | frozenset(
+    """appendleft extendleft popleft reverse rotate subtract fill put itemset partition resize push __setitem__
+    __delitem__""".split()
 )
 _CONTAINERS = frozenset({Kind.SEQUENCE, Kind.MAPPING, Kind.ARRAY})
 _UNCHANGED = frozenset(

@@ -16,6 +16,7 @@ from autoaccel.analysis.classes import class_info, external_lineage, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.reaching_definitions import ElementPath
 from autoaccel.dataflow.value_parts import part
+from autoaccel.library_models.tensor_operations import RESHAPING
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.evaluation_passes import WITHOUT_PARAMETERS
 
@@ -41,14 +42,13 @@ _SHARES = frozenset(
 ) | {
     f"{library}.{view}"
     for library in ("torch", "numpy")
-    for view in """squeeze unsqueeze reshape ravel flatten transpose permute t narrow select view_as_real expand_dims
-    swapaxes swapdims moveaxis movedim broadcast_to atleast_1d atleast_2d atleast_3d diagonal unbind split chunk
-    real imag""".split()
+    for view in (
+        *RESHAPING - {"view"},
+        *"""ravel narrow select view_as_real expand_dims swapaxes swapdims moveaxis
+    movedim broadcast_to atleast_1d atleast_2d atleast_3d diagonal unbind split chunk real imag""".split(),
+    )
 }
-_VIEWS = frozenset(
-    "view reshape squeeze unsqueeze transpose permute t flatten expand narrow detach contiguous numpy to".split()
-)
-_MADE_ANEW = ("__init__", "__new__", "__post_init__")
+_VIEWS = RESHAPING | {"expand", "narrow", "detach", "contiguous", "numpy", "to"}
 
 
 class LoaderInputs:

@@ -14,6 +14,7 @@ from autoaccel.analysis.classes import external_lineage, lineage
 from autoaccel.dataflow.abstract_values import NONE, Kind
 from autoaccel.dataflow.completeness import CallSite, Incomplete
 from autoaccel.dataflow.query import once
+from autoaccel.library_models.python_names import METHOD_DECORATORS, PROPERTIES
 from autoaccel.pytorch.gradients import sets_grad_mode
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ _CLOSED = frozenset(
 )  # what has no attributes of the script's own
 _ONLY_NONE = frozenset({NONE})
 _BASES = ("torch.", "abc.", "builtins.", "typing.", "collections.", "enum.")  # of classes that call no method by itself
-_PLAIN_DECORATORS = frozenset({"staticmethod", "classmethod"})
-_PROPERTIES = frozenset({"property", "cached_property"})
 
 
 @once
@@ -91,7 +90,7 @@ def attribute_reads(
 def property_name(function: Function) -> str | None:
     """The name of a property, which is read and not called."""
     decorators = {_last_name(each) for each in getattr(function, "decorator_list", ())}
-    return function.name if decorators & _PROPERTIES and not isinstance(function, ast.Lambda) else None
+    return function.name if decorators & PROPERTIES and not isinstance(function, ast.Lambda) else None
 
 
 def all_callers(script: Script, function: Function) -> tuple[CallSite, ...]:
@@ -100,7 +99,7 @@ def all_callers(script: Script, function: Function) -> tuple[CallSite, ...]:
     if isinstance(function, ast.Lambda):
         raise unknown
     for decorator in function.decorator_list:
-        plain = isinstance(decorator, ast.Name) and decorator.id in _PLAIN_DECORATORS
+        plain = isinstance(decorator, ast.Name) and decorator.id in METHOD_DECORATORS
         if not plain and not sets_grad_mode(script, decorator):
             raise unknown
     found = script.callers(function)

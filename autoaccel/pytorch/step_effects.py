@@ -12,7 +12,8 @@ from autoaccel.analysis.classes import class_info
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import fixpoint, once
 from autoaccel.dataflow.syntax_index import children
-from autoaccel.library_models.library_values import BUILTINS
+from autoaccel.library_models.graph_operations import DIFFERENTIATING
+from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import METHODS, STORING
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
 
@@ -47,12 +48,7 @@ _CLIPS = frozenset(
 )
 _SENSITIVE = frozenset({"torch.nn.functional.binary_cross_entropy", "torch.binary_cross_entropy"})
 _SENSITIVE_LOSSES = frozenset({"torch.nn.BCELoss"})
-_DOUBLE = frozenset(
-    """torch.autograd.grad torch.autograd.functional.jacobian torch.autograd.functional.hessian
-    torch.autograd.functional.vjp torch.autograd.functional.jvp torch.autograd.functional.hvp
-    torch.autograd.gradcheck torch.func.grad torch.func.vjp torch.func.jacrev torch.func.jacfwd torch.func.hessian
-    torch.func.grad_and_value""".split()
-)
+_DOUBLE = DIFFERENTIATING | {"torch.autograd.gradcheck", "torch.func.jacfwd"}
 _SAVES = frozenset({"torch.save", "torchvision.utils.save_image", "pickle.dump"})
 _BOOKKEEPING = frozenset(
     """train eval to cuda cpu xpu float half double bfloat16 type parameters named_parameters buffers named_buffers

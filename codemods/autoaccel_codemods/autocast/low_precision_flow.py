@@ -20,7 +20,7 @@ from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import ClassRef, Kind
 from autoaccel.dataflow.reaching_definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.library_models.library_values import BUILTINS
+from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import (
     ENDS,
     INFORMATION,
