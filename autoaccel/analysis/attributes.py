@@ -14,8 +14,8 @@ from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.namespaces import binds, namespaces
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Answer, Incomplete
+from autoaccel.dataflow.definitions import Definition, ElementPath
 from autoaccel.dataflow.query import fixpoint, once
-from autoaccel.dataflow.reaching_definitions import Definition, ElementPath
 from autoaccel.library_models import library_values
 
 if TYPE_CHECKING:

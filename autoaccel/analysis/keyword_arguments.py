@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.rebound_names import rebound_names
-from autoaccel.dataflow.reaching_definitions import Definition
+from autoaccel.dataflow.definitions import Definition
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

@@ -17,7 +17,7 @@ from autoaccel.library_models.python_names import LOOKING, NAMESPACES, TEXT_RUNN
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 _READING = ("getattr", "methodcaller", "attrgetter")
 MODULES_AT_RUN_TIME = re.compile(

@@ -15,9 +15,10 @@ from autoaccel.analysis.value_inference import Inference
 from autoaccel.dataflow.abstract_values import ANY, ClassRef, Kind, Value, Values
 from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.completeness import Answer, CallSite
+from autoaccel.dataflow.definitions import Definition, Scope
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.reaching_definitions import Definition, ReachingDefinitions, Scope
+from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
 from autoaccel.dataflow.syntax_index import Function, Loop, Node
 from autoaccel.edits import AddImport
 from autoaccel.library_models import library_values

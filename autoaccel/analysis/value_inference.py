@@ -37,8 +37,8 @@ from autoaccel.dataflow.abstract_values import (
     shallow,
     union,
 )
+from autoaccel.dataflow.definitions import STAR, Definition
 from autoaccel.dataflow.query import fixpoint
-from autoaccel.dataflow.reaching_definitions import STAR, Definition
 from autoaccel.dataflow.value_parts import container_method, element, part, subscript
 from autoaccel.library_models import library_values, member_values
 from autoaccel.library_models.python_names import BUILTINS

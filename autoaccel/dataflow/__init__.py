@@ -2,6 +2,7 @@
 
 Each standing on those before it:
     syntax_index          parents, blocks, nodes by type, source text
+    definitions           bindings of names, and their scopes
     reaching_definitions  which bindings a name may have where it is read
     qualified_names       one spelling for everything that can be imported
     abstract_values       kinds, and the sets of values that an expression may have: the lattice of the inference

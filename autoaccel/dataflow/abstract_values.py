@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from autoaccel.dataflow.reaching_definitions import ElementPath
+from autoaccel.dataflow.definitions import ElementPath
 from autoaccel.dataflow.syntax_index import position
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from autoaccel.dataflow.abstract_values import (
     made,
     union,
 )
-from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
+from autoaccel.dataflow.definitions import STAR, ElementPath
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

@@ -8,7 +8,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import ANY, NONE, NUMBER, STRING, Kind, Value, Values, made
-from autoaccel.dataflow.reaching_definitions import STAR
+from autoaccel.dataflow.definitions import STAR
 from autoaccel.library_models.library_values import canonical, named
 from autoaccel.library_models.tensor_operations import RESHAPING
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind, Value, union
+from autoaccel.dataflow.definitions import ElementPath
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.reaching_definitions import ElementPath
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import AddImport, InsertAfter
 from autoaccel.pytorch.loader_calls import loader_calls

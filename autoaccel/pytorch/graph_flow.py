@@ -46,7 +46,7 @@ from autoaccel.pytorch.special_methods import overloads, sets_by_method
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 _MODELS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION})
 _TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH})

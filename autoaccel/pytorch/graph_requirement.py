@@ -33,7 +33,7 @@ from autoaccel.pytorch.object_references import connected_files, property_name
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 Seen = dict[ast.AST, bool]
 """The functions that were entered, and whether they compute anything that carries a graph."""

@@ -17,8 +17,8 @@ from autoaccel.analysis.call_sites import arguments_for, is_bound
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
 from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.completeness import Answer, Incomplete, ScriptNode
+from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, position
 from autoaccel.library_models.python_names import BUILTINS, CONTAINERS
 from autoaccel.library_models.tensor_operations import LOSSES, METHODS, PRODUCTS, STORING
@@ -27,7 +27,7 @@ from autoaccel.pytorch.loader_inputs import same_memory
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
     from autoaccel.pytorch.loader_loops import BatchTransfer
 
 # Methods that may give the same memory, or something that holds it, where the analysis says "copy".

@@ -22,7 +22,7 @@ from autoaccel.pytorch.object_references import attribute_reads, connected_files
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 _WITHOUT_GRAPH = frozenset(
     {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DEVICE, Kind.DTYPE, Kind.ARRAY, Kind.MODULE, Kind.OPTIMIZER}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, external_lineage, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
-from autoaccel.dataflow.reaching_definitions import ElementPath
+from autoaccel.dataflow.definitions import ElementPath
 from autoaccel.dataflow.value_parts import part
 from autoaccel.library_models.tensor_operations import RESHAPING
 from autoaccel.pytorch import datasets
@@ -23,7 +23,7 @@ from autoaccel.pytorch.evaluation_passes import WITHOUT_PARAMETERS
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.abstract_values import ClassRef
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
     from autoaccel.pytorch.loader_calls import LoaderCall
 
 IN_WORKERS = ("dataset", "collate_fn", "worker_init_fn")

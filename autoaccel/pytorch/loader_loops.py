@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.library_models import library_values
 

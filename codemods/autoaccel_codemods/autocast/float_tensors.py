@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.reaching_definitions import STAR, Definition, ElementPath
+from autoaccel.dataflow.definitions import STAR, Definition, ElementPath
 from autoaccel.library_models.tensor_operations import (
     ALWAYS_PAIRS,
     FLOATING,

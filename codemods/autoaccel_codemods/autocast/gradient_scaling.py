@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autoaccel.dataflow.reaching_definitions import Definition
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import walk_scope
 from autoaccel.pytorch.gradients import calls_by_phase, is_backward, is_optimizer_step
 from autoaccel.pytorch.step_effects import Effect, effects, gradient_reads

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import ClassRef, Kind
-from autoaccel.dataflow.reaching_definitions import Definition
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import (

@@ -17,7 +17,7 @@ from autoaccel.pytorch.training_steps import container
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 _THROUGH = frozenset("list tuple iter set sorted enumerate zip reversed dict chain from_iterable".split())
 _SAME_MODULE = frozenset("to cuda cpu float train".split())

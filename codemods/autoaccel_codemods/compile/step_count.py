@@ -26,7 +26,7 @@ from autoaccel.pytorch.training_steps import training_steps
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Scope
+    from autoaccel.dataflow.definitions import Scope
     from autoaccel.dataflow.syntax_index import Function
     from autoaccel.pytorch.training_steps import TrainingStep
     from autoaccel_codemods.compile.trained_models import TrainedModel

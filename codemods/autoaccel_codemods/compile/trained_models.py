@@ -27,7 +27,7 @@ from autoaccel_codemods.compile.small_modules import is_function, is_small
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.abstract_values import ClassRef
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 _PREPARES = frozenset(
     """to cuda cpu xpu float half double bfloat16 apply load_state_dict requires_grad_ initialize init_weights

@@ -19,7 +19,7 @@ from autoaccel.pytorch.host_writes import memory
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import ElementPath
+    from autoaccel.dataflow.definitions import ElementPath
     from autoaccel.pytorch.loader_calls import Iteration, LoaderCall
 
 _DEFAULT = ("torch.utils.data.default_collate", "torch.utils.data.dataloader.default_collate")

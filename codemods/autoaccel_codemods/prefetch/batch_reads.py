@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.call_sites import arguments_for, is_bound
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import bind_argument
-from autoaccel.dataflow.reaching_definitions import STAR, Definition, ElementPath
+from autoaccel.dataflow.definitions import STAR, Definition, ElementPath
 from autoaccel.dataflow.syntax_index import Function, breadth_first, position
 from autoaccel.pytorch.batches import changed_in_place, root
 from autoaccel.pytorch.host_writes import changed_after
