@@ -9,6 +9,7 @@ From the outside in:
     keyword_arguments  keys and values behind `**kwargs`
     imported_names     dotted names that a file imports
     unit_tests         places that belong to tests and benchmarks
+    callables          what an expression that is called stands for
     call_sites         where functions are called from, and what they are passed there
     classes            bases, derived classes, kinds of instances
     rebound_names      names of a module that other files bind anew

@@ -16,6 +16,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import last_name
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -42,7 +43,7 @@ class Stored(NamedTuple):
             return None
         method = _method(self.script, self.receiver)
         if method is not None:
-            return any(_last_name(each) == "classmethod" for each in method.decorator_list)
+            return any(last_name(each) == "classmethod" for each in method.decorator_list)
         kinds = self.script.inference.possible(self.receiver).kinds
         if kinds == {Kind.CLASS}:
             return True
@@ -145,10 +146,6 @@ def _method(script: Script, receiver: ast.expr) -> ast.FunctionDef | ast.AsyncFu
     static = any(isinstance(each, ast.Name) and each.id == "staticmethod" for each in method.decorator_list)
     own = isinstance(script.parent(method), ast.ClassDef) and method.args.args[:1] == [definitions[0].node]
     return method if own and not static else None
-
-
-def _last_name(expression: ast.expr) -> str:
-    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")
 
 
 def _stored(script: Script, target: ast.Attribute) -> Stored:

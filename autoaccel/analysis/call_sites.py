@@ -13,6 +13,7 @@ from autoaccel.dataflow.abstract_values import BOUND, Kind
 from autoaccel.dataflow.call_arguments import bind_argument, positional
 from autoaccel.dataflow.completeness import Answer, CallSite
 from autoaccel.dataflow.query import fixpoint, once
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.library_values import HOLDING_NO_MODELS
 from autoaccel.library_models.tensor_operations import METHODS
 
@@ -266,7 +267,7 @@ def _instance_calls(script: Script) -> tuple[ast.Call, ...]:
     """The calls of what can be an object that was stored under a name: not a builtin, a library function, a plain
     method or the constructor of a base class."""
     never = {*script.plain_callees, "__init__"}
-    return tuple(call for call in script.find(ast.Call) if _terminal(call.func) not in never)
+    return tuple(call for call in script.find(ast.Call) if last_name(call.func) not in never)
 
 
 def _line(other: Script, node: ast.expr, script: Script) -> str:
@@ -275,7 +276,7 @@ def _line(other: Script, node: ast.expr, script: Script) -> str:
 
 def _started(call: ast.Call) -> ast.expr | None:
     """The function that a call runs elsewhere."""
-    match _terminal(call.func):
+    match last_name(call.func):
         case "Process" | "Thread":
             return next((keyword.value for keyword in call.keywords if keyword.arg == "target"), None)
         case "spawn" | "start_processes":
@@ -286,7 +287,7 @@ def _started(call: ast.Call) -> ast.expr | None:
 
 def _starts_process(*around: ast.AST | None) -> bool:
     """Whether a function is handed to a process of its own: `spawn(f, …)`, `Process(target=f)`."""
-    return any(isinstance(each, ast.Call) and _terminal(each.func) in _PROCESSES for each in around)
+    return any(isinstance(each, ast.Call) and last_name(each.func) in _PROCESSES for each in around)
 
 
 def _is_name_of(other: Script, target: ast.expr, script: Script, function: ast.AST) -> bool:
@@ -305,18 +306,10 @@ def _is_name_of(other: Script, target: ast.expr, script: Script, function: ast.A
 
 def _handed_over(function: ast.AST, call: ast.Call, parameter: str) -> ast.expr | None:
     """The expression that a process or thread gets for a parameter; `spawn` passes its rank before them."""
-    spawned = _terminal(call.func) not in ("Process", "Thread")
+    spawned = last_name(call.func) not in ("Process", "Thread")
     passed = next((keyword.value for keyword in call.keywords if keyword.arg == "args"), None)
     if passed is None and spawned and len(call.args) > 1:
         passed = call.args[1]
     if not isinstance(passed, ast.Tuple) or any(isinstance(each, ast.Starred) for each in passed.elts):
         return None
     return dict(zip(positional(function)[int(spawned) :], passed.elts, strict=False)).get(parameter)
-
-
-def _terminal(function: ast.expr) -> str | None:
-    match function:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-        case _:
-            return None

@@ -13,6 +13,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Answer, Incomplete
 from autoaccel.dataflow.definitions import Definition, ElementPath
 from autoaccel.dataflow.query import fixpoint, once
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models import library_values
 
 if TYPE_CHECKING:
@@ -195,11 +196,7 @@ def _computes_base(script: Script, cls: ast.ClassDef) -> bool:
 def _names(script: Script, expressions: Iterable[ast.expr], name: str) -> bool:
     """Whether a name, or another one that an import gave it, stands in one of some expressions."""
     wanted = {name, *script.import_aliases((name,))}
-    return any(
-        (part.id if isinstance(part, ast.Name) else getattr(part, "attr", None)) in wanted
-        for each in expressions
-        for part in script.within(each, ast.AST)
-    )
+    return any(last_name(part) in wanted for each in expressions for part in script.within(each, ast.AST))
 
 
 def _attributes(ref: ClassRef) -> dict[str, list[Binding]]:

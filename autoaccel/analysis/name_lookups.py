@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.library_values import CALLING_NOTHING
 from autoaccel.library_models.python_names import LOOKING, NAMESPACES, TEXT_RUNNERS
 
@@ -100,7 +101,7 @@ def _is_called_by_name(other: Script, part: ast.expr, wanted: set[str]) -> bool:
 def _lookups(other: Script) -> Iterator[tuple[ast.expr, ast.expr | None, ast.expr | None]]:
     """What is read by a computed name, of which object (None: of any), and under which name (None: any)."""
     for call in other.syntax_index.calls_named(*_READING, *NAMESPACES, *TEXT_RUNNERS):
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        name = last_name(call.func)
         if isinstance(call.func, ast.Name) and other.definitions(call.func) and other.is_project_name(call.func):
             continue
         if name == "getattr" and len(call.args) > 1:
@@ -213,3 +214,28 @@ def _may_hold(other: Script, value: Value, script: Script, owner: ast.ClassDef |
         return False
     of_method = {each.node for each in lineage(script.class_ref(owner))}
     return owner in {each.node for each in lineage(value.cls)} or value.cls.node in of_method
+
+
+def reads_any_name(script: Script) -> bool:
+    """Whether a file may read its variables by names that are not seen: `exec(…)`, `globals()[name].backward()`."""
+    for call in script.syntax_index.calls_named(*TEXT_RUNNERS, *NAMESPACES):
+        if (
+            not isinstance(call.func, ast.Name)
+            or script.definitions(call.func)
+            or (call.args and call.func.id == "vars")
+        ):
+            continue
+        item = script.parent(call)
+        called = script.parent(item) if isinstance(item, ast.Subscript) else None
+        if not (isinstance(called, ast.Call) and called.func is item):
+            return True
+    return any(script.qualname(each) == "sys.modules" for each in script.syntax_index.mentions("modules"))
+
+
+def runs_text(script: Script, scope: ast.AST) -> bool:
+    """Whether code within a function runs text, which may read its variables: `exec(…)`."""
+    calls = script.syntax_index.calls_named(*TEXT_RUNNERS)
+    return any(
+        isinstance(call.func, ast.Name) and not script.definitions(call.func) and script.inside(call, scope)
+        for call in calls
+    )

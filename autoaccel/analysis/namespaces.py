@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.python_names import LOOKING
 
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ def binds(script: Script, namespace: ast.expr, name: str) -> bool:
         case ast.Attribute(attr=method):
             return method not in _READING_METHODS
         case ast.Call(func=function, args=arguments) if namespace in arguments:
-            called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            return called not in _READERS and called != "update"
+            return last_name(function) not in _READERS | {"update"}
         case ast.Assign() | ast.AnnAssign() | ast.NamedExpr() | ast.keyword(arg=str()):
             return True
         case ast.Return() | ast.Yield() | ast.Lambda() | ast.IfExp() | ast.BoolOp() | ast.Tuple() | ast.List():

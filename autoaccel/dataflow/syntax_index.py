@@ -79,6 +79,11 @@ def position(node: ast.AST | None) -> tuple[int, int]:
     return getattr(place, "lineno", 0), getattr(place, "col_offset", 0)
 
 
+def last_name(expression: ast.AST | None) -> str:
+    """`step` for `step`, `optimizer.step` and `self.optimizer.step`; empty for what ends in no name."""
+    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")
+
+
 class _Row:
     """Nodes in preorder with their positions: a part of the tree is a run of the row."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Answer, CallSite
-from autoaccel.dataflow.syntax_index import Function
+from autoaccel.dataflow.syntax_index import Function, last_name
 from autoaccel.library_models.python_names import CONSTRUCTORS, PROPERTIES
 from autoaccel.pytorch.loader_calls import repeats
 
@@ -195,10 +195,7 @@ def _is_implicit(function: Function) -> bool:
 def _is_property(function: Function) -> bool:
     """Whether a method runs where an attribute is read or assigned to."""
     decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
-    return any(
-        (each.id if isinstance(each, ast.Name) else getattr(each, "attr", "")) in PROPERTIES | {"setter", "deleter"}
-        for each in decorators
-    )
+    return any(last_name(each) in PROPERTIES | {"setter", "deleter"} for each in decorators)
 
 
 def _mentions(file: Script, function: Function) -> Iterator[ScriptNode]:

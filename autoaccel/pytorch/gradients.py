@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.dataflow.syntax_index import breadth_first, last_name
 from autoaccel.library_models.graph_operations import DIFFERENTIATING
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def sets_grad_mode(script: Script, expression: ast.expr) -> bool:
     """Whether a context manager or decorator sets the grad mode: torch's own, one that is named after them, or one of
     the project that uses them."""
     function = expression.func if isinstance(expression, ast.Call) else expression
-    if script.qualname(function) in GRAD_OFF or _GRAD_OFF_NAME.search(_last_name(function)):
+    if script.qualname(function) in GRAD_OFF or _GRAD_OFF_NAME.search(last_name(function)):
         return True
     if isinstance(expression, ast.Name) and any(
         each.how == "assign" and each.value is not None and _mentions_grad_mode(script, each.value)
@@ -266,10 +266,6 @@ def sets_grad_mode(script: Script, expression: ast.expr) -> bool:
         for value in script.values(function)
         if value.kind is Kind.FUNCTION
     )
-
-
-def _last_name(expression: ast.expr) -> str:
-    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")
 
 
 def _mentions_grad_mode(script: Script, function: ast.AST) -> bool:

@@ -10,15 +10,17 @@ Attributes are followed by their name alone, in all files that are connected wit
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import is_bound
+from autoaccel.analysis.callables import called_name, functions_of, lambdas_of
 from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.name_lookups import reads_any_name, runs_text
 from autoaccel.analysis.rebound_names import is_handed_on
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.graph_operations import (
     COPYING_METHODS,
     ENDING_ATTRIBUTES,
@@ -32,7 +34,7 @@ from autoaccel.library_models.graph_operations import (
     is_without_graph,
     keeps_nothing,
 )
-from autoaccel.library_models.python_names import CONTAINERS, NAMESPACES, TEXT_RUNNERS
+from autoaccel.library_models.python_names import CONTAINERS
 from autoaccel.pytorch.gradients import asks, is_asking_function, is_backward
 from autoaccel.pytorch.implicit_calls import hands_on_names
 from autoaccel.pytorch.object_references import (
@@ -240,7 +242,7 @@ class GraphFlow:
         if any(is_asking_function(script, each) for each in (*call.args, *(each.value for each in call.keywords))):
             raise GraphNeeded
         values = script.values(call.func)
-        functions: list[tuple[Script, ast.AST]] = [*script.callees(call), *_lambdas(script, call.func)]
+        functions: list[tuple[Script, ast.AST]] = [*script.callees(call), *lambdas_of(script, call.func)]
         for other, function in functions:
             self._enter(script, call, argument, other, function, held, call_stack)
         kinds = values.kinds
@@ -298,7 +300,7 @@ class GraphFlow:
     def _collected(self, script: Script, function: ast.Attribute, held: bool, call_stack: CallStack) -> bool | None:
         """A method that is not in sight: what it is called on may keep what it is given."""
         kinds = script.values(function.value).kinds
-        owner, name = _last_name(function.value).lower(), function.attr
+        owner, name = last_name(function.value).lower(), function.attr
         if kinds and kinds <= {Kind.MODULE, Kind.LOSS_FUNCTION, Kind.SCALER}:
             return False
         if (kinds and kinds <= {Kind.STRING, Kind.SCHEDULER, Kind.ARRAY}) or name in SHOWING_METHODS | ENDING_METHODS:
@@ -449,10 +451,10 @@ class GraphFlow:
         if isinstance(scope, ast.ClassDef):
             self._attribute_reads(script, None, definition.name, held)
         if scope is script.tree or definition.how == "global":
-            if _reads_any_name(script):
+            if reads_any_name(script):
                 raise GraphNeeded(_UNFOLLOWED)
             self._imported(script)
-        elif hands_on_names(script, scope) or _runs_text(script, scope):
+        elif hands_on_names(script, scope) or runs_text(script, scope):
             raise GraphNeeded(_UNFOLLOWED)
 
     def _imported(self, script: Script) -> None:
@@ -563,62 +565,11 @@ def _is_of_module(script: Script, expression: ast.expr) -> bool:
     return script.qualname(expression) is not None
 
 
-def _reads_any_name(script: Script) -> bool:
-    """Whether a file may read its variables by names that are not seen: `exec(…)`, `globals()[name].backward()`."""
-    for call in script.syntax_index.calls_named(*TEXT_RUNNERS, *NAMESPACES):
-        if (
-            not isinstance(call.func, ast.Name)
-            or script.definitions(call.func)
-            or (call.args and call.func.id == "vars")
-        ):
-            continue
-        item = script.parent(call)
-        called = script.parent(item) if isinstance(item, ast.Subscript) else None
-        if not (isinstance(called, ast.Call) and called.func is item):
-            return True
-    return any(script.qualname(each) == "sys.modules" for each in script.syntax_index.mentions("modules"))
-
-
-def _runs_text(script: Script, scope: ast.AST) -> bool:
-    """Whether code within a function runs text, which may read its variables: `exec(…)`."""
-    calls = script.syntax_index.calls_named(*TEXT_RUNNERS)
-    return any(
-        isinstance(call.func, ast.Name) and not script.definitions(call.func) and script.inside(call, scope)
-        for call in calls
-    )
-
-
-def functions_of(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:
-    """The functions and lambdas that an expression stands for; none unless these are all."""
-    values = script.values(expression)
-    found: list[tuple[Script, ast.AST]] = [
-        (value.script, value.node)
-        for value in values
-        if value.kind is Kind.FUNCTION and value.script is not None and value.node is not None
-    ]
-    return found if len(found) == len(values) else _lambdas(script, expression)
-
-
-def _lambdas(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:
-    if isinstance(expression, ast.Lambda):
-        return [(script, expression)]
-    definitions = script.definitions(expression) if isinstance(expression, ast.Name) else ()
-    made = [each.value for each in definitions if isinstance(each.value, ast.Lambda) and each.how == "assign"]
-    return [(script, each) for each in made if each is not None] if len(made) == len(definitions) else []
-
-
 def _is_tried(script: Script, call: ast.Call) -> bool:
     """Whether the failure of a call is handled where it stands."""
     statement = script.statement(call)
     around = script.parent(statement)
     return isinstance(around, ast.Try) and statement in around.body and bool(around.handlers)
-
-
-def called_name(script: Script, function: ast.expr) -> str | None:
-    """The qualified name of a library's or Python's own function."""
-    if isinstance(function, ast.Name) and not script.definitions(function):
-        return f"builtins.{function.id}" if hasattr(builtins, function.id) else None
-    return script.qualname(function)
 
 
 def _is_distribution(script: Script, expression: ast.expr) -> bool:
@@ -634,7 +585,3 @@ def _is_distribution(script: Script, expression: ast.expr) -> bool:
     return isinstance(expression, ast.Call) and (script.qualname(expression.func) or "").startswith(
         "torch.distributions."
     )
-
-
-def _last_name(expression: ast.AST) -> str:
-    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

@@ -6,10 +6,12 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.callables import called_name, functions_of
 from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.graph_operations import (
     ENDING_BUILTINS,
     ENDING_FUNCTIONS,
@@ -24,8 +26,6 @@ from autoaccel.pytorch.graph_flow import (
     FlowState,
     GraphFlow,
     GraphNeeded,
-    called_name,
-    functions_of,
     push_call,
 )
 from autoaccel.pytorch.kept_state import is_layer_weight, reads_of_computed_weights, stored_values
@@ -314,7 +314,7 @@ def _is_code(script: Script, argument: ast.expr) -> bool:
 def _may_keep_results(script: Script, decorator: ast.expr) -> bool:
     """Whether a decorator may hand out again what the function has returned before."""
     function = decorator.func if isinstance(decorator, ast.Call) else decorator
-    name = _last_name(function)
+    name = last_name(function)
     if name in _PLAIN_DECORATORS or (script.qualname(function) or "").startswith("torch."):
         return False
     made = [value for value in script.values(function) if value.kind is Kind.FUNCTION and value.script is not None]
@@ -399,23 +399,19 @@ def _leaf_names(script: Script) -> frozenset[str]:
     found: set[str] = set()
     for call in script.syntax_index.calls_named("requires_grad_"):
         if isinstance(call.func, ast.Attribute):
-            found.add(_last_name(call.func.value))
+            found.add(last_name(call.func.value))
     for keyword in script.find(ast.keyword):
         if keyword.arg == "requires_grad" and not (
             isinstance(keyword.value, ast.Constant) and keyword.value.value is False
         ):
             statement = script.statement(keyword)
             if isinstance(statement, ast.Assign):
-                found.update(_last_name(each) for each in statement.targets)
+                found.update(last_name(each) for each in statement.targets)
     for statement in script.find(ast.Assign):
         for target in statement.targets:
             if isinstance(target, ast.Attribute) and target.attr == "requires_grad":
-                found.add(_last_name(target.value))
+                found.add(last_name(target.value))
             elif isinstance(statement.value, ast.Call):
                 if script.qualname(statement.value.func) == "torch.nn.Parameter":
-                    found.add(_last_name(target))
+                    found.add(last_name(target))
     return frozenset(found - {""})
-
-
-def _last_name(expression: ast.AST) -> str:
-    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

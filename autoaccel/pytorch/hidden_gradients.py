@@ -13,16 +13,17 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from autoaccel.analysis.callables import called_name, functions_of
 from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.analysis.imported_names import imported
 from autoaccel.analysis.name_lookups import named_member
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.completeness import Incomplete, ScriptNode
 from autoaccel.dataflow.query import fixpoint
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.graph_operations import keeps_nothing
 from autoaccel.library_models.python_names import CONSTRUCTORS, NAMESPACES, PLAIN_DECORATORS, PROPERTIES
 from autoaccel.pytorch.gradients import sets_grad_mode, trains
-from autoaccel.pytorch.graph_flow import called_name, functions_of
 from autoaccel.pytorch.implicit_calls import iterated_values
 from autoaccel.pytorch.object_references import connected_files
 
@@ -131,7 +132,7 @@ def _ways(files: tuple[Script, ...], script: Script, function: ast.FunctionDef |
             if name not in _MADE:
                 yield name if name in _ITERATED | _MANAGING | {"__call__"} else _ANYWHERE
         else:
-            read = any(_last_name(each) in _READ for each in function.decorator_list)
+            read = any(last_name(each) in _READ for each in function.decorator_list)
             yield _ANYWHERE if read else name
     if any(script.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
         yield _GENERATOR
@@ -174,7 +175,7 @@ def _ways_of_value(script: Script, value: ast.expr) -> Iterator[str]:
 
 def _is_unknown_decorator(script: Script, decorator: ast.expr) -> bool:
     function = decorator.func if isinstance(decorator, ast.Call) else decorator
-    if _last_name(function) in _PLAIN_DECORATORS or sets_grad_mode(script, decorator):
+    if last_name(function) in _PLAIN_DECORATORS or sets_grad_mode(script, decorator):
         return False
     return not (script.qualname(function) or "").startswith(("torch.", "functools."))
 
@@ -183,7 +184,7 @@ def _computes_names(script: Script) -> bool:
     """Whether a file reaches names that it computes: `globals()[name]`, `getattr(module, name)`."""
     for call in script.syntax_index.calls_named(*_COMPUTING):
         named = call.args[1] if len(call.args) > 1 else None
-        if _last_name(call.func) != "getattr" or not isinstance(named, ast.Constant):
+        if last_name(call.func) != "getattr" or not isinstance(named, ast.Constant):
             return True
     return False
 
@@ -369,7 +370,3 @@ def _is_given_model(script: Script, call: ast.Call) -> bool:
     return root in _GRADIENT_LIBRARIES or (
         root not in _WITHOUT_GRADIENTS and any(script.kind(each) is Kind.MODULE for each in _arguments(call))
     )
-
-
-def _last_name(expression: ast.AST) -> str:
-    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.name_lookups import MODULES_AT_RUN_TIME
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.python_names import TEXT_RUNNERS
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _asks(script: Script, node: ast.Name | ast.Attribute, *, handed: bool) -> bo
 
 def _in_test(script: Script, node: ast.expr) -> bool:
     """In the second argument of `isinstance`."""
-    return any(last_name(each) in _TESTS for each in script.ancestors(node) if isinstance(each, ast.Call))
+    return any(last_name(each.func) in _TESTS for each in script.ancestors(node) if isinstance(each, ast.Call))
 
 
 def names_a_type(script: Script, node: ast.expr) -> bool:
@@ -205,7 +206,7 @@ def _looks_into(script: Script, other: Script, local: str) -> bool:
                     return True
             case ast.Call(func=ast.Name(id="getattr" | "attrgetter") | ast.Attribute(attr="attrgetter")):
                 return True
-            case _ if last_name(call) in _MODULE_LOOKUPS and not _is_method(call):
+            case _ if last_name(call.func) in _MODULE_LOOKUPS and not _is_method(call):
                 return True
     return any(each.attr == "__dict__" for each in other.find(ast.Attribute)) or any(
         each.value == local for each in other.find(ast.Constant)
@@ -220,14 +221,6 @@ def _is_method(call: ast.Call) -> bool:
 def _is_module(script: Script, other: Script, target: str | None, level: int) -> bool:
     located = other.project.locate(other, target or "", level)
     return located is not None and located == (script.path, ())
-
-
-def last_name(call: ast.AST | None) -> str | None:
-    match call:
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return name
-        case _:
-            return None
 
 
 def _file_name(other: Script) -> str:

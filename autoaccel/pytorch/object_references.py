@@ -14,6 +14,7 @@ from autoaccel.analysis.classes import external_lineage, lineage
 from autoaccel.dataflow.abstract_values import NONE, Kind
 from autoaccel.dataflow.completeness import CallSite, Incomplete
 from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.python_names import METHOD_DECORATORS, PROPERTIES
 from autoaccel.pytorch.gradients import sets_grad_mode
 
@@ -89,7 +90,7 @@ def attribute_reads(
 
 def property_name(function: Function) -> str | None:
     """The name of a property, which is read and not called."""
-    decorators = {_last_name(each) for each in getattr(function, "decorator_list", ())}
+    decorators = {last_name(each) for each in getattr(function, "decorator_list", ())}
     return function.name if decorators & PROPERTIES and not isinstance(function, ast.Lambda) else None
 
 
@@ -174,7 +175,3 @@ def _may_be_same(script: Script, read: ast.Attribute, stored: frozenset[ast.Clas
     if here is None:
         return True
     return bool(here) and (stored is None or not here.isdisjoint(stored))
-
-
-def _last_name(expression: ast.AST) -> str:
-    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.evaluation_passes import (
     EvaluationPass,
     evaluations,
@@ -87,7 +88,7 @@ def _whole_functions(
 
 
 def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
-    if not isinstance(script.parent(call), ast.expr | ast.Assign) or _last_name(call.func) in script.plain_callees:
+    if not isinstance(script.parent(call), ast.expr | ast.Assign) or last_name(call.func) in script.plain_callees:
         return False
     statement = script.statement(call)
     if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
@@ -111,14 +112,6 @@ def _is_sample(script: Script, call: ast.Call, known: set[ast.AST]) -> bool:
     if asks_for_gradients(script, statement) is not None or _before_training(script, statement):
         return False
     return needs_graph(script, [statement], [call]) is None and needs_gradients(script, [statement], scope) is None
-
-
-def _last_name(function: ast.expr) -> str | None:
-    match function:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-        case _:
-            return None
 
 
 def _is_tried_out(script: Script, call: ast.Call) -> bool:
