@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from autoaccel.dataflow.definitions import Definition, Scope
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
-from autoaccel.dataflow.syntax_index import Function, Loop, Node
 from autoaccel.edits import AddImport
 from autoaccel.library_models import library_values
 from autoaccel.library_models.python_names import BUILTINS
@@ -38,6 +37,19 @@ class Script:
         self.parsed = self.project.disk.parse(text, self.path)
         self.syntax_index = self.parsed.tree
         self.tree = self.syntax_index.module
+        # What the syntax index answers, it is asked itself: nothing is asked more often.
+        self.find = self.syntax_index.find
+        self.within = self.syntax_index.within
+        self.in_scope = self.syntax_index.in_scope
+        self.parent = self.syntax_index.parent
+        self.ancestors = self.syntax_index.ancestors
+        self.inside = self.syntax_index.inside
+        self.statement = self.syntax_index.statement
+        self.block = self.syntax_index.block
+        self.function = self.syntax_index.function
+        self.enclosing_class = self.syntax_index.enclosing_class
+        self.loops = self.syntax_index.loops
+        self.source = self.syntax_index.source
         self.queries = self.project.queries
         self.inference = Inference(self)
 
@@ -53,47 +65,6 @@ class Script:
             return
         self.project.release()
         vars(self).clear()
-
-    # -- tree
-
-    def find(self, *types: type[Node]) -> Iterator[Node]:
-        """Nodes of exactly these types, each type in source order."""
-        return self.syntax_index.find(*types)
-
-    def within(self, outer: ast.AST, kind: type[Node]) -> Sequence[Node]:
-        """The nodes of exactly this type (all, for `ast.AST`) that are `outer` or lie within it, in preorder."""
-        return self.syntax_index.within(outer, kind)
-
-    def in_scope(self, outer: ast.AST, kind: type[Node]) -> Sequence[Node]:
-        """The same without the insides of nested functions, lambdas and classes."""
-        return self.syntax_index.in_scope(outer, kind)
-
-    def parent(self, node: ast.AST) -> ast.AST | None:
-        return self.syntax_index.parent(node)
-
-    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        return self.syntax_index.ancestors(node)
-
-    def inside(self, node: ast.AST, outer: ast.AST) -> bool:
-        return self.syntax_index.inside(node, outer)
-
-    def statement(self, node: ast.AST) -> ast.stmt:
-        return self.syntax_index.statement(node)
-
-    def block(self, statement: ast.stmt) -> list[ast.stmt]:
-        return self.syntax_index.block(statement)
-
-    def function(self, node: ast.AST) -> Function | None:
-        return self.syntax_index.function(node)
-
-    def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
-        return self.syntax_index.enclosing_class(node)
-
-    def loops(self, node: ast.AST) -> list[Loop]:
-        return self.syntax_index.loops(node)
-
-    def source(self, node: ast.AST) -> str:
-        return self.syntax_index.source(node)
 
     # -- scopes and names
 
@@ -297,8 +268,8 @@ class Script:
     # -- values
 
     def values(self, expression: ast.expr) -> Values:
-        known = self.queries.known.get(expression)  # most are asked for again and again
-        return self.inference.values(expression) if known is None else known or ANY
+        """All values that an expression may have; `ANY` when nothing is known."""
+        return self.inference.possible(expression) or ANY
 
     def kind(self, expression: ast.expr) -> Kind | None:
         """The kind of an expression when it is certain, else None."""

@@ -7,7 +7,7 @@ where none of these speak from use (`x.zero_grad()` with `x.step()` makes an opt
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -61,13 +61,6 @@ class Inference:
 
     # -- entry points
 
-    def values(self, expression: ast.expr) -> Values:
-        """All values that an expression may have; `ANY` when nothing is known."""
-        return self.possible(expression) or ANY
-
-    def kind(self, expression: ast.expr) -> Kind | None:
-        return self.values(expression).kind
-
     def _ask(self, key: Hashable, compute: Callable[[], Values]) -> Values:
         return self.queries.ask(key, partial(self._computed, compute), NOTHING, ANY)
 
@@ -81,7 +74,8 @@ class Inference:
         return found
 
     def possible(self, expression: ast.expr) -> Values:
-        """`values`, asked from within an evaluation: empty while a value goes round in a circle."""
+        """All values that an expression may have, asked from within an evaluation: empty while a value goes round in a
+        circle. From outside, `Script.values` gives `ANY` in place of nothing."""
         known = self.queries.known.get(expression)
         return self._ask(expression, partial(self._evaluate, expression)) if known is None else known
 
@@ -178,28 +172,20 @@ class Inference:
 
     def _name(self, node: ast.Name) -> Values:
         definitions = self.script.definitions(node)
-        if not definitions:
-            starred = self.script.project.star_import(self.script, node.id)
-            if starred is not None:
-                script, name = starred
-                return script.inference.exported(name)
-            return Values({Value(Kind.EXTERNAL, name=f"builtins.{node.id}")}) if node.id in BUILTINS else ANY
-        return library_values.without_checkpoint_reads(
-            union(self.definition(each) for each in definitions) | self._rebound(node.id, definitions)
-        )
+        if definitions or self.script.project.star_import(self.script, node.id) is not None:
+            return self._bound_to(node.id, definitions)
+        return made(Kind.EXTERNAL, name=f"builtins.{node.id}") if node.id in BUILTINS else ANY
 
     def exported(self, name: str) -> Values:
         """The value of a module-level name, seen from another file."""
-        module = self.script.module_scope
-        definitions = module.definitions.get(name, [])
+        return self._bound_to(name, self.script.module_scope.definitions.get(name, ()))
+
+    def _bound_to(self, name: str, definitions: Sequence[Definition]) -> Values:
         if not definitions:
             starred = self.script.project.star_import(self.script, name)
-            if starred is not None:
-                return starred[0].inference.exported(starred[1])
-            return ANY
-        return library_values.without_checkpoint_reads(
-            union(self.definition(each) for each in definitions) | self._rebound(name, definitions)
-        )
+            return ANY if starred is None else starred[0].inference.exported(starred[1])
+        found = union(self.definition(each) for each in definitions) | self._rebound(name, definitions)
+        return library_values.without_checkpoint_reads(found)
 
     def _rebound(self, name: str, definitions: Iterable[Definition]) -> Values:
         """What other files may put in the place of a name of this module: `engine.log = my_log`."""
