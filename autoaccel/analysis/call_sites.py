@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis import name_lookups
 from autoaccel.analysis.classes import derived_classes, lineage
 from autoaccel.dataflow.abstract_values import BOUND, Kind
-from autoaccel.dataflow.call_arguments import bind_argument, positional
+from autoaccel.dataflow.call_arguments import bind_argument, given_as, positional
 from autoaccel.dataflow.completeness import Answer, CallSite
 from autoaccel.dataflow.query import fixpoint, once
 from autoaccel.dataflow.syntax_index import last_name
@@ -93,8 +93,7 @@ def _handed_on(script: Script, function: ast.AST, other: Script, names: tuple[st
     """Where a function is used as a value and not called: whoever gets it may call it with anything."""
     for mention in other.syntax_index.mentions(*names, *other.import_aliases(names)):
         around = other.parent(mention)
-        called = isinstance(around, ast.Call) and around.func is mention
-        if called or (isinstance(around, ast.Attribute) and around.value is mention):
+        if other.call_of(mention) is not None or isinstance(around, ast.Attribute):
             continue
         if not isinstance(mention.ctx, ast.Load) or _starts_process(
             around, other.parent(around) if around is not None else None
@@ -278,9 +277,9 @@ def _started(call: ast.Call) -> ast.expr | None:
     """The function that a call runs elsewhere."""
     match last_name(call.func):
         case "Process" | "Thread":
-            return next((keyword.value for keyword in call.keywords if keyword.arg == "target"), None)
+            return given_as(call, "target")
         case "spawn" | "start_processes":
-            return call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "fn"), None)
+            return call.args[0] if call.args else given_as(call, "fn")
         case _:
             return None
 
@@ -307,7 +306,7 @@ def _is_name_of(other: Script, target: ast.expr, script: Script, function: ast.A
 def _handed_over(function: ast.AST, call: ast.Call, parameter: str) -> ast.expr | None:
     """The expression that a process or thread gets for a parameter; `spawn` passes its rank before them."""
     spawned = last_name(call.func) not in ("Process", "Thread")
-    passed = next((keyword.value for keyword in call.keywords if keyword.arg == "args"), None)
+    passed = given_as(call, "args")
     if passed is None and spawned and len(call.args) > 1:
         passed = call.args[1]
     if not isinstance(passed, ast.Tuple) or any(isinstance(each, ast.Starred) for each in passed.elts):

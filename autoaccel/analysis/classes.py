@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Answer, Incomplete
 from autoaccel.dataflow.definitions import Definition, ElementPath
 from autoaccel.dataflow.query import fixpoint, once
@@ -176,11 +177,7 @@ def _lends(script: Script, part: ast.Attribute, ref: ClassRef) -> bool:
 def _makes_classes(script: Script, name: str) -> bool:
     """Whether classes are made by `type("Fast", (Base,), {})` with a base of this name."""
     made = script.syntax_index.calls_named("type", "new_class", "make_dataclass")
-    return any(
-        _names(script, [*call.args, *(each.value for each in call.keywords)], name)
-        for call in made
-        if len(call.args) > 1
-    )
+    return any(_names(script, given_values(call), name) for call in made if len(call.args) > 1)
 
 
 def _computes_base(script: Script, cls: ast.ClassDef) -> bool:

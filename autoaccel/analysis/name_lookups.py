@@ -94,8 +94,8 @@ def _runs(part: ast.expr, wanted: set[str]) -> bool:
 
 
 def _is_called_by_name(other: Script, part: ast.expr, wanted: set[str]) -> bool:
-    member, around = named_member(part), other.parent(part)
-    return member is not None and member[1] in wanted and isinstance(around, ast.Call) and around.func is part
+    member = named_member(part)
+    return member is not None and member[1] in wanted and other.call_of(part) is not None
 
 
 def _lookups(other: Script) -> Iterator[tuple[ast.expr, ast.expr | None, ast.expr | None]]:
@@ -124,8 +124,8 @@ def _of_table(
         case ast.Subscript(value=value, slice=key, ctx=ast.Load()) as part if value is table:
             yield part, owner, key
         case ast.Attribute(attr="get" | "pop") as method:
-            call = other.parent(method)
-            if isinstance(call, ast.Call) and call.func is method and call.args:
+            call = other.call_of(method)
+            if call is not None and call.args:
                 yield call, owner, call.args[0]
 
 
@@ -226,8 +226,7 @@ def reads_any_name(script: Script) -> bool:
         ):
             continue
         item = script.parent(call)
-        called = script.parent(item) if isinstance(item, ast.Subscript) else None
-        if not (isinstance(called, ast.Call) and called.func is item):
+        if not isinstance(item, ast.Subscript) or script.call_of(item) is None:
             return True
     return any(script.qualname(each) == "sys.modules" for each in script.syntax_index.mentions("modules"))
 

@@ -19,6 +19,7 @@ from autoaccel.dataflow.definitions import Definition, Scope
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
+from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import AddImport
 from autoaccel.library_models import library_values
 from autoaccel.library_models.python_names import BUILTINS
@@ -42,6 +43,7 @@ class Script:
         self.within = self.syntax_index.within
         self.in_scope = self.syntax_index.in_scope
         self.parent = self.syntax_index.parent
+        self.call_of = self.syntax_index.call_of
         self.ancestors = self.syntax_index.ancestors
         self.inside = self.syntax_index.inside
         self.statement = self.syntax_index.statement
@@ -341,7 +343,7 @@ class Script:
     def deterministic(self) -> bool:
         """Whether the script asks for deterministic algorithms: then only exact rewrites are welcome."""
         for call in self.calls("torch.use_deterministic_algorithms"):
-            if call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value is False:
+            if call.args and is_constant(call.args[0], False):
                 continue
             return True
         for target in self.syntax_index.stored("deterministic"):

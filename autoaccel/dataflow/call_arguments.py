@@ -1,8 +1,18 @@
-"""Which parameter of a function an argument of a call is passed for."""
+"""What calls are given, and which parameter of a function an argument is passed for."""
 
 from __future__ import annotations
 
 import ast
+
+
+def given_values(call: ast.Call) -> list[ast.expr]:
+    """What a call is given, by position and by name."""
+    return [*call.args, *(each.value for each in call.keywords)]
+
+
+def given_as(call: ast.Call, name: str) -> ast.expr | None:
+    """What a call is given by a name."""
+    return next((each.value for each in call.keywords if each.arg == name), None)
 
 
 def positional(function: ast.AST) -> list[str]:
@@ -17,9 +27,9 @@ def bind_argument(function: ast.AST, call: ast.Call, parameter: str, *, bound: b
     """The expression that a call passes for a parameter; None for defaults and for what `*` and `**` hide."""
     if not isinstance(getattr(function, "args", None), ast.arguments):
         return None
-    for keyword in call.keywords:
-        if keyword.arg == parameter:
-            return keyword.value
+    named = given_as(call, parameter)
+    if named is not None:
+        return named
     names = positional(function)[int(bound) :]
     if parameter not in names:
         return None

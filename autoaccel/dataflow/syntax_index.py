@@ -84,6 +84,11 @@ def last_name(expression: ast.AST | None) -> str:
     return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")
 
 
+def is_constant(expression: ast.AST | None, value: bool | None) -> bool:
+    """Whether an expression is `True`, `False` or `None`, as written."""
+    return isinstance(expression, ast.Constant) and expression.value is value
+
+
 class _Row:
     """Nodes in preorder with their positions: a part of the tree is a run of the row."""
 
@@ -268,6 +273,11 @@ class SyntaxIndex:
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         return self._parents.get(node)
+
+    def call_of(self, function: ast.AST | None) -> ast.Call | None:
+        """The call of which an expression is the function: `f(x)` for its `f`; None where it is used otherwise."""
+        parent = None if function is None else self._parents.get(function)
+        return parent if isinstance(parent, ast.Call) and parent.func is function else None
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """From the parent up to the module."""

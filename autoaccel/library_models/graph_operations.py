@@ -6,6 +6,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.library_models.python_names import LOOKING
 from autoaccel.library_models.tensor_operations import RESHAPING
 
@@ -93,5 +95,5 @@ def is_without_graph(script: Script, manager: ast.expr) -> bool:
 
 def is_false(call: ast.Call) -> bool:
     """Whether the one argument of a call is `False`."""
-    arguments = [*call.args, *(each.value for each in call.keywords)]
-    return len(arguments) == 1 and isinstance(arguments[0], ast.Constant) and arguments[0].value is False
+    arguments = given_values(call)
+    return len(arguments) == 1 and is_constant(arguments[0], False)

@@ -311,8 +311,7 @@ def _is_called_later(script: Script, node: ast.AST) -> bool:
         case ast.Assign(targets=[ast.Name() as target, *_]):
             scopes = (each.scope.definitions for each in script.definitions(target))
             uses = (use for known in scopes for each in known.get(target.id, ()) for use in script.uses(each))
-            calls = ((script.parent(use), use) for use in uses)
-            return any(isinstance(call, ast.Call) and call.func is use for call, use in calls)
+            return any(script.call_of(use) is not None for use in uses)
         case _:
             return False
 

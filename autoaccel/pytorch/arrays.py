@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.library_models.numpy_functions import (
     ARRAY_METHODS,
     FRESH_METHODS,
@@ -82,7 +83,7 @@ def _shares(call: ast.Call) -> bool:
     for keyword in call.keywords:
         if keyword.arg in (None, "out", "mmap_mode", "where"):
             return True
-        if keyword.arg == "copy" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is True):
+        if keyword.arg == "copy" and not is_constant(keyword.value, True):
             return True
     return False
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, external_lineage, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value, Values
+from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.python_names import CONTAINER_CHANGES
@@ -356,7 +357,7 @@ def is_pure_vision(script: Script, value: Value) -> bool:
     for keyword in value.node.keywords:
         if keyword.arg == "target_transform":
             return False
-    transform = next((keyword.value for keyword in value.node.keywords if keyword.arg == "transform"), None)
+    transform = given_as(value.node, "transform")
     if transform is None:
         return False
     for where, node in reachable(file, transform):

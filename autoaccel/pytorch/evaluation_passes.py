@@ -13,6 +13,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.library_models.graph_operations import is_false
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.pytorch.gradients import (
     asks_for_gradients,
@@ -165,12 +166,7 @@ def _switches_to_eval(script: Script, call: ast.Call) -> bool:
         return False
     if function.attr == "eval" and not call.args:
         return script.kind(function.value) in (Kind.MODULE, None)
-    return function.attr == "train" and _argument_is(call, False)
-
-
-def _argument_is(call: ast.Call, value: bool) -> bool:
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return len(arguments) == 1 and isinstance(arguments[0], ast.Constant) and arguments[0].value is value
+    return function.attr == "train" and is_false(call)
 
 
 def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef) -> EvaluationPass | None:
@@ -375,7 +371,7 @@ def _switches_to_train(statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return False
     function = statement.value.func
-    return isinstance(function, ast.Attribute) and function.attr == "train" and not _argument_is(statement.value, False)
+    return isinstance(function, ast.Attribute) and function.attr == "train" and not is_false(statement.value)
 
 
 def _covering(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]:

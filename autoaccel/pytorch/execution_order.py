@@ -205,7 +205,5 @@ def _mentions(file: Script, function: Function) -> Iterator[ScriptNode]:
         return
     for other in _files_naming(file, function):
         for mention in other.syntax_index.mentions(name):
-            parent = other.parent(mention)
-            called = isinstance(parent, ast.Call) and parent.func is mention
-            if not called and any(value.node is function for value in other.values(mention)):
+            if other.call_of(mention) is None and any(value.node is function for value in other.values(mention)):
                 yield other, mention

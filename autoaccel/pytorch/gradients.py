@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import breadth_first, last_name
+from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name
 from autoaccel.library_models.graph_operations import DIFFERENTIATING
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
     for assigned in script.within(outer, ast.Assign):
         targets = [part for target in assigned.targets for part in script.within(target, ast.Attribute)]
         if any(part.attr == "requires_grad" and isinstance(part.ctx, ast.Store) for part in targets):
-            if not _is_false(assigned.value):
+            if not is_constant(assigned.value, False):
                 asking.append(assigned)
     asking.extend(call for call in script.within(outer, ast.Call) if asks(script, call))
     for mention in script.syntax_index.mentions(*_ASKING_NAMES, *script.import_aliases(_ASKING_NAMES)):
@@ -112,28 +113,20 @@ def asks(script: Script, call: ast.Call) -> bool:
         case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str() as name), *_]):
             return name in ("backward", "grad") or name in _GRAD_METHODS
         case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value="requires_grad"), value]):
-            return not _is_false(value)
+            return not is_constant(value, False)
     if isinstance(call.func, ast.Name) and script.qualname(call.func) is None:
         made = [each.value for each in script.definitions(call.func) if each.how == "assign" and not each.path]
         if any(isinstance(each, ast.Attribute) and is_asking_function(script, each) for each in made):
             return True
     return any(
-        keyword.arg in ("requires_grad", "create_graph")
-        and isinstance(keyword.value, ast.Constant)
-        and keyword.value.value is True
-        for keyword in call.keywords
+        each.arg in ("requires_grad", "create_graph") and is_constant(each.value, True) for each in call.keywords
     )
-
-
-def _is_false(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is False
 
 
 def is_asking_function(script: Script, expression: ast.AST) -> bool:
     """Whether an expression names what goes backward or asks for gradients, to be called by somebody else:
     `map(torch.Tensor.backward, losses)`."""
-    around = script.parent(expression)
-    if isinstance(around, ast.Attribute) or (isinstance(around, ast.Call) and around.func is expression):
+    if isinstance(script.parent(expression), ast.Attribute) or script.call_of(expression) is not None:
         return False
     if isinstance(expression, ast.Name) and isinstance(expression.ctx, ast.Load):
         if script.qualname(expression) is None:
@@ -243,8 +236,8 @@ def _is_set_before(script: Script, statement: ast.stmt) -> bool:
         if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
             call = each.value
             if script.qualname(call.func) == "torch.set_grad_enabled":
-                given = [*call.args, *(keyword.value for keyword in call.keywords)]
-                found = not any(isinstance(mode, ast.Constant) and mode.value is True for mode in given)
+                given = given_values(call)
+                found = not any(is_constant(mode, True) for mode in given)
             elif any(isinstance(part, ast.Call) and sets_grad_mode(script, part) for part in breadth_first(call)):
                 found = True  # `stack.enter_context(torch.no_grad())`
     return found

@@ -19,6 +19,7 @@ from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.name_lookups import reads_any_name, runs_text
 from autoaccel.analysis.rebound_names import is_handed_on
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import given_values, positional
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.graph_operations import (
@@ -112,10 +113,10 @@ class GraphFlow:
             after: bool | None = held
             match parent:
                 case ast.Attribute(ctx=ast.Load()):
-                    call = script.parent(parent)
-                    if isinstance(call, ast.Call) and call.func is parent:
-                        after = self._method(script, call, parent.attr, held)
-                        parent = call
+                    called = script.call_of(parent)
+                    if called is not None:
+                        after = self._method(script, called, parent.attr, held)
+                        parent = called
                     else:
                         after = self._attribute(script, parent, held)
                 case ast.Call() if child is parent.func:
@@ -239,7 +240,7 @@ class GraphFlow:
         """An argument of a call: what the call results in, if that carries a graph."""
         if is_backward(script, call) or asks(script, call):
             raise GraphNeeded
-        if any(is_asking_function(script, each) for each in (*call.args, *(each.value for each in call.keywords))):
+        if any(is_asking_function(script, each) for each in given_values(call)):
             raise GraphNeeded
         values = script.values(call.func)
         functions: list[tuple[Script, ast.AST]] = [*script.callees(call), *lambdas_of(script, call.func)]
@@ -288,7 +289,7 @@ class GraphFlow:
         if name == "getattr" and not (len(call.args) > 1 and isinstance(call.args[1], ast.Constant)):
             raise GraphNeeded
         if name in ("filter", "sorted", "max", "min"):
-            arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+            arguments = given_values(call)
             functions = [found for each in arguments for found in functions_of(script, each)]
             for other, function in functions:
                 self.enter_all(script, call, other, function, call_stack)
@@ -333,9 +334,7 @@ class GraphFlow:
         """Go on with the parameter that an argument is passed for."""
         inner = push_call(call_stack, (script, call, function))
         arguments: ast.arguments = function.args  # type: ignore[attr-defined]
-        names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
-        if is_bound(other, function, script, call):
-            names = names[1:]
+        names = positional(function)[int(is_bound(other, function, script, call)) :]
         named = [*names, *(each.arg for each in arguments.kwonlyargs)]
         found: list[str] = []
         match argument:
@@ -357,9 +356,8 @@ class GraphFlow:
         self, script: Script, call: ast.Call, other: Script, function: ast.AST, call_stack: CallStack
     ) -> None:
         inner = push_call(call_stack, (script, call, function))
-        arguments: ast.arguments = function.args  # type: ignore[attr-defined]
-        for each in (*arguments.posonlyargs, *arguments.args):
-            self._parameter(other, function, each.arg, False, inner)
+        for name in positional(function):
+            self._parameter(other, function, name, False, inner)
 
     def _parameter(self, script: Script, function: ast.AST, name: str, held: bool, call_stack: CallStack) -> None:
         for definition in script.reaching_definitions.scopes[function].definitions.get(name, ()):

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.callables import called_name, functions_of
 from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import last_name
+from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.library_models.graph_operations import (
     ENDING_BUILTINS,
     ENDING_FUNCTIONS,
@@ -141,11 +142,9 @@ def _hooked(script: Script, flow: GraphFlow) -> Iterator[FlowState]:
         if each.value in _HOOKS:
             raise GraphNeeded(_HOOK)
     for mention in script.syntax_index.mentions(*_HOOKS):
-        call = script.parent(mention)
-        if not isinstance(call, ast.Call) or call.func is not mention:
-            raise GraphNeeded(_HOOK)
-        functions = [found for each in call.args[:1] for found in functions_of(script, each)]
-        if not functions:
+        call = script.call_of(mention)
+        functions = functions_of(script, call.args[0]) if call is not None and call.args else []
+        if call is None or not functions:
             raise GraphNeeded(_HOOK)
         for file, function in functions:
             flow.enter_all(script, call, file, function, ())
@@ -241,7 +240,7 @@ def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Itera
             yield view
     for call in script.within(outer, ast.Call):
         name = script.qualname(call.func)
-        arguments = [*call.args, *(each.value for each in call.keywords)]
+        arguments = given_values(call)
         if script.callees(call):
             yield from (each for each in arguments if _may_have_graph(script, each, leaves, region, surely=True))
             continue
@@ -401,9 +400,7 @@ def _leaf_names(script: Script) -> frozenset[str]:
         if isinstance(call.func, ast.Attribute):
             found.add(last_name(call.func.value))
     for keyword in script.find(ast.keyword):
-        if keyword.arg == "requires_grad" and not (
-            isinstance(keyword.value, ast.Constant) and keyword.value.value is False
-        ):
+        if keyword.arg == "requires_grad" and not is_constant(keyword.value, False):
             statement = script.statement(keyword)
             if isinstance(statement, ast.Assign):
                 found.update(last_name(each) for each in statement.targets)

@@ -18,6 +18,7 @@ from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.analysis.imported_names import imported
 from autoaccel.analysis.name_lookups import named_member
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete, ScriptNode
 from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import last_name
@@ -152,8 +153,7 @@ def _mentions(script: Script, name: str) -> list[ast.Name | ast.Attribute]:
 
 
 def _is_called(script: Script, mention: ast.expr) -> bool:
-    around = script.parent(mention)
-    return isinstance(around, ast.Attribute) or (isinstance(around, ast.Call) and around.func is mention)
+    return isinstance(script.parent(mention), ast.Attribute) or script.call_of(mention) is not None
 
 
 def _ways_of_value(script: Script, value: ast.expr) -> Iterator[str]:
@@ -272,7 +272,7 @@ def _of_part(script: Script, part: ast.AST, kinds: frozenset[str]) -> Iterator[O
         if (
             called_name(script, call.func) in _UNSEEN
             or _is_given_model(script, call)
-            or any(_needs_gradients(script, each) for each in _arguments(call))
+            or any(_needs_gradients(script, each) for each in given_values(call))
         ):
             yield Opening(script, call.func, _BY_CALL)
         elif kinds:
@@ -348,10 +348,6 @@ def _is_stored(script: Script, function: ast.Attribute) -> bool:
     return any(each.script.inference.attribute_of(each, function.attr) is None for each in classes)
 
 
-def _arguments(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(each.value for each in call.keywords)]
-
-
 def _needs_gradients(script: Script, argument: ast.expr) -> bool:
     """Whether a function that is handed to a call needs gradients: `map(attack, batches)`."""
     return isinstance(argument, ast.Name | ast.Attribute | ast.Lambda) and any(
@@ -368,5 +364,5 @@ def _is_given_model(script: Script, call: ast.Call) -> bool:
     if root in sys.stdlib_module_names:
         return False
     return root in _GRADIENT_LIBRARIES or (
-        root not in _WITHOUT_GRADIENTS and any(script.kind(each) is Kind.MODULE for each in _arguments(call))
+        root not in _WITHOUT_GRADIENTS and any(script.kind(each) is Kind.MODULE for each in given_values(call))
     )

@@ -244,8 +244,7 @@ class _HostTensor:
             parent = where.parent(node)
             match parent:
                 case ast.Attribute():
-                    call = where.parent(parent)
-                    node = call if isinstance(call, ast.Call) and call.func is parent else parent
+                    node = where.call_of(parent) or parent
                     if not self._is_held(where, node):
                         return node if not isinstance(node, ast.Call) else parent
                 case ast.Subscript(value=value) if value is node:

@@ -146,9 +146,9 @@ def hooks(script: Script) -> Iterator[tuple[Script, ast.FunctionDef | ast.expr]]
 
 
 def _registered(script: Script, method: ast.expr) -> Iterator[tuple[Script, ast.FunctionDef | ast.expr]]:
-    call = script.parent(method)
+    call = script.call_of(method)
     given: list[ast.expr] = []
-    if isinstance(call, ast.Call) and call.func is method:
+    if call is not None:
         given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "hook")]
     values = [value for each in given if not isinstance(each, ast.Lambda) for value in script.values(each) or {UNKNOWN}]
     yield from ((script, each) for each in given if isinstance(each, ast.Lambda))

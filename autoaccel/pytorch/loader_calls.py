@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.keyword_arguments import mapping_items, mapping_keys
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.library_models.library_values import LOADER_CLASSES
 from autoaccel.pytorch.loader_loops import loader_loops
 
@@ -32,7 +33,7 @@ class LoaderCall:
     def writes(self, name: str) -> bool:
         """Whether the call itself sets an argument, not a mapping that it unpacks and that others may unpack too."""
         value = self.settings.get(name)
-        return any(value is each for each in (*self.call.args, *(keyword.value for keyword in self.call.keywords)))
+        return any(value is each for each in given_values(self.call))
 
 
 @dataclass(frozen=True, slots=True)

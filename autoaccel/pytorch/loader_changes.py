@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.library_models.python_names import CONSTRUCTORS, CONTAINER_CHANGES
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.execution_order import extents_of, in_body, runs_after, runs_within
@@ -221,7 +223,7 @@ def _changes_by_name(script: Script, node: ast.AST) -> bool:
 
 def _hands_on(script: Script, call: ast.Call) -> bool:
     """Whether a call is handed what is called a dataset or a sampler, and may change it."""
-    given = (*call.args, *(each.value for each in call.keywords))
+    given = given_values(call)
     sources = any(isinstance(each, ast.Name | ast.Attribute) and _is_source(each) for each in given)
     return sources and not is_library(script, call) and _may_store(script, call)
 
@@ -344,8 +346,7 @@ def changed_by_library(script: Script, call: ast.Call) -> list[ast.expr]:
     """
     name = script.qualname(call.func) or f"builtins.{getattr(call.func, 'id', '')}"
     in_place = (name.endswith("_") and not name.endswith("__")) or any(
-        keyword.arg == "inplace" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False)
-        for keyword in call.keywords
+        keyword.arg == "inplace" and not is_constant(keyword.value, False) for keyword in call.keywords
     )
     return [
         *(call.args[:1] if in_place or name in _MUTATORS else ()),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, external_lineage, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.definitions import ElementPath
 from autoaccel.dataflow.value_parts import part
 from autoaccel.library_models.tensor_operations import RESHAPING
@@ -188,7 +189,7 @@ class LoaderInputs:
                 returned = (each.value for each in other.in_scope(callee, ast.Return) if each.value is not None)
                 self._pending.extend((other, each, path) for each in returned)
         if not callees:
-            arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+            arguments = given_values(call)
             self._handed.update(arguments)
             self._pending.extend((file, each, ()) for each in arguments)
             if isinstance(call.func, ast.Attribute) and file.qualname(call.func) is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import position
@@ -122,7 +123,7 @@ def _leaves(
             name = f"builtins.{iterable.func.id}"
         wrapped = iterable.args[0] if iterable.args else None
         if wrapped is None:
-            wrapped = next((keyword.value for keyword in iterable.keywords if keyword.arg == "iterable"), None)
+            wrapped = given_as(iterable, "iterable")
         if script.runtime_name(iterable.func) in _PREFETCHED and wrapped is not None:
             yield from _leaves(script, wrapped, target, True)
             return

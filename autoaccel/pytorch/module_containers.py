@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import given_values
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -46,7 +47,7 @@ def held(module: Value, seen: set[ast.AST] | None = None) -> Iterator[Value]:
     if script is None or not isinstance(made, ast.Call) or made in seen:
         return
     seen.add(made)
-    for argument in (*made.args, *(keyword.value for keyword in made.keywords)):
+    for argument in given_values(made):
         for value in _of_argument(script, argument):
             if value.kind is Kind.MODULE and value.cls is None:
                 yield from held(value, seen)

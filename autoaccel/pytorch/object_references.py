@@ -75,12 +75,8 @@ def attribute_reads(
         if any(name in pattern.kwd_attrs or pattern.patterns for pattern in other.find(ast.MatchClass)):
             raise Incomplete("a pattern may read it")
         for part in other.find(ast.Attribute):
-            if (
-                part.attr in (name, "__dict__")
-                and isinstance(part.ctx, ast.Load)
-                and (called or not _is_called(other, part))
-            ):
-                if _may_be_same(other, part, classes):
+            if part.attr in (name, "__dict__") and isinstance(part.ctx, ast.Load):
+                if (called or other.call_of(part) is None) and _may_be_same(other, part, classes):
                     yield other, part
         for call in other.syntax_index.calls_named("getattr", "vars", "attrgetter"):
             named = call.args[1] if len(call.args) > 1 else None
@@ -129,8 +125,8 @@ def _calls_by_name(
                 continue
             if not _may_be_same(other, part, classes) or _is_elsewhere(other, part, method, classes):
                 continue
-            call = other.parent(part)
-            if not isinstance(call, ast.Call) or call.func is not part:
+            call = other.call_of(part)
+            if call is None:
                 raise Incomplete("it is handed over")
             calls[call] = other
     return calls
@@ -139,11 +135,6 @@ def _calls_by_name(
 def classes_of(script: Script, cls: ast.ClassDef) -> frozenset[ast.ClassDef]:
     """A class with its bases."""
     return frozenset(each.node for each in lineage(script.class_ref(cls)))
-
-
-def _is_called(script: Script, name: ast.expr) -> bool:
-    call = script.parent(name)
-    return isinstance(call, ast.Call) and call.func is name
 
 
 def _is_elsewhere(script: Script, read: ast.Attribute, method: ast.AST, classes: frozenset[ast.ClassDef]) -> bool:

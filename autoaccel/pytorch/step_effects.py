@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import class_info
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import fixpoint, once
-from autoaccel.dataflow.syntax_index import children
+from autoaccel.dataflow.syntax_index import children, is_constant
 from autoaccel.library_models.graph_operations import DIFFERENTIATING
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import METHODS, STORING
@@ -108,7 +109,7 @@ def call_effects(script: Script, call: ast.Call) -> Effect:
     qualified = script.qualname(call.func)
     if is_backward(script, call):
         found |= Effect.BACKWARD
-        if any(keyword.arg == "create_graph" and not _is_false(keyword.value) for keyword in call.keywords):
+        if any(keyword.arg == "create_graph" and not is_constant(keyword.value, False) for keyword in call.keywords):
             found |= Effect.DOUBLE
     elif is_optimizer_step(script, call):
         found |= Effect.STEP
@@ -145,17 +146,13 @@ def _is_handed_optimizer(script: Script, call: ast.Call) -> bool:
     """A method of an unknown object that is given an optimizer may clip or mask gradients: a pruning schedule."""
     if not isinstance(call.func, ast.Attribute) or not _PHASE.search(call.func.attr) or script.callees(call):
         return False
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    arguments = given_values(call)
     given = any(
         isinstance(each, ast.Name | ast.Attribute) and script.kind(each) is Kind.OPTIMIZER for each in arguments
     )
     return given and not any(
         value.kind in (Kind.SCALER, Kind.SCHEDULER, Kind.MODULE) for value in script.values(call.func.value)
     )
-
-
-def _is_false(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is False
 
 
 def is_sensitive(script: Script, call: ast.Call) -> bool:
@@ -209,7 +206,7 @@ def may_run_model(script: Script, call: ast.Call) -> bool:
 
 def _may_be_forward(script: Script, call: ast.Call) -> bool:
     function = call.func
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    arguments = given_values(call)
     qualified = script.qualname(function)
     if script.callees(call) or (qualified or "").startswith(_SEEN):
         return False
@@ -318,9 +315,7 @@ def reads_gradient(script: Script, node: ast.Attribute) -> bool:
     parent = script.parent(node)
     if not isinstance(node.ctx, ast.Load):
         return isinstance(parent, ast.AugAssign)  # `p.grad += noise`
-    if isinstance(parent, ast.Compare) and all(
-        isinstance(each, ast.Constant) and each.value is None for each in parent.comparators
-    ):
+    if isinstance(parent, ast.Compare) and all(is_constant(each, None) for each in parent.comparators):
         return False
     if isinstance(parent, ast.If | ast.IfExp | ast.While | ast.BoolOp | ast.UnaryOp):
         return False

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_as
+from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import AddImport, Code, Tier
 from autoaccel.library_models.tensor_operations import DRAWING, FILLING, RESHAPING, ROUNDED
 from autoaccel.pytorch.integers import integral
@@ -153,7 +155,7 @@ def is_plain_variable(script: Script, call: ast.Call) -> bool:
     return (
         script.qualname(call.func) == "torch.autograd.Variable"
         and len(call.args) == 1
-        and all(each.arg == "requires_grad" and _is_false(each.value) for each in call.keywords)
+        and all(each.arg == "requires_grad" and is_constant(each.value, False) for each in call.keywords)
     )
 
 
@@ -214,7 +216,7 @@ def _factory(script: Script, call: ast.Call) -> Creation | None:
 
 
 def _is_integral(script: Script, call: ast.Call) -> bool:
-    dtype = next((each.value for each in call.keywords if each.arg == "dtype"), None)
+    dtype = given_as(call, "dtype")
     return dtype is not None and script.qualname(dtype) in _INTEGERS
 
 
@@ -223,11 +225,11 @@ def _refusal(call: ast.Call, short: str) -> str | None:
         return "a device may be among its **kwargs"
     for keyword in call.keywords:
         match keyword.arg:
-            case "requires_grad" if not _is_false(keyword.value):
+            case "requires_grad" if not is_constant(keyword.value, False):
                 return _NO_LEAF
             case "generator":
                 return "a generator of the host is given"
-            case "pin_memory" if not _is_false(keyword.value):
+            case "pin_memory" if not is_constant(keyword.value, False):
                 return "pin_memory makes it a staging buffer on the host"
             case "out" | "names" | "layout":
                 return f"`{keyword.arg}=` is given"
@@ -236,10 +238,6 @@ def _refusal(call: ast.Call, short: str) -> str | None:
     if short == "normal" and len(call.args) != 3 and not any(each.arg == "size" for each in call.keywords):
         return "without a size, its tensors decide where it is made"
     return None
-
-
-def _is_false(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is False
 
 
 def _integral_range(script: Script, call: ast.Call) -> bool:
