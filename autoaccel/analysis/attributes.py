@@ -61,9 +61,7 @@ def stores(ref: ClassRef, name: str) -> Iterator[Stored]:
         for stored in stored_as(script, name):
             if stored.receiver is None:
                 continue
-            computed = stored.how in ("computed", "namespace")
-            related = _is_instance if computed else _may_be_instance
-            if related(script, stored.receiver, ref):
+            if _is_instance(script, stored.receiver, ref, unknown=stored.how not in ("computed", "namespace")):
                 yield stored
 
 
@@ -100,21 +98,15 @@ def _stored_by_calls(script: Script) -> tuple[tuple[object, Stored], ...]:
     return tuple(found)
 
 
-def _may_be_instance(script: Script, receiver: ast.expr, ref: ClassRef) -> bool:
+def _is_instance(script: Script, receiver: ast.expr, ref: ClassRef, *, unknown: bool) -> bool:
+    """Whether an object may be an instance of a class; what is not known is one if `unknown` says so."""
     owner = _method_class(script, receiver)
     if owner is not None:
-        return owner is ref.node or _are_related(ref, script.class_ref(owner))
+        return _are_related(ref, script.class_ref(owner))
     return any(
-        value.kind is Kind.UNKNOWN if value.cls is None else _are_related(ref, value.cls)
+        unknown and value.kind is Kind.UNKNOWN if value.cls is None else _are_related(ref, value.cls)
         for value in script.inference.possible(receiver)
     )
-
-
-def _is_instance(script: Script, receiver: ast.expr, ref: ClassRef) -> bool:
-    owner = _method_class(script, receiver)
-    if owner is not None:
-        return owner is ref.node or _are_related(ref, script.class_ref(owner))
-    return any(value.cls is not None and _are_related(ref, value.cls) for value in script.inference.possible(receiver))
 
 
 def _are_related(first: ClassRef, second: ClassRef) -> bool:

@@ -24,6 +24,13 @@ from autoaccel.edits import AddImport
 from autoaccel.library_models import library_values
 from autoaccel.library_models.python_names import BUILTINS
 
+_NAMING: dict[type[ast.AST], str] = {  # the fields that hold names
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), "name"),
+    **dict.fromkeys((ast.ExceptHandler, ast.MatchAs, ast.MatchStar), "name"),
+    ast.Name: "id",
+    ast.arg: "arg",
+    ast.MatchMapping: "rest",
+}
 RUNTIME = ("autoaccel.runtime", "autoaccel_runtime")
 
 
@@ -167,24 +174,14 @@ class Script:
     @cached_property
     def used_names(self) -> frozenset[str]:
         """Every identifier that a new name could clash with: names, attributes of `self`, parameters, imports."""
-        names = {node.id for node in self.find(ast.Name)}
-        names.update(node.arg for node in self.find(ast.arg))
-        names.update(node.name for node in self.find(ast.FunctionDef))
-        names.update(node.name for node in self.find(ast.AsyncFunctionDef))
-        names.update(node.name for node in self.find(ast.ClassDef))
-        names.update(
+        named = {getattr(node, field) for kind, field in _NAMING.items() for node in self.find(kind)}
+        own = {
             node.attr
             for node in self.find(ast.Attribute)
             if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-        )
-        names.update(handler.name for handler in self.find(ast.ExceptHandler) if handler.name)
-        names.update(pattern.name for pattern in self.find(ast.MatchAs) if pattern.name)
-        names.update(pattern.name for pattern in self.find(ast.MatchStar) if pattern.name)
-        names.update(pattern.rest for pattern in self.find(ast.MatchMapping) if pattern.rest)
-        aliases = [alias for node in self.find(ast.Import) for alias in node.names]
-        aliases.extend(alias for node in self.find(ast.ImportFrom) for alias in node.names)
-        names.update((alias.asname or alias.name).split(".")[0] for alias in aliases)
-        return frozenset(names)
+        }
+        imported = {(each.asname or each.name).split(".")[0] for each in self.find(ast.alias)}
+        return frozenset({*named, *own, *imported} - {None})
 
     def free_name(self, *candidates: str) -> str:
         """The first candidate that the file does not use; numbered when all are taken."""
