@@ -10,7 +10,11 @@ From the outside in:
     keyword_arguments  keys and values behind `**kwargs`
     imported_names     dotted names that a file imports
     unit_tests         places that belong to tests and benchmarks
-    project            the files that a script belongs with, call sites, classes
+    callables          what an expression that is called stands for
+    call_sites         where functions are called from, and what they are passed there
+    classes            bases, derived classes, kinds of instances
+    rebound_names      names of a module that other files bind anew
+    project            the files that a script belongs with
     project_index      who imports whom, and who mentions what by name
     module_search      the files that imports lead to
     files              the files around a script: texts, trees, import lines, folders

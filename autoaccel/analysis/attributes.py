@@ -10,11 +10,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.namespaces import binds, bound_values, namespaces
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
+from autoaccel.dataflow.syntax_index import last_name
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -41,7 +43,7 @@ class Stored(NamedTuple):
             return None
         method = _method(self.script, self.receiver)
         if method is not None:
-            return any(_last_name(each) == "classmethod" for each in method.decorator_list)
+            return any(last_name(each) == "classmethod" for each in method.decorator_list)
         kinds = self.script.inference.possible(self.receiver).kinds
         if kinds == {Kind.CLASS}:
             return True
@@ -51,7 +53,7 @@ class Stored(NamedTuple):
 def stores(ref: ClassRef, name: str) -> Iterator[Stored]:
     """The stores that may reach `name` of an instance of a class, those of the class body aside."""
     try:
-        files = ref.script.project.mentioning(ref.script, name)
+        files = ref.script.project.files_naming(ref.script, name, attribute=True).all()
     except Incomplete:
         yield Stored(ref.script, None)
         return
@@ -59,9 +61,7 @@ def stores(ref: ClassRef, name: str) -> Iterator[Stored]:
         for stored in stored_as(script, name):
             if stored.receiver is None:
                 continue
-            computed = stored.how in ("computed", "namespace")
-            related = _is_instance if computed else _may_be_instance
-            if related(script, stored.receiver, ref):
+            if _is_instance(script, stored.receiver, ref, unknown=stored.how not in ("computed", "namespace")):
                 yield stored
 
 
@@ -105,30 +105,23 @@ def _stored_by_calls(script: Script) -> tuple[tuple[object, Stored], ...]:
     return tuple(found)
 
 
-def _may_be_instance(script: Script, receiver: ast.expr, ref: ClassRef) -> bool:
+def _is_instance(script: Script, receiver: ast.expr, ref: ClassRef, *, unknown: bool) -> bool:
+    """Whether an object may be an instance of a class; what is not known is one if `unknown` says so."""
     owner = _method_class(script, receiver)
     if owner is not None:
-        return owner is ref.node or _are_related(ref, script.class_ref(owner))
+        return _are_related(ref, script.class_ref(owner))
     return any(
-        value.kind is Kind.UNKNOWN if value.cls is None else _are_related(ref, value.cls)
+        unknown and value.kind is Kind.UNKNOWN if value.cls is None else _are_related(ref, value.cls)
         for value in script.inference.possible(receiver)
     )
 
 
-def _is_instance(script: Script, receiver: ast.expr, ref: ClassRef) -> bool:
-    owner = _method_class(script, receiver)
-    if owner is not None:
-        return owner is ref.node or _are_related(ref, script.class_ref(owner))
-    return any(value.cls is not None and _are_related(ref, value.cls) for value in script.inference.possible(receiver))
-
-
 def _are_related(first: ClassRef, second: ClassRef) -> bool:
     """Whether an object may be an instance of both: one class derives from the other."""
-    project = first.script.project
     if first.node is second.node:
         return True
-    return any(each.node is first.node for each in project.lineage(second)) or any(
-        each.node is second.node for each in project.lineage(first)
+    return any(each.node is first.node for each in lineage(second)) or any(
+        each.node is second.node for each in lineage(first)
     )
 
 
@@ -152,10 +145,6 @@ def _method(script: Script, receiver: ast.expr) -> ast.FunctionDef | ast.AsyncFu
     static = any(isinstance(each, ast.Name) and each.id == "staticmethod" for each in method.decorator_list)
     own = isinstance(script.parent(method), ast.ClassDef) and method.args.args[:1] == [definitions[0].node]
     return method if own and not static else None
-
-
-def _last_name(expression: ast.expr) -> str:
-    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")
 
 
 def _stored(script: Script, target: ast.Attribute) -> Stored:

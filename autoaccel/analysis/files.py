@@ -173,9 +173,9 @@ class Files:
             case "importers":
                 return self.index.importers(path)
             case "related":
-                return self.index.related(path, self.bounds.sharing)
+                return self.index.related(path, self.bounds.related)
             case "deriving":
-                return self.index.deriving(path, name, self.bounds.related)
+                return self.index.deriving(path, name, self.bounds.mentioning)
             case "patched":
                 return self.index.rebound_names(path)
             case "patching":
@@ -183,7 +183,7 @@ class Files:
             case "mentioning":
                 return self.index.mentioning(path, name)
             case _:
-                return self.index.callers(path, name, self.bounds.related, method=question != "callers")
+                return self.index.callers(path, name, self.bounds.mentioning, method=question != "callers")
 
 
 def _read(path: Path, most: int) -> str | None:

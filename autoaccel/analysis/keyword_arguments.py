@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from autoaccel.dataflow.reaching_definitions import Definition
+from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.rebound_names import rebound_names
+from autoaccel.dataflow.definitions import Definition
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -36,7 +38,7 @@ def mapping_items(script: Script, expression: ast.expr) -> dict[str, ast.expr] |
 
 def _bound_from_outside(script: Script, definition: Definition) -> bool:
     """Whether another file may bind the name to something else: `config.OPTIONS = {…}`."""
-    return definition.scope.parent is None and definition.name in script.project.rebound_names(script)
+    return definition.scope.parent is None and definition.name in rebound_names(script)
 
 
 def _only_read(script: Script, definition: Definition) -> bool:
@@ -142,7 +144,7 @@ def _passed_keys(script: Script, definition: Definition, depth: int) -> frozense
     if calls.missing is not None:
         return None
     if definition.node is not arguments.kwarg:
-        passed = list(script.project.arguments(script, function, definition.name))
+        passed = list(arguments_for(script, function, definition.name))
         given = [mapping_keys(other, expression, depth) for other, expression in passed]
         if len(passed) < len(calls):  # some give nothing: it is the default then, or hidden behind `*` or `**`
             default = None if any(_unpacks(call) for _, call in calls) else definition.value

@@ -10,23 +10,22 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.syntax_index import last_name
+from autoaccel.library_models.library_values import CALLING_NOTHING
+from autoaccel.library_models.python_names import LOOKING, NAMESPACES, TEXT_RUNNERS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 _READING = ("getattr", "methodcaller", "attrgetter")
-_TABLES = ("globals", "locals", "vars")
-_RUNNING = ("eval", "exec")
 MODULES_AT_RUN_TIME = re.compile(
     r"\b(import_module|__import__|run_module|run_path|spec_from_file_location)\b|\bsys\.modules\b"
 )
-_LOOKING = frozenset(  # builtins that call none of their arguments
-    "bool dir float format hasattr id int isinstance issubclass len print repr setattr str type".split()
-)
+_NOT_CALLING = LOOKING | {"dir", "setattr"}  # builtins that call none of their arguments
 _DEEP = 2  # names for a table that are followed
-_COMPUTING = ("torch.nn.", "torch.optim.", "numpy.")
 
 
 def named_member(call: ast.expr) -> tuple[ast.expr, str] | None:
@@ -120,7 +119,7 @@ def _is_kept(script: Script, table: ast.expr, depth: int = _DEEP) -> bool:
             uses = (use for made in script.definitions(target) for use in script.uses(made))
             return any(_is_kept(script, use, depth - 1) for use in uses)
         case ast.Call(func=ast.Name(id=name)):
-            return name not in _LOOKING | {"sorted", "list", "set", "tuple", "exec", "eval", "iter"}
+            return name not in _NOT_CALLING | {"sorted", "list", "set", "tuple", "exec", "eval", "iter"}
         case ast.For() | ast.comprehension() | ast.Compare() | ast.Expr():
             return False
         case _:
@@ -139,23 +138,23 @@ def _runs(part: ast.expr, wanted: set[str]) -> bool:
 
 
 def _is_called_by_name(other: Script, part: ast.expr, wanted: set[str]) -> bool:
-    member, around = named_member(part), other.parent(part)
-    return member is not None and member[1] in wanted and isinstance(around, ast.Call) and around.func is part
+    member = named_member(part)
+    return member is not None and member[1] in wanted and other.call_of(part) is not None
 
 
 def _lookups(other: Script) -> Iterator[tuple[ast.expr, ast.expr | None, ast.expr | None]]:
     """What is read by a computed name, of which object (None: of any), and under which name (None: any)."""
-    for call in other.syntax_index.calls_named(*_READING, *_TABLES, *_RUNNING):
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    for call in other.syntax_index.calls_named(*_READING, *NAMESPACES, *TEXT_RUNNERS):
+        name = last_name(call.func)
         if isinstance(call.func, ast.Name) and other.definitions(call.func) and other.is_project_name(call.func):
             continue
         if name == "getattr" and len(call.args) > 1:
             yield call, call.args[0], call.args[1]
         elif name in ("methodcaller", "attrgetter"):
             yield call, None, call.args[0] if call.args else None
-        elif name in _RUNNING and isinstance(call.func, ast.Name):
+        elif name in TEXT_RUNNERS and isinstance(call.func, ast.Name):
             yield call, None, None
-        elif name in _TABLES and isinstance(call.func, ast.Name):
+        elif name in NAMESPACES and isinstance(call.func, ast.Name):
             yield from _of_table(other, call, call.args[0] if call.args else None)
     for table in other.syntax_index.mentions("__dict__"):
         if isinstance(table, ast.Attribute):
@@ -169,8 +168,8 @@ def _of_table(
         case ast.Subscript(value=value, slice=key, ctx=ast.Load()) as part if value is table:
             yield part, owner, key
         case ast.Attribute(attr="get" | "pop") as method:
-            call = other.parent(method)
-            if isinstance(call, ast.Call) and call.func is method and call.args:
+            call = other.call_of(method)
+            if call is not None and call.args:
                 yield call, owner, call.args[0]
 
 
@@ -227,9 +226,9 @@ def _may_be_called(script: Script, part: ast.expr, deep: bool = True) -> bool:
             return True
         case ast.Call(func=function):
             name = script.qualname(function)
-            if isinstance(function, ast.Name) and function.id in _LOOKING and not script.definitions(function):
+            if isinstance(function, ast.Name) and function.id in _NOT_CALLING and not script.definitions(function):
                 return False
-            return name is None or not name.startswith(_COMPUTING) or script.is_project_name(function)
+            return name is None or not name.startswith(CALLING_NOTHING) or script.is_project_name(function)
         case ast.Attribute(attr=name):
             return name.startswith("__")
         case ast.Assign(targets=[ast.Name() as target]) if deep:
@@ -245,7 +244,7 @@ def _may_be_called(script: Script, part: ast.expr, deep: bool = True) -> bool:
 
 def _may_hold(other: Script, value: Value, script: Script, owner: ast.ClassDef | None, names: set[str]) -> bool:
     """Whether an object may have a function of a script (a method of `owner`) as an attribute."""
-    if value.kind is Kind.OBJECT and value.name == "module" and value.script is not None:
+    if value.kind is Kind.OBJECT and value.how == "module" and value.script is not None:
         if owner is not None:
             return False
         return value.script is script or any(
@@ -257,5 +256,29 @@ def _may_hold(other: Script, value: Value, script: Script, owner: ast.ClassDef |
         return owner is not None or MODULES_AT_RUN_TIME.search(other.text) is not None
     if owner is None or value.cls is None:
         return False
-    of_method = {each.node for each in script.project.lineage(script.class_ref(owner))}
-    return owner in {each.node for each in script.project.lineage(value.cls)} or value.cls.node in of_method
+    of_method = {each.node for each in lineage(script.class_ref(owner))}
+    return owner in {each.node for each in lineage(value.cls)} or value.cls.node in of_method
+
+
+def reads_any_name(script: Script) -> bool:
+    """Whether a file may read its variables by names that are not seen: `exec(…)`, `globals()[name].backward()`."""
+    for call in script.syntax_index.calls_named(*TEXT_RUNNERS, *NAMESPACES):
+        if (
+            not isinstance(call.func, ast.Name)
+            or script.definitions(call.func)
+            or (call.args and call.func.id == "vars")
+        ):
+            continue
+        item = script.parent(call)
+        if not isinstance(item, ast.Subscript) or script.call_of(item) is None:
+            return True
+    return any(script.qualname(each) == "sys.modules" for each in script.syntax_index.mentions("modules"))
+
+
+def runs_text(script: Script, scope: ast.AST) -> bool:
+    """Whether code within a function runs text, which may read its variables: `exec(…)`."""
+    calls = script.syntax_index.calls_named(*TEXT_RUNNERS)
+    return any(
+        isinstance(call.func, ast.Name) and not script.definitions(call.func) and script.inside(call, scope)
+        for call in calls
+    )

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import last_name
+from autoaccel.library_models.python_names import LOOKING
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
 _READING_METHODS = frozenset("items keys values get copy __contains__ __len__ __iter__".split())
-_READERS = frozenset(  # functions that only read what they are handed
-    """dict len print str repr list tuple set sorted iter any all id type isinstance deepcopy copy dump dumps pformat
-    pprint Namespace format info debug warning hasattr bool""".split()
+_READERS = LOOKING | frozenset(  # functions that only read what they are handed
+    """dict list tuple set sorted iter any all deepcopy copy dump dumps pformat pprint Namespace info debug
+    warning""".split()
 )
 
 
@@ -49,8 +51,7 @@ def binds(script: Script, namespace: ast.expr, name: str) -> bool:
         case ast.Attribute(attr=method):
             return method not in _READING_METHODS
         case ast.Call(func=function, args=arguments) if namespace in arguments:
-            called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            return called not in _READERS and called != "update"
+            return last_name(function) not in _READERS | {"update"}
         case ast.Assign() | ast.AnnAssign() | ast.NamedExpr() | ast.keyword(arg=str()):
             return True
         case ast.Return() | ast.Yield() | ast.Lambda() | ast.IfExp() | ast.BoolOp() | ast.Tuple() | ast.List():

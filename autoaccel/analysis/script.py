@@ -4,38 +4,34 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from autoaccel.analysis.project import Project, bind_argument
+from autoaccel.analysis import call_sites
+from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.project import Project
 from autoaccel.analysis.value_inference import Inference
 from autoaccel.dataflow.abstract_values import ANY, ClassRef, Kind, Value, Values
-from autoaccel.dataflow.completeness import Callers
+from autoaccel.dataflow.call_arguments import bind_argument
+from autoaccel.dataflow.completeness import Answer, CallSite
+from autoaccel.dataflow.definitions import Definition, Scope
 from autoaccel.dataflow.qualified_names import canonical
-from autoaccel.dataflow.reaching_definitions import Definition, ReachingDefinitions, Scope
-from autoaccel.dataflow.syntax_index import Function, Loop, Node
+from autoaccel.dataflow.query import once
+from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
+from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import AddImport
 from autoaccel.library_models import library_values
+from autoaccel.library_models.python_names import BUILTINS
 
-RUNTIME = ("autoaccel.runtime", "autoaccel_runtime")
-_FRAMEWORKS = {
-    "pytorch_lightning": "Lightning",
-    "lightning": "Lightning",
-    "accelerate": "Accelerate",
-    "deepspeed": "DeepSpeed",
-    "ignite": "Ignite",
-    "fastai": "fastai",
-    "apex": "Apex",
-    "transformers.Trainer": "the Transformers Trainer",
-    "transformers.Seq2SeqTrainer": "the Transformers Trainer",
-    "composer": "Composer",
-    "speechbrain": "SpeechBrain",
-    "mmengine": "MMEngine",
-    "catalyst": "Catalyst",
-    "colossalai": "Colossal-AI",
+_NAMING: dict[type[ast.AST], str] = {  # the fields that hold names
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), "name"),
+    **dict.fromkeys((ast.ExceptHandler, ast.MatchAs, ast.MatchStar), "name"),
+    ast.Name: "id",
+    ast.arg: "arg",
+    ast.MatchMapping: "rest",
 }
+RUNTIME = ("autoaccel.runtime", "autoaccel_runtime")
 
 
 class Script:
@@ -49,13 +45,22 @@ class Script:
         self.parsed = self.project.disk.parse(text, self.path)
         self.syntax_index = self.parsed.tree
         self.tree = self.syntax_index.module
+        # What the syntax index answers, it is asked itself: nothing is asked more often.
+        self.find = self.syntax_index.find
+        self.within = self.syntax_index.within
+        self.in_scope = self.syntax_index.in_scope
+        self.parent = self.syntax_index.parent
+        self.call_of = self.syntax_index.call_of
+        self.ancestors = self.syntax_index.ancestors
+        self.inside = self.syntax_index.inside
+        self.statement = self.syntax_index.statement
+        self.block = self.syntax_index.block
+        self.function = self.syntax_index.function
+        self.enclosing_class = self.syntax_index.enclosing_class
+        self.loops = self.syntax_index.loops
+        self.source = self.syntax_index.source
+        self.queries = self.project.queries
         self.inference = Inference(self)
-        self._answers = self.project.queries.known
-        self._callees: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
-        self._class_refs: dict[ast.ClassDef, ClassRef] = {}
-        self.facts: dict[object, Any] = {}  # what was found out about all of it, see `once`
-        self._aliases: dict[tuple[str, ...], frozenset[str]] = {}
-        self.located: dict[tuple[str, int], tuple[Path, tuple[str, ...]] | None] = {}
 
     def __repr__(self) -> str:
         return f"Script({str(self.path) if self.path else '<text>'})"
@@ -69,47 +74,6 @@ class Script:
             return
         self.project.release()
         vars(self).clear()
-
-    # -- tree
-
-    def find(self, *types: type[Node]) -> Iterator[Node]:
-        """Nodes of exactly these types, each type in source order."""
-        return self.syntax_index.find(*types)
-
-    def within(self, outer: ast.AST, kind: type[Node]) -> Sequence[Node]:
-        """The nodes of exactly this type (all, for `ast.AST`) that are `outer` or lie within it, in preorder."""
-        return self.syntax_index.within(outer, kind)
-
-    def in_scope(self, outer: ast.AST, kind: type[Node]) -> Sequence[Node]:
-        """The same without the insides of nested functions, lambdas and classes."""
-        return self.syntax_index.in_scope(outer, kind)
-
-    def parent(self, node: ast.AST) -> ast.AST | None:
-        return self.syntax_index.parent(node)
-
-    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        return self.syntax_index.ancestors(node)
-
-    def inside(self, node: ast.AST, outer: ast.AST) -> bool:
-        return self.syntax_index.inside(node, outer)
-
-    def statement(self, node: ast.AST) -> ast.stmt:
-        return self.syntax_index.statement(node)
-
-    def block(self, statement: ast.stmt) -> list[ast.stmt]:
-        return self.syntax_index.block(statement)
-
-    def function(self, node: ast.AST) -> Function | None:
-        return self.syntax_index.function(node)
-
-    def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
-        return self.syntax_index.enclosing_class(node)
-
-    def loops(self, node: ast.AST) -> list[Loop]:
-        return self.syntax_index.loops(node)
-
-    def source(self, node: ast.AST) -> str:
-        return self.syntax_index.source(node)
 
     # -- scopes and names
 
@@ -189,17 +153,15 @@ class Script:
                 found.setdefault(name, []).append(call)
         return found
 
+    @once
     def import_aliases(self, names: tuple[str, ...]) -> frozenset[str]:
         """Local names under which `from … import name as alias` brings these names."""
-        known = self._aliases.get(names)
-        if known is None:
-            known = self._aliases[names] = frozenset(
-                alias.asname
-                for node in self.find(ast.ImportFrom)
-                for alias in node.names
-                if alias.asname and alias.name in names
-            )
-        return known
+        return frozenset(
+            alias.asname
+            for node in self.find(ast.ImportFrom)
+            for alias in node.names
+            if alias.asname and alias.name in names
+        )
 
     @cached_property
     def plain_callees(self) -> frozenset[str]:
@@ -211,7 +173,7 @@ class Script:
             if isinstance(function, ast.Name):
                 definitions = self.definitions(function)
                 plain = (
-                    function.id in library_values.BUILTINS
+                    function.id in BUILTINS
                     if not definitions
                     else self.qualname(function) is not None and not self.is_project_name(function)
                 )
@@ -224,24 +186,14 @@ class Script:
     @cached_property
     def used_names(self) -> frozenset[str]:
         """Every identifier that a new name could clash with: names, attributes of `self`, parameters, imports."""
-        names = {node.id for node in self.find(ast.Name)}
-        names.update(node.arg for node in self.find(ast.arg))
-        names.update(node.name for node in self.find(ast.FunctionDef))
-        names.update(node.name for node in self.find(ast.AsyncFunctionDef))
-        names.update(node.name for node in self.find(ast.ClassDef))
-        names.update(
+        named = {getattr(node, field) for kind, field in _NAMING.items() for node in self.find(kind)}
+        own = {
             node.attr
             for node in self.find(ast.Attribute)
             if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-        )
-        names.update(handler.name for handler in self.find(ast.ExceptHandler) if handler.name)
-        names.update(pattern.name for pattern in self.find(ast.MatchAs) if pattern.name)
-        names.update(pattern.name for pattern in self.find(ast.MatchStar) if pattern.name)
-        names.update(pattern.rest for pattern in self.find(ast.MatchMapping) if pattern.rest)
-        aliases = [alias for node in self.find(ast.Import) for alias in node.names]
-        aliases.extend(alias for node in self.find(ast.ImportFrom) for alias in node.names)
-        names.update((alias.asname or alias.name).split(".")[0] for alias in aliases)
-        return frozenset(names)
+        }
+        imported = {(each.asname or each.name).split(".")[0] for each in self.find(ast.alias)}
+        return frozenset({*named, *own, *imported} - {None})
 
     def free_name(self, *candidates: str) -> str:
         """The first candidate that the file does not use; numbered when all are taken."""
@@ -327,8 +279,8 @@ class Script:
     # -- values
 
     def values(self, expression: ast.expr) -> Values:
-        known = self._answers.get(expression)  # most are asked for again and again
-        return self.inference.values(expression) if known is None else known or ANY
+        """All values that an expression may have; `ANY` when nothing is known."""
+        return self.inference.possible(expression) or ANY
 
     def kind(self, expression: ast.expr) -> Kind | None:
         """The kind of an expression when it is certain, else None."""
@@ -342,10 +294,9 @@ class Script:
             if isinstance(value.node, ast.Call) and value.script is not None
         )
 
+    @once
     def class_ref(self, node: ast.ClassDef) -> ClassRef:
-        if node not in self._class_refs:
-            self._class_refs[node] = ClassRef(self, node)
-        return self._class_refs[node]
+        return ClassRef(self, node)
 
     def is_device(self, expression: ast.expr) -> bool:
         """Whether an expression is surely a device: by value, or by the name `device` when nothing speaks against
@@ -365,27 +316,20 @@ class Script:
 
     # -- calls
 
-    def callers(self, function: ast.AST) -> Callers:
+    def callers(self, function: ast.AST) -> Answer[CallSite]:
         """Resolved call sites of a function in the project, and whether these are all."""
-        return self.project.callers(self, function)
+        return call_sites.callers(self, function)
 
+    @once
     def callees(self, call: ast.Call) -> tuple[tuple[Script, ast.FunctionDef], ...]:
         """The project functions that a call may enter; for a module, its `forward`; for a class, its `__init__`."""
-        known = self._callees.get(call)
-        if known is None:
-            known = self._find_callees(call)
-            if self.inference.knows(call.func):
-                self._callees[call] = known
-        return known
-
-    def _find_callees(self, call: ast.Call) -> tuple[tuple[Script, ast.FunctionDef], ...]:
         found: list[tuple[Script, ast.FunctionDef]] = []
         for value in self.values(call.func):
             if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
                 found.append((value.script, value.node))
             elif value.cls is not None:
                 names = ("__init__",) if value.kind is Kind.CLASS else ("forward", "__call__")
-                for each in self.project.lineage(value.cls):
+                for each in lineage(value.cls):
                     methods = [
                         part for part in each.node.body if isinstance(part, ast.FunctionDef) and part.name in names
                     ]
@@ -399,8 +343,8 @@ class Script:
     ) -> ast.expr | None:
         """The expression that a call in this file passes for a parameter of a project function (of `owner`, default
         this file)."""
-        file = owner or self
-        return bind_argument(function, call, parameter, bound=self.project.is_bound(file, function, self, call))
+        bound = call_sites.is_bound(owner or self, function, self, call)
+        return bind_argument(function, call, parameter, bound=bound)
 
     # -- the whole file
 
@@ -408,7 +352,7 @@ class Script:
     def deterministic(self) -> bool:
         """Whether the script asks for deterministic algorithms: then only exact rewrites are welcome."""
         for call in self.calls("torch.use_deterministic_algorithms"):
-            if call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value is False:
+            if call.args and is_constant(call.args[0], False):
                 continue
             return True
         for target in self.syntax_index.stored("deterministic"):
@@ -424,7 +368,7 @@ class Script:
         """Training frameworks that the file imports, by their common names."""
         found: set[str] = set()
         for target in {each.target or "" for each in self.reaching_definitions.imports if not each.level}:
-            for name, label in _FRAMEWORKS.items():
+            for name, label in library_values.FRAMEWORKS.items():
                 if target == name or target.startswith(name + "."):
                     found.add(label)
         return frozenset(found)

@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import external_lineage
 from autoaccel.analysis.imported_names import imported
 
 if TYPE_CHECKING:
@@ -44,4 +45,4 @@ def is_unit_test_file(script: Script) -> bool:
 def _is_case(script: Script, node: ast.AST) -> bool:
     if not isinstance(node, ast.ClassDef) or not node.bases:
         return False
-    return any(name.startswith("unittest.") for name in script.project.external_lineage(script.class_ref(node)))
+    return any(name.startswith("unittest.") for name in external_lineage(script.class_ref(node)))

@@ -7,13 +7,16 @@ where none of these speak from use (`x.zero_grad()` with `x.step()` makes an opt
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis import attributes
 from autoaccel.analysis.attributes import Stored
+from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.classes import class_info, derived_classes, instance_kind, is_lent, lineage
 from autoaccel.analysis.name_lookups import named_member
+from autoaccel.analysis.rebound_names import rebindings, rebound_names
 from autoaccel.dataflow.abstract_values import (
     ANY,
     BOOL,
@@ -24,36 +27,28 @@ from autoaccel.dataflow.abstract_values import (
     STRING,
     UNKNOWN,
     ClassRef,
-    Items,
     Kind,
     Value,
     Values,
     any_item,
     arithmetic,
-    item,
+    made,
     merged,
     shallow,
     union,
-    without_checkpoint_reads,
 )
-from autoaccel.dataflow.reaching_definitions import STAR, Definition, ElementPath
-from autoaccel.library_models import library_values
+from autoaccel.dataflow.definitions import STAR, Definition
+from autoaccel.dataflow.query import fixpoint
+from autoaccel.dataflow.value_parts import container_method, element, part, subscript
+from autoaccel.library_models import library_values, member_values
+from autoaccel.library_models.python_names import BUILTINS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
-_RETURNS_SELF = frozenset(
-    """to cuda cpu xpu float double half bfloat16 train eval apply requires_grad_ share_memory type zero_ to_empty
-    ipu""".split()
-)
-_VIEW_METHODS = frozenset(
-    """view reshape squeeze unsqueeze transpose permute t flatten expand expand_as narrow select detach contiguous
-    view_as unfold swapaxes movedim unflatten data T mT""".split()
-)
 _DISPATCHING = frozenset({"functools.singledispatch", "functools.singledispatchmethod"})
-_NUMBER_METHODS = frozenset("item numel size dim nelement".split())
 _REPLACED_BY_SUMS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.SEQUENCE})
-_STRING_METHODS = frozenset("format join lower upper strip replace read decode".split())
+_AROUND = {"builtins.enumerate": "enumerate", "builtins.iter": "iter"}  # by name: how what they make is iterated
 
 
 class Inference:
@@ -65,17 +60,6 @@ class Inference:
         self.queries = script.project.queries
 
     # -- entry points
-
-    def values(self, expression: ast.expr) -> Values:
-        """All values that an expression may have; `ANY` when nothing is known."""
-        return self.possible(expression) or ANY
-
-    def kind(self, expression: ast.expr) -> Kind | None:
-        return self.values(expression).kind
-
-    def knows(self, expression: ast.expr) -> bool:
-        """Whether the values of an expression are settled for good."""
-        return expression in self.queries.known
 
     def _ask(self, key: Hashable, compute: Callable[[], Values]) -> Values:
         return self.queries.ask(key, partial(self._computed, compute), NOTHING, ANY)
@@ -90,7 +74,8 @@ class Inference:
         return found
 
     def possible(self, expression: ast.expr) -> Values:
-        """`values`, asked from within an evaluation: empty while a value goes round in a circle."""
+        """All values that an expression may have, asked from within an evaluation: empty while a value goes round in a
+        circle. From outside, `Script.values` gives `ANY` in place of nothing."""
         known = self.queries.known.get(expression)
         return self._ask(expression, partial(self._evaluate, expression)) if known is None else known
 
@@ -107,7 +92,7 @@ class Inference:
             case ast.Call():
                 return self._call(node)
             case ast.Subscript():
-                return self._subscript(node)
+                return subscript(self.possible(node.value), node, self.script)
             case ast.IfExp(body=body, orelse=orelse):
                 return self.possible(body) | self.possible(orelse)
             case ast.BoolOp(values=values):
@@ -124,11 +109,11 @@ class Inference:
                     )
                     for key, value in zip(keys, values, strict=True)
                 )
-                return Values({Value(Kind.MAPPING, node, self.script, items=items)})
-            case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.SetComp(elt=element):
-                return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, self.possible(element)),))})
+                return made(Kind.MAPPING, node, self.script, items=items)
+            case ast.ListComp(elt=value) | ast.GeneratorExp(elt=value) | ast.SetComp(elt=value):
+                return made(Kind.SEQUENCE, node, self.script, items=((None, self.possible(value)),))
             case ast.DictComp(value=value):
-                return Values({Value(Kind.MAPPING, node, self.script, items=((None, self.possible(value)),))})
+                return made(Kind.MAPPING, node, self.script, items=((None, self.possible(value)),))
             case ast.BinOp(left=left, right=right):
                 return arithmetic(self.possible(left), self.possible(right), node, self.script)
             case ast.UnaryOp(op=ast.Not()):
@@ -138,10 +123,10 @@ class Inference:
             case ast.Compare(left=left, ops=[operator], comparators=[right]):
                 kinds = (self.possible(left) | self.possible(right)).kinds
                 if Kind.TENSOR in kinds or Kind.BATCH in kinds:
-                    return Values({Value(Kind.TENSOR, node, self.script)})
+                    return made(Kind.TENSOR, node, self.script)
                 elementwise = not isinstance(operator, ast.Is | ast.IsNot | ast.In | ast.NotIn)
                 if elementwise and Kind.ARRAY in kinds and Kind.UNKNOWN not in kinds:
-                    return Values({Value(Kind.ARRAY, node, self.script, name="arithmetic")})
+                    return made(Kind.ARRAY, node, self.script, how="arithmetic")
                 return ANY if Kind.UNKNOWN in kinds else Values({BOOL})
             case ast.Compare():
                 return Values({BOOL})
@@ -151,7 +136,7 @@ class Inference:
                 return ANY
 
     def _sequence(self, node: ast.expr, elements: list[ast.expr]) -> Value:
-        if any(isinstance(element, ast.Starred) for element in elements):
+        if any(isinstance(each, ast.Starred) for each in elements):
             merged = union(
                 self.possible(each.value) if isinstance(each, ast.Starred) else self.possible(each) for each in elements
             )
@@ -187,36 +172,20 @@ class Inference:
 
     def _name(self, node: ast.Name) -> Values:
         definitions = self.script.definitions(node)
-        if not definitions:
-            starred = self.script.project.star_import(self.script, node.id)
-            if starred is not None:
-                script, name = starred
-                return script.inference.exported(name)
-            return (
-                Values({Value(Kind.EXTERNAL, name=f"builtins.{node.id}")})
-                if node.id in library_values.BUILTINS
-                else ANY
-            )
-        return without_checkpoint_reads(
-            union(self.definition(each) for each in definitions)
-            | self._rebound(node.id, definitions)
-            | self._replaced(node.id, definitions)
-        )
+        if definitions or self.script.project.star_import(self.script, node.id) is not None:
+            return self._bound_to(node.id, definitions)
+        return made(Kind.EXTERNAL, name=f"builtins.{node.id}") if node.id in BUILTINS else ANY
 
     def exported(self, name: str) -> Values:
         """The value of a module-level name, seen from another file."""
-        module = self.script.module_scope
-        definitions = module.definitions.get(name, [])
+        return self._bound_to(name, self.script.module_scope.definitions.get(name, ()))
+
+    def _bound_to(self, name: str, definitions: Sequence[Definition]) -> Values:
         if not definitions:
             starred = self.script.project.star_import(self.script, name)
-            if starred is not None:
-                return starred[0].inference.exported(starred[1])
-            return ANY
-        return without_checkpoint_reads(
-            union(self.definition(each) for each in definitions)
-            | self._rebound(name, definitions)
-            | self._replaced(name, definitions)
-        )
+            return ANY if starred is None else starred[0].inference.exported(starred[1])
+        found = union(self.definition(each) for each in definitions) | self._rebound(name, definitions)
+        return library_values.without_checkpoint_reads(found | self._replaced(name, definitions))
 
     def _replaced(self, name: str, definitions: Iterable[Definition]) -> Values:
         """What a star import below puts in the place of a name of this module."""
@@ -227,12 +196,13 @@ class Inference:
 
     def _rebound(self, name: str, definitions: Iterable[Definition]) -> Values:
         """What other files may put in the place of a name of this module: `engine.log = my_log`."""
-        project = self.script.project
-        if name not in project.rebound_names(self.script) or any(each.scope.parent for each in definitions):
+        if name not in rebound_names(self.script) or any(each.scope.parent for each in definitions):
             return NOTHING
         defined = all(each.how in ("def", "class") for each in definitions)
-        stores = [each for each in project.rebindings(self.script, name) if defined or each.how != "namespace"]
-        return union(each.script.inference._stored(each) for each in stores)
+        bound = rebindings(self.script, name)
+        stores = [each for each in bound if defined or each.how != "namespace"]
+        found = union(each.script.inference._stored(each) for each in stores)
+        return found if bound.missing is None else found | ANY
 
     def definition(self, definition: Definition) -> Values:
         """The values that one binding gives its name."""
@@ -245,16 +215,13 @@ class Inference:
                 return Values({Value(Kind.FUNCTION, definition.node, self.script)})
             case "class":
                 assert isinstance(definition.node, ast.ClassDef)
-                return Values(
-                    {Value(Kind.CLASS, definition.node, self.script, cls=self.script.class_ref(definition.node))}
-                )
+                return made(Kind.CLASS, definition.node, self.script, cls=self.script.class_ref(definition.node))
             case "param":
                 return self._ask(definition.node, partial(self._parameter, definition))
             case "aug":
                 return self._ask(definition, partial(self._augmented, definition))
             case "for" if definition.value is not None:
-                element = self._element(self.possible(definition.value), definition.node)
-                return self.part(element, definition.path)
+                return part(element(self.possible(definition.value), definition.node, self.script), definition.path)
             case "assign" | "walrus" | "global" if definition.value is not None:
                 annotated = self._annotation(getattr(definition.node, "annotation", None))
                 if annotated:
@@ -262,10 +229,10 @@ class Inference:
                 if isinstance(definition.node, ast.AugAssign):
                     return self._ask(definition, partial(self._augmented, definition))
                 if isinstance(definition.node, ast.For):
-                    return self.part(self._element(self.possible(definition.value), definition.node), definition.path)
-                return self.part(self.possible(definition.value), definition.path)
+                    return part(element(self.possible(definition.value), definition.node, self.script), definition.path)
+                return part(self.possible(definition.value), definition.path)
             case "with" if definition.value is not None:
-                return self.part(self.possible(definition.value), definition.path)
+                return part(self.possible(definition.value), definition.path)
             case _:
                 return ANY
 
@@ -291,12 +258,12 @@ class Inference:
         if found is not None:
             script, name = found
             if name is None:
-                return Values({Value(Kind.OBJECT, script.tree, script, name="module")})
+                return made(Kind.OBJECT, script.tree, script, how="module")
             return script.inference.exported(name)
         known = self.script.project.library_name(self.script, target, definition.level)
         if definition.level and not known:
             return ANY
-        return Values({Value(Kind.EXTERNAL, name=library_values.canonical(known or target))})
+        return made(Kind.EXTERNAL, name=library_values.canonical(known or target))
 
     def _parameter(self, definition: Definition) -> Values:
         argument = definition.node
@@ -312,7 +279,7 @@ class Inference:
         own = self._receiver(function, argument)
         if own is not None:
             return own
-        passed = self.script.project.arguments(self.script, function, argument.arg)
+        passed = arguments_for(self.script, function, argument.arg)
         mapped = self._mapped(function, argument)
         given = [mapped, *(each.inference.possible(value) for each, value in passed)]
         found = union(given)
@@ -324,7 +291,7 @@ class Inference:
             )
         if definition.value is not None and not all(value.kind is Kind.UNKNOWN for value in found):
             found |= Values(value for value in self.possible(definition.value) if value.kind is not Kind.UNKNOWN)
-        if not mapped and self.script.project.callers(self.script, function).missing is not None:
+        if not mapped and self.script.callers(function).missing is not None:
             found |= ANY
         if Kind.UNKNOWN in found.kinds:
             used = self._by_use(definition)
@@ -337,7 +304,7 @@ class Inference:
         match self.script.parent(function):
             case ast.Call(func=ast.Name(id="map"), args=[ast.Lambda(args=parameters) as first, *iterables]) as call:
                 if first is function and argument in parameters.args[: len(iterables)]:
-                    return self._element(self.possible(iterables[parameters.args.index(argument)]), call)
+                    return element(self.possible(iterables[parameters.args.index(argument)]), call, self.script)
         return NOTHING
 
     def _passed(self, function: ast.AST, argument: ast.arg, annotated: Values) -> Values:
@@ -346,9 +313,9 @@ class Inference:
         kinds = annotated.kinds
         if not kinds <= {Kind.DATASET, Kind.LOADER, Kind.MODULE, Kind.OPTIMIZER}:
             return annotated
-        if self.script.project.callers(self.script, function).missing is not None:
+        if self.script.callers(function).missing is not None:
             return annotated
-        passed = self.script.project.arguments(self.script, function, argument.arg)
+        passed = arguments_for(self.script, function, argument.arg)
         given = [script.inference.possible(each) for script, each in passed]
         return union(given) if given and all(each.kinds <= kinds for each in given) else annotated
 
@@ -366,17 +333,16 @@ class Inference:
         if "classmethod" in names:
             return self._instances(ref, made=False)
         found = self._instances(ref)
-        return found | ANY if self.script.project.is_lent(ref, function.name) else found
+        return found | ANY if is_lent(ref, function.name) else found
 
     def _instances(self, ref: ClassRef, *, made: bool = True) -> Values:
         """The objects of a class and of those that derive from it, or (not `made`) these classes."""
-        project = self.script.project
-        derived = project.derived(ref)
+        derived = derived_classes(ref)
         found = Values(
-            Value(project.instance_kind(each) if made else Kind.CLASS, each.node, each.script, cls=each)
-            for each in (ref, *(derived or ()))
+            Value(instance_kind(each) if made else Kind.CLASS, each.node, each.script, cls=each)
+            for each in (ref, *derived)
         )
-        return found if derived is not None else found | ANY
+        return found if derived.missing is None else found | ANY
 
     def _annotation(self, annotation: ast.expr | None) -> Values:
         if annotation is None:
@@ -410,7 +376,7 @@ class Inference:
     def _by_use(self, definition: Definition) -> Values:
         """What the uses of a parameter with unknown arguments prove."""
         kind = self._used_as(definition.name, self.script.uses(definition))
-        return Values({Value(kind, definition.node, self.script)}) if kind is not None else NOTHING
+        return made(kind, definition.node, self.script) if kind is not None else NOTHING
 
     def _attribute_by_use(self, ref: ClassRef, name: str) -> Values:
         """The same for `self.name`, over all methods of the class."""
@@ -420,7 +386,7 @@ class Inference:
         if kind is None:
             return NOTHING
         first = next(iter(self.script.syntax_index.by_depth(reads)), None)
-        return Values({Value(kind, first, self.script)})
+        return made(kind, first, self.script)
 
     def _used_as(self, name: str, uses: Iterable[ast.expr]) -> Kind | None:
         methods: set[str] = set()
@@ -437,7 +403,7 @@ class Inference:
                     iterated = True
                 case _:
                     pass
-        return _used_as(name, methods, called=called, iterated=iterated)
+        return library_values.used_as(name, methods, called=called, iterated=iterated)
 
     # -- attributes
 
@@ -454,50 +420,29 @@ class Inference:
         return found
 
     def _member(self, owner: Value, name: str, node: ast.expr) -> Values:
-        if owner.kind is Kind.OBJECT and owner.name == "module" and owner.script is not None:
+        if owner.kind is Kind.OBJECT and owner.how == "module" and owner.script is not None:
             return owner.script.inference.exported(name)
         if owner.cls is not None:
             member = self.attribute_of(owner.cls, name, instance=owner.kind is not Kind.CLASS)
             if member is not None:
                 return member
-        match owner.kind:
-            case Kind.TENSOR | Kind.BATCH | Kind.PARAMETER:
-                if name in ("data", "T", "mT", "real") and owner.kind is Kind.BATCH:
-                    return Values({owner._replace(name=owner.name or "view")})
-                if name in ("data", "grad", "T", "mT", "real", "imag"):
-                    return Values({Value(Kind.TENSOR, node, self.script)})
-            case Kind.LOADER if name == "dataset":
-                return Values({Value(Kind.DATASET, owner.node, owner.script)})
-            case Kind.EXTERNAL if owner.name is not None:
-                return library_values.named(library_values.canonical(f"{owner.name}.{name}"))
-            case Kind.MODULE if name == "module":
-                return Values({owner})
-            case Kind.ARRAY if name == "T":
-                return Values({Value(Kind.ARRAY, node, self.script, name="view")})
-            case _:
-                pass
-        if name == "device" or name.endswith("_device"):
-            return Values({Value(Kind.DEVICE, node, self.script)})
-        if name == "dtype":
-            return Values({Value(Kind.DTYPE, node, self.script)})
-        return ANY
+        return member_values.attribute(owner, name, node, self.script)
 
     def attribute_of(self, ref: ClassRef, name: str, *, instance: bool = True) -> Values | None:
         """`self.name` of a project class: everything that its methods, its bases and its class body assign to it; None
         where they assign nothing."""
-        find = partial(ref.script.inference._attribute_of, ref, name, instance=instance)
-        nothing: Values | None = NOTHING
-        return self.queries.ask(("attribute", ref, name, instance), find, nothing, ANY)
+        return ref.script.inference._own_attribute(ref, name, instance)
 
-    def _attribute_of(self, ref: ClassRef, name: str, *, instance: bool) -> Values | None:
-        info = self.script.project.class_info(ref)
+    @fixpoint(NOTHING, ANY)
+    def _own_attribute(self, ref: ClassRef, name: str, instance: bool) -> Values | None:
+        info = class_info(ref)
         body = [value for value, _ in info.attributes.get(name, ()) if isinstance(value, Definition)]
         method = any(each.how == "def" for each in body)
         # Options that are put into a namespace may take the place of methods; nobody gives them twice.
         stores = [each for each in attributes.stores(ref, name) if method or each.how != "namespace"]
         if not body and not stores:
             several = len(info.bases) > 1
-            for base in [*self.script.project.lineage(ref)][1:] if several else info.bases:
+            for base in [*lineage(ref)][1:] if several else info.bases:
                 if several and not base.script.inference._has_own(base, name):
                     continue
                 inherited = self.attribute_of(base, name, instance=instance)
@@ -524,112 +469,16 @@ class Inference:
 
     def _has_own(self, ref: ClassRef, name: str) -> bool:
         """Whether a class itself, and not a base of it, has an attribute."""
-        bound = self.script.project.class_info(ref).attributes.get(name, ())
+        bound = class_info(ref).attributes.get(name, ())
         return any(isinstance(value, Definition) for value, _ in bound) or any(attributes.stores(ref, name))
 
     def _stored(self, stored: Stored) -> Values:
         if stored.value is None:
             return ANY
         value = self.possible(stored.value)
-        return self.part(self._element(value, stored.value) if stored.how == "for" else value, stored.path)
+        return part(element(value, stored.value, self.script) if stored.how == "for" else value, stored.path)
 
     # -- parts
-
-    def _subscript(self, node: ast.Subscript) -> Values:
-        index = node.slice
-        step: int | str | None = None
-        if isinstance(index, ast.Constant) and isinstance(index.value, int | str) and not isinstance(index.value, bool):
-            step = index.value
-        elif (
-            isinstance(index, ast.UnaryOp)
-            and isinstance(index.op, ast.USub)
-            and isinstance(index.operand, ast.Constant)
-        ):
-            step = -index.operand.value if isinstance(index.operand.value, int) else None
-        found: Values = NOTHING
-        for owner in self.possible(node.value):
-            match owner.kind:
-                case Kind.BATCH if step is not None:
-                    found |= {owner._replace(path=(*owner.path, step))}
-                case Kind.BATCH:
-                    found |= {owner._replace(name=owner.name or "view")}
-                case Kind.TENSOR | Kind.PARAMETER:
-                    found |= {Value(Kind.TENSOR, node, self.script)}
-                case Kind.ARRAY:
-                    found |= {Value(Kind.ARRAY, node, self.script, name="view")}
-                case Kind.SEQUENCE if isinstance(index, ast.Slice):
-                    found |= {Value(Kind.SEQUENCE, node, self.script, items=((None, any_item(owner)),))}
-                case Kind.SEQUENCE | Kind.MAPPING:
-                    found |= item(owner, step)
-                case Kind.MODULE:
-                    found |= {Value(Kind.MODULE, node, self.script)}
-                case Kind.STRING:
-                    found |= {STRING}
-                case _:
-                    found |= ANY
-        return found
-
-    def part(self, values: Values, path: ElementPath) -> Values:
-        """The part of a value that an unpacking target takes."""
-        for step in path:
-            found: Values = NOTHING
-            for owner in values:
-                match owner.kind:
-                    case Kind.BATCH:
-                        found |= {owner._replace(path=(*owner.path, step))}
-                    case Kind.SEQUENCE if step == STAR:
-                        found |= {Value(Kind.SEQUENCE, owner.node, owner.script, items=((None, any_item(owner)),))}
-                    case Kind.SEQUENCE:
-                        found |= item(owner, step)
-                    case Kind.TENSOR:
-                        found |= {Value(Kind.TENSOR, owner.node, owner.script)}
-                    case Kind.ARRAY:
-                        found |= {Value(Kind.ARRAY, owner.node, owner.script, name="view")}
-                    case Kind.ITERATOR:
-                        found |= any_item(owner) or ANY
-                    case _:
-                        found |= ANY
-            values = found
-        return values
-
-    def _element(self, values: Values, site: ast.AST) -> Values:
-        """What a `for` over these values yields; batches are named after the loop that gets them."""
-        found: Values = NOTHING
-        for owner in values:
-            match owner.kind:
-                case Kind.LOADER:
-                    found |= {Value(Kind.BATCH, site, self.script)}
-                case Kind.BATCH:
-                    found |= {owner._replace(path=(*owner.path, STAR))}
-                case Kind.SEQUENCE | Kind.MAPPING | Kind.ITERATOR if owner.name == "enumerate":
-                    found |= {
-                        Value(
-                            Kind.SEQUENCE,
-                            site,
-                            self.script,
-                            items=((0, Values({NUMBER})), (1, self._element(any_item(owner), site))),
-                        )
-                    }
-                case Kind.ITERATOR if owner.name == "zip":
-                    items = tuple((key, self._element(item, site)) for key, item in owner.items)
-                    found |= {Value(Kind.SEQUENCE, site, self.script, items=items)}
-                case Kind.ITERATOR if owner.name == "pass":
-                    found |= self._element(any_item(owner), site)
-                case Kind.MAPPING:
-                    found |= {STRING} if owner.name is None else any_item(owner)
-                case Kind.SEQUENCE | Kind.ITERATOR:
-                    found |= any_item(owner) or ANY
-                case Kind.TENSOR:
-                    found |= {Value(Kind.TENSOR, site, self.script)}
-                case Kind.ARRAY:
-                    found |= {Value(Kind.ARRAY, site, self.script, name="view")}
-                case Kind.MODULE:
-                    found |= {Value(Kind.MODULE, site, self.script)}
-                case Kind.STRING:
-                    found |= {STRING}
-                case _:
-                    found |= ANY
-        return found
 
     # -- calls
 
@@ -652,14 +501,14 @@ class Inference:
             case Kind.EXTERNAL if callee.name is not None:
                 return self._external_call(callee.name, node)
             case Kind.CLASS if callee.cls is not None:
-                kind = self.script.project.instance_kind(callee.cls)
-                return Values({Value(kind, node, self.script, cls=callee.cls)})
+                kind = instance_kind(callee.cls)
+                return made(kind, node, self.script, cls=callee.cls)
             case Kind.FUNCTION if callee.script is not None and callee.node is not None:
                 return callee.script.inference.returned(callee.node)
             case Kind.MODULE:
                 return self._forward(callee, node)
             case Kind.LOSS_FUNCTION:
-                return Values({Value(Kind.TENSOR, node, self.script)})
+                return made(Kind.TENSOR, node, self.script)
             case Kind.OBJECT | Kind.DATASET | Kind.SCHEDULER if callee.cls is not None:
                 member = self.attribute_of(callee.cls, "__call__")
                 return ANY if member is None else union(self._result(value, node) for value in member)
@@ -691,7 +540,7 @@ class Inference:
         found: Values = NOTHING
         script = self.script
         if any(script.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
-            return Values({Value(Kind.ITERATOR, function, script, name="generator")})
+            return made(Kind.ITERATOR, function, script, how="generator")
         returned = [part.value for part in script.in_scope(function, ast.Return) if part.value is not None]
         for value in returned:
             found |= self.possible(value)
@@ -715,103 +564,15 @@ class Inference:
         return found
 
     def _method(self, owner: Value, name: str, node: ast.Call) -> Values | None:
-        match owner.kind:
-            case Kind.MODULE | Kind.LOSS_FUNCTION:
-                own = None if owner.cls is None else self.attribute_of(owner.cls, name)
-                if own is not None and any(value.kind is Kind.FUNCTION for value in own):
-                    return None
-                if name in _RETURNS_SELF:
-                    return Values({owner})
-                if name == "forward":
-                    return self._forward(owner, node)
-                if name in ("parameters", "named_parameters", "buffers"):
-                    return Values(
-                        {Value(Kind.ITERATOR, node, self.script, items=((None, Values({Value(Kind.PARAMETER)})),))}
-                    )
-                if name in ("modules", "children"):
-                    return Values(
-                        {Value(Kind.ITERATOR, node, self.script, items=((None, Values({Value(Kind.MODULE)})),))}
-                    )
-            case Kind.BATCH:
-                return self._batch_method(owner, name, node)
-            case Kind.TENSOR | Kind.PARAMETER:
-                return self._tensor_method(name, node)
-            case Kind.ARRAY:
-                return Values({NUMBER}) if name == "item" else Values({Value(Kind.ARRAY, node, self.script, name=name)})
-            case Kind.SEQUENCE | Kind.MAPPING | Kind.ITERATOR:
-                return self._container_method(owner, name, node)
-            case Kind.STRING:
-                return Values({STRING}) if name in _STRING_METHODS else ANY
-            case Kind.UNKNOWN if name in ("numpy", "to_numpy"):
-                return Values({Value(Kind.ARRAY, node, self.script, name="view")})
-            case Kind.LOADER if name == "__iter__":
-                return Values({Value(Kind.ITERATOR, node, self.script, name="iter", items=((None, Values({owner})),))})
-            case _:
-                pass
-        return None
-
-    def _batch_method(self, owner: Value, name: str, node: ast.Call) -> Values:
-        if name in ("to", "cuda", "xpu") or (name == "type" and node.args and self._is_cuda_type(node.args[0])):
-            return Values({Value(Kind.TENSOR, node, self.script, name="moved")})
-        if name in ("items", "values", "keys"):
-            element = owner._replace(path=(*owner.path, STAR))
-            items: Items = ((None, Values({element})),)
-            if name == "items":
-                pair = Value(Kind.SEQUENCE, node, self.script, items=((0, Values({STRING})), (1, Values({element}))))
-                items = ((None, Values({pair})),)
-            if name == "keys":
-                items = ((None, Values({STRING})),)
-            return Values({Value(Kind.SEQUENCE, node, self.script, items=items)})
-        if name in _VIEW_METHODS:
-            return Values({owner._replace(name=owner.name or "view")})
-        if name in _NUMBER_METHODS:
-            return Values({NUMBER})
-        if name == "numpy":
-            return Values({Value(Kind.ARRAY, node, self.script, name="view")})
-        if name == "pop" and node.args and isinstance(node.args[0], ast.Constant):
-            key = node.args[0].value
-            return Values({owner._replace(path=(*owner.path, key if isinstance(key, int | str) else STAR))})
-        return Values({owner._replace(name="copy")})
-
-    def _is_cuda_type(self, alias: ast.expr) -> bool:
-        """Whether `x.type(alias)` may move: `torch.cuda.FloatTensor`, its string, or a name that is one of them on
-        some machines."""
-        return any(
-            (value.name or "").startswith("torch.cuda.")
-            or (isinstance(value.node, ast.Constant) and str(value.node.value).startswith("torch.cuda."))
-            for value in self.possible(alias)
-        )
-
-    def _tensor_method(self, name: str, node: ast.Call) -> Values:
-        if name in _NUMBER_METHODS:
-            return Values({NUMBER})
-        if name == "numpy":
-            return Values({Value(Kind.ARRAY, node, self.script, name="view")})
-        if name == "tolist":
-            return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, Values({NUMBER})),))})
-        if name in ("max", "min", "topk", "sort", "split", "chunk", "unbind"):
-            return Values({Value(Kind.TENSOR, node, self.script)})
-        if name in ("backward", "register_hook", "retain_grad"):
-            return Values({NONE})
-        return Values({Value(Kind.TENSOR, node, self.script, name=name)})
-
-    def _container_method(self, owner: Value, name: str, node: ast.Call) -> Values | None:
-        if owner.kind is Kind.MAPPING:
-            if name == "values":
-                return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, any_item(owner)),))})
-            if name == "items":
-                pair = Value(Kind.SEQUENCE, node, self.script, items=((0, Values({STRING})), (1, any_item(owner))))
-                return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, Values({pair})),))})
-            if name in ("get", "pop") and node.args:
-                key = node.args[0]
-                return item(owner, key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None)
-        if name == "pop" and owner.kind is Kind.SEQUENCE:
-            return any_item(owner) or ANY
-        if name == "copy":
-            return Values({owner})
-        if name in ("__next__", "next") and owner.name == "iter":
-            return self._element(any_item(owner), node)
-        return ANY
+        if owner.kind in (Kind.MODULE, Kind.LOSS_FUNCTION):
+            own = None if owner.cls is None else self.attribute_of(owner.cls, name)
+            if own is not None and any(value.kind is Kind.FUNCTION for value in own):
+                return None
+            if name == "forward":
+                return self._forward(owner, node)
+        if owner.kind in (Kind.SEQUENCE, Kind.MAPPING, Kind.ITERATOR):
+            return container_method(owner, name, node, self.script)
+        return member_values.method(owner, name, node, self.script)
 
     # -- external functions
 
@@ -823,95 +584,54 @@ class Inference:
         if name == "builtins.getattr" and (member := named_member(node)) is not None:
             read = self._of_members(*member, node)
             return read | self.possible(arguments[2]) if len(arguments) > 2 else read
-        if name == "builtins.enumerate" and first is not None:
-            return Values(
-                {Value(Kind.ITERATOR, node, self.script, name="enumerate", items=((None, self.possible(first)),))}
-            )
+        if name in _AROUND and first is not None:
+            return made(Kind.ITERATOR, node, self.script, how=_AROUND[name], items=((None, self.possible(first)),))
         if name == "builtins.zip":
             items = tuple((index, self.possible(each)) for index, each in enumerate(arguments))
-            return Values({Value(Kind.ITERATOR, node, self.script, name="zip", items=items)})
+            return made(Kind.ITERATOR, node, self.script, how="zip", items=items)
         if library_values.is_loop_wrapper(name):
-            wrapped = first if first is not None else _keyword(node, "iterable")
-            if wrapped is not None:
-                return Values(
-                    {Value(Kind.ITERATOR, node, self.script, name="pass", items=((None, self.possible(wrapped)),))}
-                )
-            return ANY
-        if name == "builtins.iter" and first is not None:
-            return Values({Value(Kind.ITERATOR, node, self.script, name="iter", items=((None, self.possible(first)),))})
+            given = (keyword.value for keyword in node.keywords if keyword.arg == "iterable")
+            wrapped = first if first is not None else next(given, None)
+            if wrapped is None:
+                return ANY
+            return made(Kind.ITERATOR, node, self.script, how="pass", items=((None, self.possible(wrapped)),))
         if name == "builtins.next" and first is not None:
-            found: Values = NOTHING
-            for value in self.possible(first):
-                found |= (
-                    self._element(any_item(value), node)
-                    if value.name in ("iter", "pass")
-                    else self._element(Values({value}), node)
-                )
-            return found
+            iterated = (
+                any_item(value) if value.how in ("iter", "pass") else Values({value}) for value in self.possible(first)
+            )
+            return union(element(each, node, self.script) for each in iterated)
         if name in ("builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"):
-            element = self._element(self.possible(first), node) if first is not None else NOTHING
-            return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, element),) if element else ())})
+            elements = element(self.possible(first), node, self.script) if first is not None else NOTHING
+            return made(Kind.SEQUENCE, node, self.script, items=((None, elements),) if elements else ())
         if name == "builtins.map" and len(arguments) == 2:
-            return Values({Value(Kind.ITERATOR, node, self.script)})
+            return made(Kind.ITERATOR, node, self.script)
         if name == "builtins.sum" and first is not None:
-            return self._element(self.possible(first), node)
+            return element(self.possible(first), node, self.script)
         if name == "builtins.super":
             return self._super(node)
         if name == "builtins.dict":
             keywords = tuple((each.arg, self.possible(each.value)) for each in node.keywords if each.arg is not None)
-            return Values({Value(Kind.MAPPING, node, self.script, items=keywords)})
-        if name == "torch.load" and self._is_called_later(node):
-            return Values({Value(Kind.MODULE, node, self.script, name=name)})
-        if name in ("torch.utils.data.random_split", "torch.utils.data.dataset.random_split"):
-            dataset = Value(Kind.DATASET, node, self.script, name="torch.utils.data.Subset")
-            return Values({Value(Kind.SEQUENCE, node, self.script, items=((None, Values({dataset})),))})
+            return made(Kind.MAPPING, node, self.script, items=keywords)
         return library_values.called(name, node, self.script)
-
-    def _is_called_later(self, node: ast.Call) -> bool:
-        """Whether what a checkpoint held is bound to a name that is called: then it was a whole model."""
-        parent = self.script.parent(node)
-        if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
-            return False
-        for definition in self.script.definitions(parent.targets[0]):
-            scope = definition.scope
-            for each in scope.definitions.get(definition.name, ()):
-                for use in self.script.uses(each):
-                    call = self.script.parent(use)
-                    if isinstance(call, ast.Call) and call.func is use:
-                        return True
-        return False
 
     def _super(self, node: ast.Call) -> Values:
         cls = self.script.syntax_index.enclosing_class(node)
         if cls is None:
             return ANY
-        project, ref = self.script.project, self.script.class_ref(cls)
-        derived = project.derived(ref)
+        ref = self.script.class_ref(cls)
+        derived = derived_classes(ref)
         followed: dict[ClassRef, None] = {}
-        for each in (ref, *(derived or ())):
-            line = [*project.lineage(each)]
+        for each in (ref, *derived):
+            line = [*lineage(each)]
             nodes = [above.node for above in line]
             after = line[nodes.index(cls) + 1 :] if cls in nodes else []
             # What comes next for one that derives from several may be no base of this class.
-            alone = not after or [above.node for above in project.lineage(after[0])] == [above.node for above in after]
+            alone = not after or [above.node for above in lineage(after[0])] == [above.node for above in after]
             followed |= dict.fromkeys(after[:1] if alone else after)
         if not followed:
             return ANY
-        found = Values(Value(project.instance_kind(base), base.node, base.script, cls=base) for base in followed)
-        return found if derived is not None else found | ANY
-
-
-def _used_as(name: str, methods: set[str], *, called: bool, iterated: bool) -> Kind | None:
-    """The kind that the methods used on a value prove; a telling name counts as half of the proof, never as all of
-    it."""
-    lowered = name.lower()
-    if {"zero_grad", "step"} <= methods or ("step" in methods and "optim" in lowered):
-        return Kind.OPTIMIZER
-    if called and methods & {"train", "eval", "parameters", "state_dict", "load_state_dict", "zero_grad"}:
-        return Kind.MODULE
-    if iterated and (methods & {"dataset", "batch_size", "sampler"} or "loader" in lowered):
-        return Kind.LOADER
-    return None
+        found = Values(Value(instance_kind(base), base.node, base.script, cls=base) for base in followed)
+        return found if derived.missing is None else found | ANY
 
 
 def _bound(values: Values) -> Values:
@@ -933,10 +653,6 @@ def _constant(value: object, node: ast.expr) -> Value:
             return NONE
         case _:
             return UNKNOWN
-
-
-def _keyword(node: ast.Call, name: str) -> ast.expr | None:
-    return next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
 
 
 def _is_vararg(function: ast.AST, argument: ast.arg) -> bool:

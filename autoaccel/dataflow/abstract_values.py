@@ -13,11 +13,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from autoaccel.dataflow.reaching_definitions import ElementPath
+from autoaccel.dataflow.definitions import ElementPath
 from autoaccel.dataflow.syntax_index import position
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.query import Queries
 
 
 class Kind(enum.Enum):
@@ -58,6 +59,10 @@ class ClassRef:
 
     script: Script
     node: ast.ClassDef
+
+    @property
+    def queries(self) -> Queries:
+        return self.script.queries
 
 
 BOUND = ("bound",)
@@ -139,18 +144,22 @@ Items = tuple[tuple[int | str | None, Values], ...]
 
 
 class Value(NamedTuple):
-    """One possible value. A tuple, since an analysis makes and compares very many.
+    """One possible value. A tuple, since an analysis makes and compares very many, and one class for all kinds: nearly
+    all code asks several kinds for the same fields, and what has none has None there.
 
     `node` is what made it: the constructor call, the class or function definition, for a batch the loop that yields
-    it. `script` is the file of `node`. `name` is the qualified name of an external constructor, or says how a batch
-    was derived: None as the loader gives it, "view" for the same memory, "copy" for a converted one. `path` is the
-    part of a batch. `cls` is the project class of an instance. `items` are known elements of a sequence or mapping;
-    the key None stands for any."""
+    it. `script` is the file of `node`. `name` is the qualified name of what made it, or is it, in a library. `how` says
+    what made it where that has no name: for a batch None as the loader gives it, "view" for the same memory, "copy" for
+    a converted one; "moved" for a tensor from a batch; the method that made a tensor or an array, or "arithmetic";
+    the builtin that made an iterator, "pass" for one around another. A module's OBJECT has "module". `path` is the part
+    of a batch. `cls` is the project class of an instance. `items` are known elements of a sequence or mapping; the key
+    None stands for any."""
 
     kind: Kind
     node: ast.AST | None = None
     script: Script | None = None
     name: str | None = None
+    how: str | None = None
     path: ElementPath = ()
     cls: ClassRef | None = None
     items: Items = ()
@@ -165,6 +174,20 @@ ANY = Values({UNKNOWN})
 NOTHING = Values()
 
 
+def made(
+    kind: Kind,
+    node: ast.AST | None = None,
+    script: Script | None = None,
+    *,
+    name: str | None = None,
+    how: str | None = None,
+    cls: ClassRef | None = None,
+    items: Items = (),
+) -> Values:
+    """The one value that a node makes."""
+    return Values({Value(kind, node, script, name, how, (), cls, items)})
+
+
 def _identity(value: Value) -> tuple[object, ...]:
     """Where a value comes from, and what tells it from others of the same place."""
     node, path = value.node, value.script.path if value.script is not None else None
@@ -174,20 +197,11 @@ def _identity(value: Value) -> tuple[object, ...]:
         getattr(node, "end_lineno", 0),
         getattr(node, "end_col_offset", 0),
         value.kind.value,
-        value.name or "",
+        value.name or value.how or "",
         tuple(map(str, value.path)),
         "" if value.cls is None else f"{value.cls.script.path}:{value.cls.node.lineno}",
         tuple((str(key), values.digest) for key, values in value.items),
     )
-
-
-def without_checkpoint_reads(values: Values) -> Values:
-    """A checkpoint read back into a name is what the name held before: `model = torch.load(path)`."""
-    if len(values) < 2:
-        return values
-    read = [value for value in values if value.kind is Kind.UNKNOWN and value.name == "torch.load"]
-    known = values.without(set(read)) if read else values
-    return known if known and UNKNOWN not in known else values
 
 
 def shallow(values: Values, nesting: int, known: dict[tuple[Values, int], Values]) -> Values:
@@ -264,21 +278,21 @@ def item(owner: Value, step: int | str | None) -> Values:
 def arithmetic(left: Values, right: Values, node: ast.expr, script: Script) -> Values:
     kinds = (left | right).kinds
     if Kind.TENSOR in kinds or Kind.PARAMETER in kinds:
-        return Values({Value(Kind.TENSOR, node, script)})
+        return made(Kind.TENSOR, node, script)
     batches = [value for value in left | right if value.kind is Kind.BATCH]
     if batches:
-        return Values({value._replace(name="copy") for value in batches})
+        return Values({value._replace(how="copy") for value in batches})
     if Kind.UNKNOWN in kinds:
         return ANY
     if Kind.ARRAY in kinds:
-        return Values({Value(Kind.ARRAY, node, script, name="arithmetic")})
+        return made(Kind.ARRAY, node, script, how="arithmetic")
     if kinds <= {Kind.NUMBER, Kind.BOOL}:
         return Values({NUMBER})
     if Kind.STRING in kinds:
         return Values({STRING})
     if kinds == {Kind.SEQUENCE}:
         items = union(any_item(value) for value in left | right)
-        return Values({Value(Kind.SEQUENCE, node, script, items=((None, items),) if items else ())})
+        return made(Kind.SEQUENCE, node, script, items=((None, items),) if items else ())
     if kinds == {Kind.SEQUENCE, Kind.NUMBER}:
         return Values(value for value in left | right if value.kind is Kind.SEQUENCE)
     return ANY

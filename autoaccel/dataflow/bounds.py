@@ -17,11 +17,11 @@ class Bounds:
     """How often questions that lean on one another in a circle are asked anew before they count as unanswered."""
     nesting: int = 6
     """How deep the elements of containers within containers are told apart."""
-    related: int = 64
+    mentioning: int = 64
     """Files that are parsed because a name in them may stand for a function, or an attribute, of a file."""
-    sharing: int = 160
+    related: int = 160
     """Files that are parsed because they share the objects of a file, which trains or evaluates."""
-    shared: int = 600_000
+    related_characters: int = 600_000
     """Characters of these, besides those that are parsed for other reasons."""
     loaded: int = 250_000
     """Characters of other files that are parsed for one script: a syntax tree takes about a hundred times its text."""

@@ -1,8 +1,8 @@
 """Answers that know what they have not seen.
 
-An answer that did not look everywhere is not an answer. Where a part of what was asked for can still be of use, the
-answer carries the reason why there may be more (`Callers.missing`); where nothing can be said, `Incomplete` is raised,
-and whoever asked takes it as "it may be anything".
+An answer that did not look everywhere is not an answer. What looks for several things answers with those that it has
+seen and the reason why there may be more (`Answer.missing`). Who has no use for a part of them asks for `all()`: it
+raises `Incomplete`, which whoever asked takes as "it may be anything".
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
+Thing = TypeVar("Thing")
 CallSite = tuple["Script", ast.Call]
 ScriptNode = tuple["Script", ast.AST]
 """A node, and the script that it is in."""
@@ -32,14 +33,20 @@ class Incomplete(Exception):  # noqa: N818  # no error: an answer
 
 
 @dataclass(frozen=True, slots=True)
-class Callers:
-    """The call sites of a function. `missing` is None where these are surely all, else why there may be more."""
+class Answer(Generic[Thing]):
+    """What was seen of what was asked for. `missing` is None where that surely is all, else why there may be more."""
 
-    sites: tuple[CallSite, ...] = ()
+    seen: tuple[Thing, ...] = ()
     missing: str | None = None
 
-    def __iter__(self) -> Iterator[CallSite]:
-        return iter(self.sites)
+    def __iter__(self) -> Iterator[Thing]:
+        return iter(self.seen)
 
     def __len__(self) -> int:
-        return len(self.sites)
+        return len(self.seen)
+
+    def all(self) -> tuple[Thing, ...]:
+        """What was seen, where that is all. Raises `Incomplete`."""
+        if self.missing is not None:
+            raise Incomplete(self.missing)
+        return self.seen

@@ -11,35 +11,52 @@ Source: the top-down solver of Le Charlier and Van Hentenryck, "A universal top-
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from functools import partial, wraps
+from typing import Any, Protocol, TypeVar, cast
 
 from autoaccel.dataflow.completeness import Incomplete
 
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
+_NOBODY = 1 << 30
+_UNKNOWN: Any = object()  # in the place of an answer
+
+
+class Asked(Protocol):
+    """What questions are asked of: a script, a project."""
+
+    @property
+    def queries(self) -> Queries:
+        """Those of the analysis that it belongs to."""
+
 
 Answer = TypeVar("Answer")
-Asked = ParamSpec("Asked")
-
-_NOBODY = 1 << 30
-_UNKNOWN = object()
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def once(function: Callable[Concatenate[Script, Asked], Answer]) -> Callable[Concatenate[Script, Asked], Answer]:
-    """Keep the answers of a function with the script that it is asked about, by its other arguments.
+def once(function: Function) -> Function:
+    """Keep the answers of a function by its arguments, for the analysis that the first of these belongs to.
 
-    What raises is asked again. For answers that do not come back to themselves; those that may are for `Queries`.
+    For questions that do not come back to themselves. What raises is asked again, and so is what leans on a question
+    that is still open, until that one has its answer.
     """
+    return _remembered(function, lambda queries: queries.keep)
 
+
+def fixpoint(nothing: object, anything: object) -> Callable[[Function], Function]:
+    """The same for questions that may come back to themselves: see `Queries.ask`."""
+    return lambda function: _remembered(
+        function, lambda queries: partial(queries.ask, nothing=nothing, anything=anything)
+    )
+
+
+def _remembered(function: Function, find: Callable[[Queries], Callable[..., Any]]) -> Function:
     @wraps(function)
-    def known(script: Script, *args: Asked.args, **kwargs: Asked.kwargs) -> Answer:
-        key = (function, *args, *kwargs.items())
-        if key not in script.facts:
-            script.facts[key] = function(script, *args, **kwargs)
-        return script.facts[key]  # type: ignore[no-any-return]
+    def answer(of: Asked, *args: Any, **kwargs: Any) -> Any:
+        queries = of.queries
+        key = (function, of, *args, *kwargs.items()) if kwargs else (function, of, *args)
+        known = queries.known.get(key, _UNKNOWN)
+        return find(queries)(key, partial(function, of, *args, **kwargs)) if known is _UNKNOWN else known
 
-    return known  # type: ignore[return-value]  # whose first argument is given by position
+    return cast(Function, answer)
 
 
 class _TooDeepError(Exception):
@@ -103,6 +120,16 @@ class Queries:
         if len(self._open) >= self._deepest:
             raise _TooDeepError(key, compute, anything)
         return self._evaluate(key, compute, anything)
+
+    def keep(self, key: Hashable, compute: Callable[[], Answer]) -> Answer:
+        """The answer to a question that does not come back to itself, and is not remembered where it never settles."""
+        if key in self._open:
+            raise Incomplete("its definitions depend on one another")
+        if self._open:
+            return self.ask(key, compute, _UNKNOWN, _UNKNOWN)  # type: ignore[no-any-return]
+        answer = compute()
+        self.known[key] = answer
+        return answer
 
     def _from_outside(self, key: Hashable, compute: Callable[[], Answer], anything: Answer) -> Answer:
         """Answer a question that no other asked; what lies too deep is asked first."""
@@ -188,5 +215,6 @@ class Queries:
         for each in self._finished[begin:]:
             answer, _, anything = self._round.pop(each)
             del self._assumed[each]
-            self.known[each] = answer if settled else anything
+            if settled or anything is not _UNKNOWN:
+                self.known[each] = answer if settled else anything
         del self._finished[begin:]

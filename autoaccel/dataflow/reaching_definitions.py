@@ -8,123 +8,33 @@ definition here comes from builtins, a star import, or nowhere: it has none."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from autoaccel.dataflow.context_managers import may_swallow
+from autoaccel.dataflow.definitions import (
+    STAR,
+    BindingKind,
+    Bindings,
+    Definition,
+    ElementPath,
+    Qualified,
+    Scope,
+    ScopeNode,
+    bound_names,
+    join,
+    merge_states,
+    state_raised,
+)
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.dataflow.syntax_index import SyntaxIndex, children, position
 
-BindingKind = Literal[
-    "assign", "for", "with", "param", "import", "def", "class", "aug", "walrus", "except", "del", "global", "match"
-]
-ElementPath = tuple[int | str, ...]
-ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
-
-STAR = "*"
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _PLAIN = frozenset(
     {ast.keyword, ast.BinOp, ast.BoolOp, ast.Compare, ast.UnaryOp, ast.Subscript, ast.Slice, ast.Tuple, ast.List}
     | {ast.Dict, ast.IfExp, ast.Starred, ast.JoinedStr, ast.FormattedValue}
 )
-# The fields of statements that can bind names where no expression does.
-_TARGETS: dict[type[ast.AST], tuple[str, ...]] = {
-    ast.Expr: (),
-    ast.Return: (),
-    ast.Raise: (),
-    ast.Assert: (),
-    ast.Assign: ("targets",),
-    ast.AugAssign: ("target",),
-    ast.AnnAssign: ("target",),
-    ast.If: ("body", "orelse"),
-    ast.While: ("body", "orelse"),
-    ast.For: ("target", "body", "orelse"),
-    ast.AsyncFor: ("target", "body", "orelse"),
-}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Definition:
-    """One binding of a name.
-
-    `node` is the binding statement (or `ast.arg`, comprehension, handler), `value` the bound expression, or the
-    iterated one for `for`, or the context manager for `with`; `path` says which part of the value an unpacking target
-    takes. For imports `value` is None and `target` is the qualified name."""
-
-    name: str
-    node: ast.AST
-    how: BindingKind
-    scope: Scope
-    value: ast.expr | None = None
-    path: ElementPath = ()
-    target: str | None = None
-    level: int = 0
-
-
-class Qualified(NamedTuple):
-    """A qualified name in the canonical spelling: what is imported, from which level, and the attributes after it."""
-
-    name: str
-    target: str
-    level: int
-    rest: tuple[str, ...] = ()
-
-    def under(self, target: str) -> str:
-        """The name when the import is one of `target`."""
-        name = canonical(target)
-        for part in self.rest:
-            name = canonical(f"{name}.{part}")
-        return name
-
-
-class Scope:
-    """A module, function, lambda or class body and all definitions made in it."""
-
-    __slots__ = ("born", "definitions", "entry", "global_names", "node", "nonlocal_names", "parent", "stars")
-
-    def __init__(self, node: ScopeNode, parent: Scope | None) -> None:
-        self.node = node
-        self.parent = parent
-        self.definitions: dict[str, list[Definition]] = {}
-        self.global_names: set[str] = set()
-        self.nonlocal_names: set[str] = set()
-        self.stars: list[tuple[str, int]] = []
-        self.entry: Bindings = {}  # what the enclosing scope's names were bound to where this scope was made
-        self.born = 0
-
-    @property
-    def module(self) -> Scope:
-        scope = self
-        while scope.parent is not None:
-            scope = scope.parent
-        return scope
-
-    def lookup(self, name: str) -> Scope | None:
-        """The outer scope that binds `name` for code in this scope (class bodies are invisible to their methods)."""
-        if name in self.global_names:
-            return self.module
-        scope = self.parent
-        while scope is not None:
-            if (
-                name in scope.definitions
-                and not isinstance(scope.node, ast.ClassDef)
-                and name not in scope.global_names
-            ):
-                return scope
-            scope = scope.parent
-        return None
-
-    def child_on_path(self, outer: Scope) -> Scope:
-        """The scope directly inside `outer` that holds this one."""
-        scope = self
-        while scope.parent is not None and scope.parent is not outer:
-            scope = scope.parent
-        return scope
-
-
-Bindings = dict[str, tuple[Definition, ...]]
 
 
 class ReachingDefinitions:
@@ -263,7 +173,7 @@ class ReachingDefinitions:
 
     def note_addition(self, target: ast.Name) -> None:
         """Keep what the target of an augmented assignment held before; its own binding takes its place at once."""
-        self._added_to[target] = _union(self._added_to.get(target, ()), self._reach.get(target, ()))
+        self._added_to[target] = join(self._added_to.get(target, ()), self._reach.get(target, ()))
 
     def _in_order(self) -> list[Scope]:
         """The scopes that were met, in preorder."""
@@ -281,7 +191,7 @@ class ReachingDefinitions:
                 found = [
                     each for each in found if each in entry or self._order[each] > child.born or each.how == "global"
                 ]
-            self._reach[name] = _union(self._reach.get(name, ()), found)
+            self._reach[name] = join(self._reach.get(name, ()), found)
         # A name that an inner function rebinds through `global` or `nonlocal` may hold that value wherever it is read.
         if not self._binds_outward:
             return
@@ -294,7 +204,7 @@ class ReachingDefinitions:
         for name, known in list(self._reach.items()) if rebound else ():
             owner = known[0].scope if known else None
             if owner is not None and (owner, name.id) in rebound and all(each.scope is owner for each in known):
-                self._reach[name] = _union(known, rebound[owner, name.id])
+                self._reach[name] = join(known, rebound[owner, name.id])
 
 
 class _Scopes(Mapping[ast.AST, Scope]):
@@ -316,41 +226,6 @@ class _Scopes(Mapping[ast.AST, Scope]):
         return len(self._flow.known)
 
 
-def _union(first: tuple[Definition, ...], second: Sequence[Definition]) -> tuple[Definition, ...]:
-    if not first or first == second:
-        return tuple(second)
-    merged = dict.fromkeys(first)
-    merged.update(dict.fromkeys(second))
-    return tuple(merged)
-
-
-def _merge(states: Iterable[Bindings | None]) -> Bindings | None:
-    merged: Bindings | None = None
-    for state in states:
-        if state is None:
-            continue
-        if merged is None:
-            merged = dict(state)
-            continue
-        for name, definitions in state.items():
-            known = merged.get(name)
-            if known is None:
-                merged[name] = definitions
-            elif known is not definitions:
-                merged[name] = _union(known, definitions)
-    return merged
-
-
-def _raised(entry: Bindings | None, made: Iterable[Definition]) -> Bindings | None:
-    """What names may be bound to where a block that made some definitions is left, after whichever of them."""
-    if entry is None:
-        return None
-    found = dict(entry)
-    for each in made:
-        found[each.name] = _union(found.get(each.name, ()), (each,))
-    return found
-
-
 class _ScopePass:
     """Runs one scope; nested scopes run when theirs is met, after which outer names are resolved."""
 
@@ -365,7 +240,7 @@ class _ScopePass:
         reaching.known[scope.node] = scope
 
     def run(self, body: list[ast.stmt]) -> None:
-        bound = dict.fromkeys(_bound_names(self.scope.node, self.scope, walrus=self.reaching.walrus))
+        bound = dict.fromkeys(bound_names(self.scope.node, self.scope, walrus=self.reaching.walrus))
         self.local = frozenset(bound) - self.scope.global_names
         for name in bound:  # in an order that does not depend on how names are hashed
             if name in self.local and name not in self.scope.nonlocal_names:
@@ -425,12 +300,12 @@ class _ScopePass:
             head()  # type: ignore[operator]
             tested = None if self.state is None else dict(self.state)
             self.block(body)
-            again = _merge([self.state, *self.continues.pop()])
+            again = merge_states([self.state, *self.continues.pop()])
             broken = self.breaks.pop()
-            entry = _merge([entry, again])
-        self.state = _merge([entry, tested]) if tests else (None if entry is None else dict(entry))
+            entry = merge_states([entry, again])
+        self.state = merge_states([entry, tested]) if tests else (None if entry is None else dict(entry))
         self.block(orelse)
-        self.state = _merge([self.state, *broken])
+        self.state = merge_states([self.state, *broken])
 
     def visit_Break(self, _: ast.Break) -> None:
         if self.breaks:
@@ -458,21 +333,21 @@ class _ScopePass:
         after = self.state
         self.state = None if before is None else dict(before)
         self.block(node.orelse)
-        self.state = _merge([after, self.state])
+        self.state = merge_states([after, self.state])
 
     def cut_short(self, run: Callable[[], None]) -> Bindings | None:
         """Go through a part that may be left anywhere within it; what names may be bound to behind it."""
         entry = None if self.state is None else dict(self.state)
         self.tried.append([])
         run()
-        return _raised(entry, self.tried.pop())
+        return state_raised(entry, self.tried.pop())
 
     def visit_Try(self, node: ast.Try) -> None:
         entry = None if self.state is None else dict(self.state)
         made: list[Definition] = []
         self.tried.append(made)
         self.block(node.body)
-        raised = _raised(entry, made)
+        raised = state_raised(entry, made)
         self.block(node.orelse)
         ends = [self.state]
         for handler in node.handlers:
@@ -485,9 +360,9 @@ class _ScopePass:
             ends.append(self.state)
         self.tried.pop()
         if node.finalbody:  # also on the way out of anything before it: an exception, `return`, `break`
-            self.state = _raised(entry, made)
+            self.state = state_raised(entry, made)
             self.block(node.finalbody)
-        self.state = _merge(ends)
+        self.state = merge_states(ends)
         if node.finalbody:
             self.block(node.finalbody)
 
@@ -521,7 +396,7 @@ class _ScopePass:
                 self.read(case.guard)
             self.block(case.body)
             ends.append(self.state)
-        self.state = _merge(ends)
+        self.state = merge_states(ends)
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -658,7 +533,7 @@ class _ScopePass:
             self.read_round(node)
             after, self.state, self.local = self.state, before, local
             if kept and before is not None and after is not None:
-                self.state = {**before, **{name: _union(before.get(name, ()), after.get(name, ())) for name in kept}}
+                self.state = {**before, **{name: join(before.get(name, ()), after.get(name, ())) for name in kept}}
 
     def read_round(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
         for generator in node.generators:
@@ -681,7 +556,7 @@ class _ScopePass:
             reached = () if self.state is None else self.state.get(name.id, ())
             if reached or not isinstance(self.scope.node, ast.ClassDef):
                 known = self.reaching._reach.get(name)
-                self.reaching._reach[name] = reached if known is None else _union(known, reached)
+                self.reaching._reach[name] = reached if known is None else join(known, reached)
                 return
         self.reaching._reach.setdefault(name, ())
         self.reaching._outer.append((name, self.scope))
@@ -748,60 +623,3 @@ _VISITS: dict[type[ast.AST], Callable[[_ScopePass, Any], None]] = {
     for name, method in vars(_ScopePass).items()
     if name.startswith("visit_")
 }
-
-
-def _bound_names(node: ScopeNode, scope: Scope, *, walrus: bool) -> Iterator[str]:
-    """Names bound anywhere in a scope's own body; collects `global` and `nonlocal` on the way.
-
-    Without a walrus in the module, expressions that are no targets bind nothing and are passed over.
-    """
-    arguments = getattr(node, "args", None)
-    if isinstance(arguments, ast.arguments):
-        for argument in (
-            *arguments.posonlyargs,
-            *arguments.args,
-            *arguments.kwonlyargs,
-            arguments.vararg,
-            arguments.kwarg,
-        ):
-            if argument is not None:
-                yield argument.arg
-    pending: list[ast.AST] = list(node.body) if isinstance(node.body, list) else [node.body]
-    while pending:
-        current = pending.pop()
-        if not walrus and (plain := _TARGETS.get(type(current))) is not None:
-            for field in plain:
-                value = getattr(current, field)
-                pending.extend(value if isinstance(value, list) else (value,))
-            continue
-        match current:
-            case ast.Name(ctx=ast.Load()) | ast.Constant():
-                continue
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield current.name
-                pending.extend(current.decorator_list)
-                continue
-            case ast.Lambda():
-                continue
-            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                for part in ast.walk(current) if walrus else ():
-                    if isinstance(part, ast.NamedExpr):
-                        yield part.target.id
-                continue
-            case ast.Name(ctx=ast.Store() | ast.Del()):
-                yield current.id
-            case ast.Import() | ast.ImportFrom():
-                for alias in current.names:
-                    if alias.name != "*":
-                        yield alias.asname or alias.name.split(".")[0]
-            case ast.Global():
-                scope.global_names.update(current.names)
-            case ast.Nonlocal():
-                scope.nonlocal_names.update(current.names)
-            case ast.ExceptHandler() if current.name:
-                yield current.name
-            case ast.MatchAs() | ast.MatchStar() if current.name:
-                yield current.name
-            case ast.MatchMapping() if current.rest:
-                yield current.rest
-        pending.extend(children(current))

@@ -274,6 +274,11 @@ class SyntaxIndex:
     def parent(self, node: ast.AST) -> ast.AST | None:
         return self._parents.get(node)
 
+    def call_of(self, function: ast.AST | None) -> ast.Call | None:
+        """The call of which an expression is the function: `f(x)` for its `f`; None where it is used otherwise."""
+        parent = None if function is None else self._parents.get(function)
+        return parent if isinstance(parent, ast.Call) and parent.func is function else None
+
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """From the parent up to the module."""
         current = self._parents.get(node)

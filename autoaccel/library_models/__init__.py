@@ -2,6 +2,9 @@
 
 Tables:
     library_values       what functions and classes of libraries make
+    member_values        what attributes and methods of their objects give
+    python_names         what builtins, methods of containers and decorators of Python do
+    numpy_functions      what functions and methods of NumPy do with memory
     tensor_operations    what operations on tensors do to their precision
     autocast_operations  what autocast does with each operation, generated from torch
     in_place_operations  what functions and layers write to

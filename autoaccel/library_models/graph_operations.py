@@ -6,6 +6,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.syntax_index import is_constant
+from autoaccel.library_models.python_names import LOOKING
+from autoaccel.library_models.tensor_operations import RESHAPING
+
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
@@ -28,9 +33,9 @@ MODE_ATTRIBUTES = frozenset("requires_grad grad grad_fn is_leaf".split())
 VIEW_ATTRIBUTES = frozenset("T mT H mH real imag".split())
 """Attributes of tensors that are tensors, of the same graph."""
 
-VIEW_METHODS = frozenset(
-    """view view_as reshape reshape_as squeeze unsqueeze transpose permute t swapaxes swapdims movedim moveaxis flatten
-    unflatten expand expand_as narrow select diagonal unbind split chunk tensor_split unfold detach ravel""".split()
+VIEW_METHODS = RESHAPING | frozenset(
+    """view_as reshape_as swapaxes swapdims movedim moveaxis unflatten expand expand_as narrow select diagonal unbind
+    split chunk tensor_split unfold detach ravel""".split()
 )
 """Methods of tensors that may give a view of their data."""
 
@@ -44,11 +49,7 @@ ENDING_FUNCTIONS = frozenset(
 ENDING_LIBRARIES = ("torchtext.vocab.", "torchtext.data.", "torchtext.datasets.", "nltk.")
 """Libraries about text, in which nothing carries a graph."""
 
-ENDING_BUILTINS = frozenset(
-    """print float int len str repr format isinstance issubclass type id bool hasattr hash callable complex range
-    ascii bytes open delattr""".split()
-)
-HOLDING_BUILTINS = frozenset("list tuple set frozenset dict zip enumerate reversed iter sorted".split())
+ENDING_BUILTINS = LOOKING | frozenset("hash callable complex range ascii bytes open delattr".split())
 
 SHOWING_METHODS = frozenset(
     """add_scalar add_scalars add_image add_images add_histogram add_text add_figure add_embedding set_postfix
@@ -56,6 +57,13 @@ SHOWING_METHODS = frozenset(
     savefig write writerow save_image""".split()
 )
 """Methods, of whatever object, that show what they are given."""
+
+DIFFERENTIATING = frozenset(
+    """torch.autograd.grad torch.autograd.functional.jacobian torch.autograd.functional.hessian
+    torch.autograd.functional.vjp torch.autograd.functional.jvp torch.autograd.functional.hvp torch.func.grad
+    torch.func.grad_and_value torch.func.vjp torch.func.jacrev torch.func.hessian""".split()
+)
+"""Functions that differentiate what they are given."""
 
 STARTS_CODE = (
     *("torch.multiprocessing.", "torch.distributed.rpc.", "torch.optim.", "torch.hub."),
@@ -87,5 +95,5 @@ def is_without_graph(script: Script, manager: ast.expr) -> bool:
 
 def is_false(call: ast.Call) -> bool:
     """Whether the one argument of a call is `False`."""
-    arguments = [*call.args, *(each.value for each in call.keywords)]
-    return len(arguments) == 1 and isinstance(arguments[0], ast.Constant) and arguments[0].value is False
+    arguments = given_values(call)
+    return len(arguments) == 1 and is_constant(arguments[0], False)

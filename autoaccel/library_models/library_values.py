@@ -4,20 +4,30 @@ name."""
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 import sys
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from autoaccel.dataflow.abstract_values import ANY, BOOL, NONE, NOTHING, NUMBER, STRING, Kind, Value, Values
+from autoaccel.dataflow.abstract_values import (
+    ANY,
+    BOOL,
+    NONE,
+    NOTHING,
+    NUMBER,
+    STRING,
+    UNKNOWN,
+    Kind,
+    Value,
+    Values,
+    made,
+)
 from autoaccel.dataflow.qualified_names import canonical
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
 __all__ = [
-    "BUILTINS",
     "LIBRARIES",
     "LOADER_CLASSES",
     "LOOP_WRAPPERS",
@@ -32,12 +42,37 @@ __all__ = [
     "named",
 ]
 
-BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("_")) | {"__import__"}
-
 # Packages whose contents are listed here: their own files see them as everybody else does.
 LIBRARIES = frozenset({"torch", "torchvision", "numpy"})
 
 LOADER_CLASSES = frozenset({"torch.utils.data.DataLoader", "torchdata.stateful_dataloader.StatefulDataLoader"})
+
+# Training frameworks by what is imported, and what people call them.
+FRAMEWORKS = {
+    "pytorch_lightning": "Lightning",
+    "lightning": "Lightning",
+    "accelerate": "Accelerate",
+    "deepspeed": "DeepSpeed",
+    "ignite": "Ignite",
+    "fastai": "fastai",
+    "apex": "Apex",
+    "transformers.Trainer": "the Transformers Trainer",
+    "transformers.Seq2SeqTrainer": "the Transformers Trainer",
+    "composer": "Composer",
+    "speechbrain": "SpeechBrain",
+    "mmengine": "MMEngine",
+    "catalyst": "Catalyst",
+    "colossalai": "Colossal-AI",
+}
+
+# Libraries whose objects have no models of the project among their attributes, unless it puts them there.
+HOLDING_NO_MODELS = frozenset("matplotlib pylab seaborn PIL cv2 numpy math random time datetime os re json".split())
+
+# What makes a file one that trains or loads data, so that more of the files around it is worth a look.
+TRAINING_WORDS = ("backward", "oader")
+
+# What calls none of the functions that it is given.
+CALLING_NOTHING = ("torch.nn.", "torch.optim.", "numpy.")
 
 # Calls that hand back what their first argument is, as far as kinds go.
 TRANSPARENT = frozenset(
@@ -57,12 +92,6 @@ LOOP_WRAPPERS = frozenset(
     fastprogress.progress_bar fastprogress.fastprogress.progress_bar""".split()
 )
 
-_TENSOR_FACTORIES = frozenset(
-    """zeros ones empty full eye arange linspace logspace rand randn randint randperm normal tensor as_tensor
-    from_numpy zeros_like ones_like empty_like full_like rand_like randn_like randint_like tril_indices triu_indices
-    hann_window hamming_window bartlett_window blackman_window Tensor FloatTensor LongTensor DoubleTensor IntTensor
-    ByteTensor BoolTensor HalfTensor""".split()
-)
 _NOT_TENSORS: dict[str, str] = {
     "device": "DEVICE",
     "Generator": "OBJECT",
@@ -192,15 +221,40 @@ def named(name: str) -> Values:
     return Values({Value(Kind.EXTERNAL, name=name)})
 
 
+def without_checkpoint_reads(values: Values) -> Values:
+    """A checkpoint read back into a name is what the name held before: `model = torch.load(path)`."""
+    if len(values) < 2:
+        return values
+    read = [value for value in values if value.kind is Kind.UNKNOWN and value.name == "torch.load"]
+    known = values.without(set(read)) if read else values
+    return known if known and UNKNOWN not in known else values
+
+
+def used_as(name: str, methods: set[str], *, called: bool, iterated: bool) -> Kind | None:
+    """The kind that the methods used on a value prove; a telling name counts as half of the proof, never as all of
+    it."""
+    lowered = name.lower()
+    if {"zero_grad", "step"} <= methods or ("step" in methods and "optim" in lowered):
+        return Kind.OPTIMIZER
+    if called and methods & {"train", "eval", "parameters", "state_dict", "load_state_dict", "zero_grad"}:
+        return Kind.MODULE
+    if iterated and (methods & {"dataset", "batch_size", "sampler"} or "loader" in lowered):
+        return Kind.LOADER
+    return None
+
+
 def called(name: str, node: ast.Call, script: Script) -> Values:
     """What calling an external name returns."""
 
-    def value(kind: Kind) -> Values:
-        return Values({Value(kind, node, script, name=name)})
-
+    value = partial(made, node=node, script=script, name=name)
     constructed = class_kind(name)
     if constructed is not None and constructed != "TENSOR":
         return value(Kind[constructed])
+    if name == "torch.load" and _is_called_later(script, node):
+        return value(Kind.MODULE)
+    if name == "torch.utils.data.random_split":
+        parts = made(Kind.DATASET, node, script, name="torch.utils.data.Subset")
+        return made(Kind.SEQUENCE, node, script, items=((None, parts),))
     if name.startswith("torch.nn.functional."):
         return value(Kind.TENSOR)
     if name.startswith("torch.") and name.count(".") == 1:
@@ -218,7 +272,7 @@ def called(name: str, node: ast.Call, script: Script) -> Values:
         return value(Kind.TENSOR)
     if name == "torch.nn.utils.rnn.pad_packed_sequence":
         tensor = value(Kind.TENSOR)
-        return Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))})
+        return made(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))
     if name.startswith("torch.nn.utils.rnn."):
         return value(Kind.TENSOR)
     if name in ("torch.cuda.is_available", "torch.backends.mps.is_available", "torch.xpu.is_available"):
@@ -251,6 +305,17 @@ def called(name: str, node: ast.Call, script: Script) -> Values:
     return ANY
 
 
+def _is_called_later(script: Script, node: ast.AST) -> bool:
+    """Whether what a checkpoint held is bound to a name that is called: then it was a whole model."""
+    match script.parent(node):
+        case ast.Assign(targets=[ast.Name() as target, *_]):
+            scopes = (each.scope.definitions for each in script.definitions(target))
+            uses = (use for known in scopes for each in known.get(target.id, ()) for use in script.uses(each))
+            return any(script.call_of(use) is not None for use in uses)
+        case _:
+            return False
+
+
 def _builtin(name: str) -> Values:
     match name:
         case "int" | "float" | "len" | "round" | "abs" | "pow" | "ord":
@@ -260,7 +325,7 @@ def _builtin(name: str) -> Values:
         case "bool" | "isinstance" | "hasattr" | "any" | "all" | "callable":
             return Values({BOOL})
         case "range":
-            return Values({Value(Kind.SEQUENCE, name="range", items=((None, Values({NUMBER})),))})
+            return made(Kind.SEQUENCE, items=((None, Values({NUMBER})),))
         case "print" | "exit" | "quit":
             return Values({NONE})
         case _:
@@ -269,16 +334,13 @@ def _builtin(name: str) -> Values:
 
 def forwarded(name: str, node: ast.Call, script: Script) -> Values:
     """What calling an instance of an external module returns."""
-    tensor = Values({Value(Kind.TENSOR, node, script)})
+    tensor = made(Kind.TENSOR, node, script)
+    pair = made(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))
     if _RECURRENT.match(name) or name == "torch.nn.MultiheadAttention":
-        state = tensor
-        if name == "torch.nn.LSTM":
-            state = Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))})
-        return Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, state)))})
+        state = pair if name == "torch.nn.LSTM" else tensor
+        return made(Kind.SEQUENCE, node, script, items=((0, tensor), (1, state)))
     if name == "torch.nn.LSTMCell":
-        return Values({Value(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))})
+        return pair
     if name.startswith(("transformers.", "torchvision.models.detection.", "torchvision.models.segmentation.")):
         return ANY
-    if name in _CONTAINERS:
-        return ANY
-    return tensor
+    return ANY if name in _CONTAINERS else tensor

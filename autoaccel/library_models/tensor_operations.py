@@ -5,6 +5,7 @@ Autocast computes products in low precision and losses in float32; everything el
 from __future__ import annotations
 
 from autoaccel.library_models.autocast_operations import LOWER
+from autoaccel.library_models.python_names import LOOKING
 
 # Results that are no tensors of decimals, whatever goes in: Python values, whole numbers, masks, arrays.
 WHOLE = frozenset(
@@ -25,6 +26,19 @@ INFORMATION = frozenset("shape grad ndim requires_grad is_cuda grad_fn is_leaf n
 WITH_INDICES = frozenset("max min topk sort median mode kthvalue cummax cummin nanmedian".split())
 ALWAYS_PAIRS = frozenset("topk sort mode kthvalue cummax cummin".split())
 
+# Factories: those whose values are the same on every device, those that are rounded there, those that draw.
+FILLING = frozenset(
+    """zeros ones empty full eye zeros_like ones_like empty_like full_like tril_indices triu_indices arange
+    tensor""".split()
+)
+ROUNDED = frozenset(
+    "linspace logspace hann_window hamming_window bartlett_window blackman_window kaiser_window".split()
+)
+DRAWING = frozenset("rand randn randint randperm normal rand_like randn_like randint_like".split())
+
+# Methods, and functions but for `view`, that give the same numbers in another shape.
+RESHAPING = frozenset("view reshape squeeze unsqueeze transpose permute t flatten".split())
+
 # Decimals, whatever goes in.
 FLOATING = frozenset(
     """exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sigmoid tanh sin cos tan asin acos atan atan2 sinh cosh erf erfc
@@ -39,8 +53,8 @@ FLOATING = frozenset(
     DoubleTensor HalfTensor lerp multi_head_attention_forward""".split()
 )
 # What goes in, with other values or in another shape: decimals stay decimals and whole numbers whole.
-KEEPING = frozenset(
-    """detach detach_ clone cpu cuda contiguous view reshape squeeze unsqueeze transpose permute t flatten ravel expand
+KEEPING = RESHAPING | frozenset(
+    """detach detach_ clone cpu cuda contiguous ravel expand
     expand_as narrow select movedim swapaxes swapdims unfold fold unflatten view_as reshape_as flip roll repeat
     repeat_interleave tile stack cat concat concatenate hstack vstack dstack split chunk unbind index_select gather
     take take_along_dim masked_select masked_fill masked_fill_ where clamp clamp_ clip clamp_min clamp_max abs neg
@@ -79,10 +93,9 @@ WRITING = frozenset(
     index_put scatter_reduce lerp_ index_copy scatter masked_scatter""".split()
 )
 STORING = frozenset("append extend insert appendleft extendleft add put push update setdefault".split())
-NO_TENSOR_BUILTINS = frozenset(
-    """print len str repr format isinstance issubclass type id float int bool range round input open callable hasattr
-    hash vars dir complex bytes divmod any all exit quit exec eval chr ord bin hex oct
-    compile delattr super object""".split()
+NO_TENSOR_BUILTINS = (LOOKING | {"range", "delattr", "super", "object"}) | frozenset(
+    """round input open callable hash vars dir complex bytes divmod any all exit quit exec eval chr ord bin hex oct
+    compile""".split()
 )
 # Have no kernels for low precision, on the CPU or on CUDA, with autocast or without.
 NO_LOW_PRECISION_KERNELS = frozenset(

@@ -10,6 +10,17 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import is_constant
+from autoaccel.library_models.numpy_functions import (
+    ARRAY_METHODS,
+    FRESH_METHODS,
+    MOST_ARGUMENTS,
+    MOST_OPERANDS,
+    READ_ONLY,
+    REDUCTIONS,
+    SAME_MEMORY,
+    SHAPED_DRAWS,
+)
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -19,43 +30,6 @@ _RESIZING = {
     **{word: re.compile(rf"\b{word}\b") for word in ("resize_", "resize_as_", "untyped_storage", "storage")},
     "out": re.compile(r"^(?!.*\b(?:np|numpy)\.)(?:.*[(,]\s*out\s*=(?!=)|\s*out=(?![= ]))", re.MULTILINE),
 }
-# Functions whose result never shares memory with an argument; a positional argument beyond the number may be `out`.
-_CONSTRUCTORS = (
-    "array", "vstack", "hstack", "dstack", "column_stack", "row_stack", "block", "zeros", "ones", "full",
-    "empty", "eye", "identity", "arange", "linspace", "logspace", "geomspace", "zeros_like", "ones_like",
-    "full_like", "empty_like", "copy", "tile", "repeat", "pad", "append", "insert", "delete", "where", "sort",
-    "argsort", "tril", "triu", "load", "loadtxt", "genfromtxt", "fromfile", "fromiter", "bincount", "digitize",
-    "argwhere", "unique", "searchsorted", "interp", "convolve", "cross", "kron",
-)  # fmt: skip
-_OF_ONE = (
-    "abs", "absolute", "exp", "log", "log1p", "log2", "log10", "expm1", "sqrt", "square", "sin", "cos", "tan",
-    "tanh", "sign", "floor", "ceil", "logical_not", "isnan", "isfinite", "round", "cumsum", "cumprod",
-)  # fmt: skip
-_OF_TWO = (
-    "outer", "matmul", "maximum", "minimum", "power", "add", "subtract", "multiply", "divide", "mod", "logical_and",
-    "logical_or", "take",
-)  # fmt: skip
-_MOST_ARGUMENTS = {
-    **{f"numpy.{name}": 99 for name in _CONSTRUCTORS},
-    "numpy.stack": 2,
-    "numpy.concatenate": 2,
-    "numpy.load": 1,
-}
-_MOST_OPERANDS = {
-    **{f"numpy.{name}": 1 for name in _OF_ONE},
-    **{f"numpy.{name}": 2 for name in _OF_TWO},
-    "numpy.clip": 3,
-}
-_FRESH_METHODS = frozenset({"cumsum", "cumprod", "clip", "round", "repeat", "argsort", "take", "dot"})
-_REDUCTIONS = frozenset({"sum", "mean", "std", "var", "min", "max", "argmax", "argmin", "prod", "any", "all"})
-_SAME_MEMORY = frozenset({"reshape", "transpose", "squeeze", "swapaxes", "flatten", "ravel"})
-_READ_ONLY = frozenset({"numpy.memmap", "numpy.frombuffer", "numpy.broadcast_to", "numpy.load"})
-_ARRAY_METHODS = (
-    _FRESH_METHODS | _REDUCTIONS | _SAME_MEMORY | {"astype", "copy", "view", "arithmetic", "nonzero", "numpy"}
-)
-_SHAPED_DRAWS = frozenset(
-    f"numpy.random.{name}" for name in ("rand", "randn", "random", "random_sample", "standard_normal", "permutation")
-)
 
 
 def is_fresh(script: Script, expression: ast.expr) -> bool:
@@ -80,27 +54,27 @@ def _is_fresh_result(script: Script, call: ast.Call, name: str) -> bool:
         return False
     if name.startswith("numpy.random."):
         return _is_shaped_draw(call, name)
-    if name in _MOST_OPERANDS:  # of numbers they make numbers
+    if name in MOST_OPERANDS:  # of numbers they make numbers
         arrays = any(script.kind(each) is Kind.ARRAY for each in call.args)
-        return arrays and len(call.args) <= _MOST_OPERANDS[name]
-    return len(call.args) <= _MOST_ARGUMENTS.get(name, -1)
+        return arrays and len(call.args) <= MOST_OPERANDS[name]
+    return len(call.args) <= MOST_ARGUMENTS.get(name, -1)
 
 
 def _is_fresh_method(script: Script, call: ast.Call, receiver: ast.expr, method: str) -> bool:
-    if method in _SAME_MEMORY:
+    if method in SAME_MEMORY:
         return is_fresh(script, receiver)
     if _shares(call) or len(call.args) > (2 if method == "clip" else 1):
         return False
-    if method in _REDUCTIONS and not (call.args or any(each.arg == "axis" for each in call.keywords)):
+    if method in REDUCTIONS and not (call.args or any(each.arg == "axis" for each in call.keywords)):
         return False
-    if method in _FRESH_METHODS | _REDUCTIONS:
+    if method in FRESH_METHODS | REDUCTIONS:
         return script.kind(receiver) is Kind.ARRAY
     return method in ("copy", "astype")
 
 
 def _is_shaped_draw(call: ast.Call, name: str) -> bool:
     """Whether a draw has a shape; without one it is a Python number."""
-    shaped = name in _SHAPED_DRAWS and bool(call.args)
+    shaped = name in SHAPED_DRAWS and bool(call.args)
     return shaped or len(call.args) > 2 or any(keyword.arg == "size" for keyword in call.keywords)
 
 
@@ -109,7 +83,7 @@ def _shares(call: ast.Call) -> bool:
     for keyword in call.keywords:
         if keyword.arg in (None, "out", "mmap_mode", "where"):
             return True
-        if keyword.arg == "copy" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is True):
+        if keyword.arg == "copy" and not is_constant(keyword.value, True):
             return True
     return False
 
@@ -129,7 +103,7 @@ def resizing(script: Script) -> str | None:
 def is_read_only(script: Script, expression: ast.expr) -> bool:
     """Whether an array may lie in memory that must not be written to, such as a mapped file."""
     return any(
-        (script.qualname(part.func) or "") in _READ_ONLY for part in ast.walk(expression) if isinstance(part, ast.Call)
+        (script.qualname(part.func) or "") in READ_ONLY for part in ast.walk(expression) if isinstance(part, ast.Call)
     )
 
 
@@ -213,7 +187,7 @@ def _surely_array(script: Script, value: Value, depth: int = 0) -> bool:
         case ast.Call() as call if name.startswith("numpy.random."):
             return _is_shaped_draw(call, name)
         case _:
-            return name.startswith("numpy.") or name in _ARRAY_METHODS
+            return name.startswith("numpy.") or value.how in ARRAY_METHODS
 
 
 def _all_arrays(script: Script, expression: ast.expr, depth: int) -> bool:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind, Value, union
+from autoaccel.dataflow.definitions import ElementPath
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.reaching_definitions import ElementPath
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import AddImport, InsertAfter
 from autoaccel.pytorch.loader_calls import loader_calls
@@ -156,7 +157,7 @@ def _has_to(value: Value) -> bool:
         return False
     return any(
         isinstance(part, ast.FunctionDef) and part.name == "to"
-        for each in value.cls.script.project.lineage(value.cls)
+        for each in lineage(value.cls)
         for part in each.node.body
     )
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.classes import class_info, external_lineage, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value, Values
+from autoaccel.dataflow.call_arguments import given_as
+from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.library_models.python_names import CONTAINER_CHANGES
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -24,9 +28,7 @@ _OPENERS = frozenset(
     netCDF4.Dataset cv2.VideoCapture io.open rasterio.open psycopg2.connect pymongo.MongoClient redis.Redis
     sqlalchemy.create_engine""".split()
 )
-_CHANGES = frozenset(
-    "append extend insert remove pop clear update setdefault add discard popitem move_to_end shuffle sort".split()
-)
+_CHANGES = CONTAINER_CHANGES | {"shuffle"}
 _CHEAP_CALLS = frozenset(
     "int float len bool str tuple list torch.tensor torch.as_tensor torch.from_numpy torch.is_tensor".split()
 )
@@ -68,7 +70,8 @@ def _stable_order(value: Value) -> tuple[str, str, int, int]:
     """An order for values that is the same in every run."""
     node = value.node
     file = str(value.script.path) if value.script is not None else ""
-    return file, f"{value.kind.name} {value.name}", getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+    what = f"{value.kind.name} {value.name or value.how}"
+    return file, what, getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
 def _wrapped(value: Value) -> list[ast.expr]:
@@ -94,20 +97,16 @@ def from_hub(script: Script, expression: ast.expr) -> bool:
     return loaded and not any(keyword.arg == "streaming" for _, call in calls for keyword in call.keywords)
 
 
-def is_iterable(script: Script, value: Value) -> bool:
+def is_iterable(value: Value) -> bool:
     """Whether a dataset is a stream. Every worker would repeat it in full, or, where it divides itself among them, make
     batches of its own part: others than one process makes, and another number of them."""
-    names = (value.name or "",) if value.cls is None else script.project.external_lineage(value.cls)
+    names = (value.name or "",) if value.cls is None else external_lineage(value.cls)
     return any(name.endswith(_STREAMS) for name in names)
 
 
+@fixpoint((), ())
 def reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AST], ...]:
     """The nodes of an expression and of all that its names lead to: definitions, functions, classes of the project."""
-    compute = partial(_find_reachable, script, expression)
-    return script.project.queries.ask(("reachable", expression), compute, (), ())
-
-
-def _find_reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AST], ...]:
     found: list[tuple[Script, ast.AST]] = []
     pending: list[tuple[Script, ast.AST]] = [(script, expression)]
     seen: set[ast.AST] = set()
@@ -131,7 +130,7 @@ def _find_reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, 
                     if each.how == "assign" and each.value is not None:
                         pending.append((file, each.value))
                     elif each.how == "param" and (function in entered or getattr(function, "name", "") == "__init__"):
-                        pending.extend(file.project.arguments(file, function, each.name))
+                        pending.extend(arguments_for(file, function, each.name))
     return tuple(found)
 
 
@@ -140,21 +139,19 @@ def _behind(values: Values) -> Iterator[tuple[Script, ast.AST]]:
         if value.kind in (Kind.FUNCTION, Kind.CLASS) and value.node is not None and value.script is not None:
             yield value.script, value.node
         elif value.cls is not None and value.kind is not Kind.MODULE:
-            yield from ((each.script, each.node) for each in value.cls.script.project.lineage(value.cls))
+            yield from ((each.script, each.node) for each in lineage(value.cls))
 
 
 def _behind_attribute(file: Script, node: ast.Attribute) -> Iterator[tuple[Script, ast.AST]]:
     """What an attribute leads to; of an object that is not known to have it, all of its class."""
     yield from _behind(file.values(node))
     for owner in file.values(node.value):
-        lineage = tuple(file.project.lineage(owner.cls)) if owner.cls is not None else ()
+        classes = tuple(lineage(owner.cls)) if owner.cls is not None else ()
         bindings = [
-            (each.script, binding)
-            for each in lineage
-            for binding, _ in file.project.class_info(each).attributes.get(node.attr, ())
+            (each.script, binding) for each in classes for binding, _ in class_info(each).attributes.get(node.attr, ())
         ]
         yield from ((where, binding) for where, binding in bindings if isinstance(binding, ast.expr))
-        if lineage and not bindings:
+        if classes and not bindings:
             yield from _behind(Values({owner}))
 
 
@@ -201,10 +198,10 @@ def keeps_gradients(script: Script, expression: ast.expr) -> bool:
     return False
 
 
-def item_methods(script: Script, cls: ClassRef) -> list[tuple[Script, ast.FunctionDef]]:
+def item_methods(cls: ClassRef) -> list[tuple[Script, ast.FunctionDef]]:
     """The methods that run per sample: `__getitem__` and what it calls on `self`."""
     methods: dict[str, tuple[Script, ast.FunctionDef]] = {}
-    for each in script.project.lineage(cls):
+    for each in lineage(cls):
         for part in each.node.body:
             if isinstance(part, ast.FunctionDef):
                 methods.setdefault(part.name, (each.script, part))
@@ -221,16 +218,12 @@ def item_methods(script: Script, cls: ClassRef) -> list[tuple[Script, ast.Functi
     return list(found.values())
 
 
-def keeps_generator(script: Script, cls: ClassRef) -> bool:
+def keeps_generator(cls: ClassRef) -> bool:
     """Whether samples draw from a random generator that workers would each repeat from the same state."""
-    for file, method in item_methods(script, cls):
+    for file, method in item_methods(cls):
         for node in breadth_first(method):
             if isinstance(node, ast.Attribute) and _is_own(file, node, method):
-                bindings = [
-                    b
-                    for each in file.project.lineage(cls)
-                    for b in file.project.class_info(each).attributes.get(node.attr, ())
-                ]
+                bindings = [b for each in lineage(cls) for b in class_info(each).attributes.get(node.attr, ())]
                 expressions = [(file, value) for value, _ in bindings if isinstance(value, ast.expr)]
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 outer = [
@@ -250,9 +243,9 @@ def _makes_generator(script: Script, expression: ast.expr) -> bool:
     )
 
 
-def changes_itself(script: Script, cls: ClassRef) -> bool:
+def changes_itself(cls: ClassRef) -> bool:
     """Whether reading a sample changes the dataset or a global (a cache, a counter): workers change copies of it."""
-    return any(leaves_something(file, method) for file, method in item_methods(script, cls))
+    return any(leaves_something(file, method) for file, method in item_methods(cls))
 
 
 def leaves_something(script: Script, function: ast.FunctionDef) -> bool:
@@ -304,13 +297,13 @@ def _is_own(script: Script, target: ast.AST, method: ast.FunctionDef) -> bool:
     return False
 
 
-def holds_file(script: Script, cls: ClassRef) -> bool:
+def holds_file(cls: ClassRef) -> bool:
     """Whether the dataset opens a file when it is made: workers would share its position."""
     return any(
         isinstance(node, ast.Assign)
         and _opens(each.script, node.value)
         and any(_is_own(each.script, target, part) for target in node.targets)
-        for each in script.project.lineage(cls)
+        for each in lineage(cls)
         for part in each.node.body
         if isinstance(part, ast.FunctionDef) and part.name == "__init__"
         for node in breadth_first(part)
@@ -329,13 +322,13 @@ def _opens(script: Script, value: ast.expr) -> bool:
             return False
 
 
-def only_indexes(script: Script, value: Value) -> bool:
+def only_indexes(value: Value) -> bool:
     """Whether a sample is a few microseconds of indexing in memory, which workers make slower."""
     if value.name == "torch.utils.data.TensorDataset":
         return True
     if value.cls is None:
         return value.kind in (Kind.SEQUENCE, Kind.TENSOR, Kind.ARRAY)
-    methods = item_methods(script, value.cls)
+    methods = item_methods(value.cls)
     return bool(methods) and all(_is_cheap(file, method) for file, method in methods)
 
 
@@ -364,7 +357,7 @@ def is_pure_vision(script: Script, value: Value) -> bool:
     for keyword in value.node.keywords:
         if keyword.arg == "target_transform":
             return False
-    transform = next((keyword.value for keyword in value.node.keywords if keyword.arg == "transform"), None)
+    transform = given_as(value.node, "transform")
     if transform is None:
         return False
     for where, node in reachable(file, transform):

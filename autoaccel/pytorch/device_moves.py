@@ -15,7 +15,7 @@ from autoaccel.pytorch.tensor_creation import Creation, comes_from_factory, crea
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 _PARAMETERS = {
     "to": ("device", "dtype", "non_blocking", "copy"),

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import instance_kind
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.library_models.library_values import BUILTINS
+from autoaccel.library_models.graph_operations import is_false
+from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.pytorch.gradients import (
     asks_for_gradients,
     backward_calls,
@@ -164,12 +166,7 @@ def _switches_to_eval(script: Script, call: ast.Call) -> bool:
         return False
     if function.attr == "eval" and not call.args:
         return script.kind(function.value) in (Kind.MODULE, None)
-    return function.attr == "train" and _argument_is(call, False)
-
-
-def _argument_is(call: ast.Call, value: bool) -> bool:
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return len(arguments) == 1 and isinstance(arguments[0], ast.Constant) and arguments[0].value is value
+    return function.attr == "train" and is_false(call)
 
 
 def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef) -> EvaluationPass | None:
@@ -255,8 +252,8 @@ def _called_from_outside(script: Script, method: ast.FunctionDef | ast.AsyncFunc
     """Whether every call of a model's method is seen, and none is made by a model."""
     callers = script.callers(method)
     known = {call for _, call in callers}
-    files, missing = script.project.calling(script, method.name, method=True)
-    if missing is not None:
+    files = script.project.files_naming(script, method.name, attribute=True)
+    if files.missing is not None:
         return False
     for other in files:
         for part in other.find(ast.Attribute):
@@ -293,7 +290,7 @@ def is_module_method(script: Script, function: ast.AST) -> bool:
     cls = script.parent(function)
     if not isinstance(cls, ast.ClassDef):
         return False
-    return script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION)
+    return instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION)
 
 
 def _function_problem(
@@ -374,7 +371,7 @@ def _switches_to_train(statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return False
     function = statement.value.func
-    return isinstance(function, ast.Attribute) and function.attr == "train" and not _argument_is(statement.value, False)
+    return isinstance(function, ast.Attribute) and function.attr == "train" and not is_false(statement.value)
 
 
 def _covering(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]:

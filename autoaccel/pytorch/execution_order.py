@@ -6,15 +6,16 @@ import ast
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import Function
+from autoaccel.dataflow.completeness import Answer, CallSite
+from autoaccel.dataflow.syntax_index import Function, last_name
+from autoaccel.library_models.python_names import CONSTRUCTORS, PROPERTIES
 from autoaccel.pytorch.loader_calls import repeats
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.completeness import ScriptNode
-
-CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__"})
 
 
 def runs_within(
@@ -41,7 +42,7 @@ def runs_within(
         seen.add(function)
         callers = file.callers(function)
         if function not in makes_batches:
-            if _files_naming(file, function)[1] is not None:
+            if _files_naming(file, function).missing is not None:
                 return True
             mentions = list(_mentions(file, function))
             if (mentions or _is_implicit(function)) and function not in around:
@@ -61,7 +62,7 @@ def runs_after(file: Script, node: ast.AST, script: Script, call: ast.Call) -> b
 
     True also where it is not known.
     """
-    made, complete = _calls_to(script, call)
+    made = _calls_to(script, call)
     pending: list[ScriptNode] = [(file, node)]
     seen: set[Function] = set()
     while pending:
@@ -71,12 +72,12 @@ def runs_after(file: Script, node: ast.AST, script: Script, call: ast.Call) -> b
         if any(node.lineno >= each.lineno or repeats(file, node, file, each) for each in beside):  # type: ignore[attr-defined]
             return True
         if function is None and not beside:  # another file, which is imported first, or imports this one
-            if repeats(file, node, script, call) or file is not script or not complete:
+            if repeats(file, node, script, call) or file is not script or made.missing is not None:
                 return True
         if function is not None and not beside and function not in seen:
             seen.add(function)
             callers = file.callers(function)
-            if _files_naming(file, function)[1] is not None or _is_implicit(function):
+            if _files_naming(file, function).missing is not None or _is_implicit(function):
                 return True
             if any(True for _ in _mentions(file, function)):
                 return True
@@ -84,17 +85,17 @@ def runs_after(file: Script, node: ast.AST, script: Script, call: ast.Call) -> b
     return False
 
 
-def _calls_to(script: Script, call: ast.Call) -> tuple[list[tuple[Script, ast.Call]], bool]:
-    """A call, the calls of the function that it is in, and so on, and whether these are all."""
+def _calls_to(script: Script, call: ast.Call) -> Answer[CallSite]:
+    """A call, the calls of the function that it is in, and so on."""
     found = [(script, call)]
-    complete = True
+    missing: str | None = None
     for file, each in found:
         function = file.function(each)
         if function is not None:
             callers = file.callers(function)
-            complete = complete and callers.missing is None
+            missing = missing or callers.missing
             found.extend(other for other in callers if other not in found)
-    return found, complete
+    return Answer(tuple(found), missing)
 
 
 def _is_drawn_unseen(script: Script, loop: ast.AST) -> bool:
@@ -153,14 +154,14 @@ def in_body(script: Script, node: ast.AST, outer: ast.AST) -> bool:
             return script.inside(node, outer)
 
 
-def _files_naming(file: Script, function: Function) -> tuple[tuple[Script, ...], str | None]:
-    """The files that may call a function by its name, and why there may be more."""
+def _files_naming(file: Script, function: Function) -> Answer[Script]:
+    """The files that may call a function by its name."""
     name = getattr(function, "name", None)
     if name is None:
-        return (file,), "it has no name by which to find its callers"
+        return Answer((file,), "it has no name by which to find its callers")
     method = isinstance(file.parent(function), ast.ClassDef)
     of_instances = method and name in ("forward", "__call__")
-    return file.project.calling(file, None if of_instances else name, method=method)
+    return file.project.files_naming(file, None if of_instances else name, attribute=method)
 
 
 def _called_by_name(file: Script, function: Function) -> Iterator[ScriptNode]:
@@ -171,13 +172,10 @@ def _called_by_name(file: Script, function: Function) -> Iterator[ScriptNode]:
     name = getattr(function, "name", None)
     if name is None or name in CONSTRUCTORS:
         return
-    files, _ = _files_naming(file, function)
     cls = file.parent(function)
     method = isinstance(cls, ast.ClassDef)
-    bases = (
-        {each.node for each in file.project.lineage(file.class_ref(cls))} if isinstance(cls, ast.ClassDef) else set()
-    )
-    for other in files:
+    bases = {each.node for each in lineage(file.class_ref(cls))} if isinstance(cls, ast.ClassDef) else set()
+    for other in _files_naming(file, function):
         if _is_property(function):
             yield from ((other, each) for each in other.syntax_index.mentions(name) if isinstance(each, ast.Attribute))
         for call in other.syntax_index.calls_named(name):
@@ -197,11 +195,7 @@ def _is_implicit(function: Function) -> bool:
 def _is_property(function: Function) -> bool:
     """Whether a method runs where an attribute is read or assigned to."""
     decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
-    return any(
-        (each.id if isinstance(each, ast.Name) else getattr(each, "attr", ""))
-        in ("property", "cached_property", "setter", "deleter")
-        for each in decorators
-    )
+    return any(last_name(each) in PROPERTIES | {"setter", "deleter"} for each in decorators)
 
 
 def _mentions(file: Script, function: Function) -> Iterator[ScriptNode]:
@@ -209,10 +203,7 @@ def _mentions(file: Script, function: Function) -> Iterator[ScriptNode]:
     name = getattr(function, "name", None)
     if name is None or _is_property(function):
         return
-    files, _ = _files_naming(file, function)
-    for other in files:
+    for other in _files_naming(file, function):
         for mention in other.syntax_index.mentions(name):
-            parent = other.parent(mention)
-            called = isinstance(parent, ast.Call) and parent.func is mention
-            if not called and any(value.node is function for value in other.values(mention)):
+            if other.call_of(mention) is None and any(value.node is function for value in other.values(mention)):
                 yield other, mention

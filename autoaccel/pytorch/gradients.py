@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name
+from autoaccel.library_models.graph_operations import DIFFERENTIATING
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -18,11 +20,9 @@ if TYPE_CHECKING:
 
 GRAD_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
 _GRAD_OFF_NAME = re.compile(r"(^|_)(no_?grad|inference_mode)", re.IGNORECASE)
-_GRAD_ASKED = frozenset(
-    """torch.autograd.grad torch.autograd.backward torch.enable_grad torch.func.grad torch.func.grad_and_value
-    torch.func.vjp torch.func.jacrev torch.func.hessian torch.autograd.functional.jacobian
-    torch.autograd.functional.hessian torch.autograd.functional.vjp torch.autograd.functional.vhp
-    torch.autograd.functional.hvp torch.autograd.functional.jvp torch.distributed.autograd.backward""".split()
+_GRAD_ASKED = DIFFERENTIATING | frozenset(
+    """torch.autograd.backward torch.enable_grad torch.autograd.functional.vhp
+    torch.distributed.autograd.backward""".split()
 )
 _GRAD_METHODS = frozenset(
     """requires_grad_ retain_grad register_hook register_full_backward_hook register_backward_hook
@@ -94,7 +94,7 @@ def asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
     for assigned in script.within(outer, ast.Assign):
         targets = [part for target in assigned.targets for part in script.within(target, ast.Attribute)]
         if any(part.attr == "requires_grad" and isinstance(part.ctx, ast.Store) for part in targets):
-            if not _is_false(assigned.value):
+            if not is_constant(assigned.value, False):
                 asking.append(assigned)
     asking.extend(call for call in script.within(outer, ast.Call) if asks(script, call))
     for mention in script.syntax_index.mentions(*_ASKING_NAMES, *script.import_aliases(_ASKING_NAMES)):
@@ -113,28 +113,20 @@ def asks(script: Script, call: ast.Call) -> bool:
         case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str() as name), *_]):
             return name in ("backward", "grad") or name in _GRAD_METHODS
         case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value="requires_grad"), value]):
-            return not _is_false(value)
+            return not is_constant(value, False)
     if isinstance(call.func, ast.Name) and script.qualname(call.func) is None:
         made = [each.value for each in script.definitions(call.func) if each.how == "assign" and not each.path]
         if any(isinstance(each, ast.Attribute) and is_asking_function(script, each) for each in made):
             return True
     return any(
-        keyword.arg in ("requires_grad", "create_graph")
-        and isinstance(keyword.value, ast.Constant)
-        and keyword.value.value is True
-        for keyword in call.keywords
+        each.arg in ("requires_grad", "create_graph") and is_constant(each.value, True) for each in call.keywords
     )
-
-
-def _is_false(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is False
 
 
 def is_asking_function(script: Script, expression: ast.AST) -> bool:
     """Whether an expression names what goes backward or asks for gradients, to be called by somebody else:
     `map(torch.Tensor.backward, losses)`."""
-    around = script.parent(expression)
-    if isinstance(around, ast.Attribute) or (isinstance(around, ast.Call) and around.func is expression):
+    if isinstance(script.parent(expression), ast.Attribute) or script.call_of(expression) is not None:
         return False
     if isinstance(expression, ast.Name) and isinstance(expression.ctx, ast.Load):
         if script.qualname(expression) is None:
@@ -244,8 +236,8 @@ def _is_set_before(script: Script, statement: ast.stmt) -> bool:
         if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
             call = each.value
             if script.qualname(call.func) == "torch.set_grad_enabled":
-                given = [*call.args, *(keyword.value for keyword in call.keywords)]
-                found = not any(isinstance(mode, ast.Constant) and mode.value is True for mode in given)
+                given = given_values(call)
+                found = not any(is_constant(mode, True) for mode in given)
             elif any(isinstance(part, ast.Call) and sets_grad_mode(script, part) for part in breadth_first(call)):
                 found = True  # `stack.enter_context(torch.no_grad())`
     return found
@@ -255,7 +247,7 @@ def sets_grad_mode(script: Script, expression: ast.expr) -> bool:
     """Whether a context manager or decorator sets the grad mode: torch's own, one that is named after them, or one of
     the project that uses them."""
     function = expression.func if isinstance(expression, ast.Call) else expression
-    if script.qualname(function) in GRAD_OFF or _GRAD_OFF_NAME.search(_last_name(function)):
+    if script.qualname(function) in GRAD_OFF or _GRAD_OFF_NAME.search(last_name(function)):
         return True
     if isinstance(expression, ast.Name) and any(
         each.how == "assign" and each.value is not None and _mentions_grad_mode(script, each.value)
@@ -267,10 +259,6 @@ def sets_grad_mode(script: Script, expression: ast.expr) -> bool:
         for value in script.values(function)
         if value.kind is Kind.FUNCTION
     )
-
-
-def _last_name(expression: ast.expr) -> str:
-    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")
 
 
 def _mentions_grad_mode(script: Script, function: ast.AST) -> bool:

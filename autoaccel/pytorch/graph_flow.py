@@ -10,12 +10,18 @@ Attributes are followed by their name alone, in all files that are connected wit
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.call_sites import is_bound
+from autoaccel.analysis.callables import called_name, functions_of, lambdas_of
+from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.name_lookups import reads_any_name, runs_text
+from autoaccel.analysis.rebound_names import is_handed_on
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import given_values, positional
 from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.graph_operations import (
     COPYING_METHODS,
     ENDING_ATTRIBUTES,
@@ -23,13 +29,13 @@ from autoaccel.library_models.graph_operations import (
     ENDING_FUNCTIONS,
     ENDING_LIBRARIES,
     ENDING_METHODS,
-    HOLDING_BUILTINS,
     MODE_ATTRIBUTES,
     SHOWING_METHODS,
     STARTS_CODE,
     is_without_graph,
     keeps_nothing,
 )
+from autoaccel.library_models.python_names import CONTAINERS
 from autoaccel.pytorch.gradients import asks, is_asking_function, is_backward
 from autoaccel.pytorch.implicit_calls import hands_on_names
 from autoaccel.pytorch.object_references import (
@@ -43,23 +49,24 @@ from autoaccel.pytorch.special_methods import overloads, sets_by_method
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 _MODELS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION})
 _TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH})
 
 _STORES = frozenset({"__dict__", "_buffers", "_parameters", "_modules", "__slots__"})
 """Attributes that hold others, which are read by other names."""
-_ALL_NAMES = ("exec", "eval", "globals", "vars", "locals")
 
-NEEDED = "its result may reach a backward pass"
-_NEEDED = Incomplete(NEEDED)
-_UNFOLLOWED = Incomplete("what becomes of it cannot be followed")
+_UNFOLLOWED = "what becomes of it cannot be followed"
 
 # The call by which control came into a function: what the function returns goes back there.
 _Frame = tuple["Script", ast.Call, ast.AST]
 CallStack = tuple[_Frame, ...]
 FlowState = tuple["Script", ast.AST, bool, CallStack]
+
+
+class GraphNeeded(Exception):  # noqa: N818  # no error: an answer
+    """A backward pass may need the graph of a tensor; the message is the reason where it goes out of sight."""
 
 
 def push_call(call_stack: CallStack, frame: _Frame) -> CallStack:
@@ -84,7 +91,7 @@ class GraphFlow:
         self._attributes: set[tuple[frozenset[ast.ClassDef] | None, str, bool]] = set()
 
     def run(self, states: Iterable[FlowState]) -> None:
-        """Follow these states to their ends. Raises `Incomplete` where a backward pass may be reached."""
+        """Follow these states to their ends. Raises `GraphNeeded`, and `Incomplete` where there are too many."""
         for state in states:
             self._add(*state)
         while self._pending:
@@ -106,10 +113,10 @@ class GraphFlow:
             after: bool | None = held
             match parent:
                 case ast.Attribute(ctx=ast.Load()):
-                    call = script.parent(parent)
-                    if isinstance(call, ast.Call) and call.func is parent:
-                        after = self._method(script, call, parent.attr, held)
-                        parent = call
+                    called = script.call_of(parent)
+                    if called is not None:
+                        after = self._method(script, called, parent.attr, held)
+                        parent = called
                     else:
                         after = self._attribute(script, parent, held)
                 case ast.Call() if child is parent.func:
@@ -121,7 +128,7 @@ class GraphFlow:
                 case ast.Subscript(ctx=ast.Load()) if child is parent.value:
                     after = held and isinstance(parent.slice, ast.Slice)
                 case ast.BinOp() | ast.Compare() | ast.Subscript() if overloads(script, parent, child):
-                    raise _UNFOLLOWED
+                    raise GraphNeeded(_UNFOLLOWED)
                 case ast.BinOp():
                     after = None if self._formats(script, parent) else held
                     if not held and self._is_recorded_nowhere(script, parent):
@@ -152,7 +159,7 @@ class GraphFlow:
                         return
                     after = True
                 case ast.arguments():
-                    raise _UNFOLLOWED
+                    raise GraphNeeded(_UNFOLLOWED)
                 case ast.Yield() | ast.YieldFrom():
                     self._leave(script, parent, True, call_stack)
                     return
@@ -171,7 +178,7 @@ class GraphFlow:
         if held or self._is_own(script, node.value, node.attr):
             return False
         if node.attr in MODE_ATTRIBUTES:
-            raise _NEEDED
+            raise GraphNeeded
         return None if node.attr in ENDING_ATTRIBUTES else False
 
     def _is_own(self, script: Script, owner: ast.expr, name: str) -> bool:
@@ -185,12 +192,12 @@ class GraphFlow:
         """A method of what carries a graph."""
         assert isinstance(call.func, ast.Attribute)
         if is_backward(script, call) or asks(script, call):
-            raise _NEEDED
+            raise GraphNeeded
         if held:
             return name in ("items", "values", "copy")
         if name in ENDING_METHODS and not self._is_own(script, call.func.value, name):
             if name == "numpy" and _is_tried(script, call):
-                raise _NEEDED  # it fails where there is a graph
+                raise GraphNeeded  # it fails where there is a graph
             return None
         if name in ("sample", "sample_n") and _is_distribution(script, call.func.value):
             return None
@@ -232,18 +239,18 @@ class GraphFlow:
     ) -> bool | None:
         """An argument of a call: what the call results in, if that carries a graph."""
         if is_backward(script, call) or asks(script, call):
-            raise _NEEDED
-        if any(is_asking_function(script, each) for each in (*call.args, *(each.value for each in call.keywords))):
-            raise _NEEDED
+            raise GraphNeeded
+        if any(is_asking_function(script, each) for each in given_values(call)):
+            raise GraphNeeded
         values = script.values(call.func)
-        functions: list[tuple[Script, ast.AST]] = [*script.callees(call), *_lambdas(script, call.func)]
+        functions: list[tuple[Script, ast.AST]] = [*script.callees(call), *lambdas_of(script, call.func)]
         for other, function in functions:
             self._enter(script, call, argument, other, function, held, call_stack)
         kinds = values.kinds
         if functions and (Kind.UNKNOWN not in kinds or isinstance(functions[0][1], ast.Lambda)):
             return True if Kind.CLASS in kinds else None
         if functions and isinstance(call.func, ast.Attribute) and script.kind(call.func.value) in _MODELS:
-            raise _UNFOLLOWED  # a method of a model that something else may have taken the place of
+            raise GraphNeeded(_UNFOLLOWED)  # a method of a model that something else may have taken the place of
         if kinds == {Kind.CLASS}:
             self._fields(script, argument, values)
             return True
@@ -255,9 +262,9 @@ class GraphFlow:
         if isinstance(call.func, ast.Attribute):
             return self._collected(script, call.func, held, call_stack)
         if isinstance(call.func, ast.Name) and not script.definitions(call.func) and script.module_scope.stars:
-            raise _UNFOLLOWED  # it came by a star from where nobody can look
+            raise GraphNeeded(_UNFOLLOWED)  # it came by a star from where nobody can look
         if isinstance(script.parent(call), ast.Expr):
-            raise _UNFOLLOWED  # what is called for no result keeps what it is given
+            raise GraphNeeded(_UNFOLLOWED)  # what is called for no result keeps what it is given
         return False
 
     def _library(self, script: Script, call: ast.Call, name: str, held: bool, call_stack: CallStack) -> bool | None:
@@ -265,13 +272,13 @@ class GraphFlow:
         if name.startswith("builtins."):
             return self._builtin(script, call, name.removeprefix("builtins."), call_stack)
         if name.startswith(STARTS_CODE) or not keeps_nothing(name):
-            raise _UNFOLLOWED
+            raise GraphNeeded(_UNFOLLOWED)
         if name.startswith("numpy."):
             return True if any(each.arg == "dtype" for each in call.keywords) else None
         if name in ENDING_FUNCTIONS or name.startswith(ENDING_LIBRARIES):
             return None
         if name == "copy.deepcopy" and _is_tried(script, call):
-            raise _NEEDED  # it fails where there is a graph
+            raise GraphNeeded  # it fails where there is a graph
         if not held and self._is_recorded_nowhere(script, call):
             return None
         return name.startswith(("collections.", "itertools.", "copy.", "torch.utils.data."))
@@ -280,21 +287,21 @@ class GraphFlow:
         if name in ENDING_BUILTINS:
             return None
         if name == "getattr" and not (len(call.args) > 1 and isinstance(call.args[1], ast.Constant)):
-            raise _NEEDED
+            raise GraphNeeded
         if name in ("filter", "sorted", "max", "min"):
-            arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+            arguments = given_values(call)
             functions = [found for each in arguments for found in functions_of(script, each)]
             for other, function in functions:
                 self.enter_all(script, call, other, function, call_stack)
             return True
         if name in ("map", "setattr", "exec", "eval", "vars", "globals", "locals", "super", "__import__"):
-            raise _UNFOLLOWED
-        return name in HOLDING_BUILTINS
+            raise GraphNeeded(_UNFOLLOWED)
+        return name in CONTAINERS
 
     def _collected(self, script: Script, function: ast.Attribute, held: bool, call_stack: CallStack) -> bool | None:
         """A method that is not in sight: what it is called on may keep what it is given."""
         kinds = script.values(function.value).kinds
-        owner, name = _last_name(function.value).lower(), function.attr
+        owner, name = last_name(function.value).lower(), function.attr
         if kinds and kinds <= {Kind.MODULE, Kind.LOSS_FUNCTION, Kind.SCALER}:
             return False
         if (kinds and kinds <= {Kind.STRING, Kind.SCHEDULER, Kind.ARRAY}) or name in SHOWING_METHODS | ENDING_METHODS:
@@ -302,9 +309,9 @@ class GraphFlow:
         if name.startswith("assert"):
             return None
         if name in ("send", "asend", "throw", "athrow"):  # a generator goes on with it
-            raise _UNFOLLOWED
+            raise GraphNeeded(_UNFOLLOWED)
         if Kind.OPTIMIZER in kinds or (name == "step" and "opt" in owner):
-            raise _NEEDED
+            raise GraphNeeded
         if name == "step" and "sched" in owner:
             return None
         if kinds and kinds <= _TENSORS:
@@ -327,9 +334,7 @@ class GraphFlow:
         """Go on with the parameter that an argument is passed for."""
         inner = push_call(call_stack, (script, call, function))
         arguments: ast.arguments = function.args  # type: ignore[attr-defined]
-        names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
-        if script.project.is_bound(other, function, script, call):
-            names = names[1:]
+        names = positional(function)[int(is_bound(other, function, script, call)) :]
         named = [*names, *(each.arg for each in arguments.kwonlyargs)]
         found: list[str] = []
         match argument:
@@ -351,9 +356,8 @@ class GraphFlow:
         self, script: Script, call: ast.Call, other: Script, function: ast.AST, call_stack: CallStack
     ) -> None:
         inner = push_call(call_stack, (script, call, function))
-        arguments: ast.arguments = function.args  # type: ignore[attr-defined]
-        for each in (*arguments.posonlyargs, *arguments.args):
-            self._parameter(other, function, each.arg, False, inner)
+        for name in positional(function):
+            self._parameter(other, function, name, False, inner)
 
     def _parameter(self, script: Script, function: ast.AST, name: str, held: bool, call_stack: CallStack) -> None:
         for definition in script.reaching_definitions.scopes[function].definitions.get(name, ()):
@@ -363,7 +367,7 @@ class GraphFlow:
     def _fields(self, script: Script, argument: ast.AST, values: Iterable[Value]) -> None:
         """A class without `__init__` of its own: its fields are given by name or in their order."""
         for value in values:
-            for ref in script.project.lineage(value.cls) if value.cls is not None else ():
+            for ref in lineage(value.cls) if value.cls is not None else ():
                 fields = [
                     each.target.id
                     for each in ref.node.body
@@ -384,7 +388,7 @@ class GraphFlow:
             case ast.AnnAssign(target=target) if child is parent.value:
                 self._bind(script, target, held, call_stack)
             case ast.AugAssign() if overloads(script, parent, child):
-                raise _UNFOLLOWED
+                raise GraphNeeded(_UNFOLLOWED)
             case ast.AugAssign(target=target) if child is parent.value:
                 self._bind(script, target, held, call_stack)
                 if isinstance(target, ast.Name):  # in place, whatever else has it
@@ -402,9 +406,9 @@ class GraphFlow:
                 for case in parent.cases
                 for part in ast.walk(case.pattern)
             ):
-                raise _UNFOLLOWED
+                raise GraphNeeded(_UNFOLLOWED)
             case ast.Raise() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                raise _UNFOLLOWED
+                raise GraphNeeded(_UNFOLLOWED)
             case _:
                 pass
 
@@ -420,7 +424,7 @@ class GraphFlow:
                 self._bind(script, value, True, call_stack)
             case ast.Attribute():
                 if target.attr in _STORES or sets_by_method(script, target) or _is_of_module(script, target):
-                    raise _UNFOLLOWED
+                    raise GraphNeeded(_UNFOLLOWED)
                 self._attribute_reads(script, possible_classes(script, target.value), target.attr, held)
             case ast.Subscript(value=value):
                 self._fill(script, value, call_stack)
@@ -445,16 +449,16 @@ class GraphFlow:
         if isinstance(scope, ast.ClassDef):
             self._attribute_reads(script, None, definition.name, held)
         if scope is script.tree or definition.how == "global":
-            if _reads_any_name(script):
-                raise _UNFOLLOWED
+            if reads_any_name(script):
+                raise GraphNeeded(_UNFOLLOWED)
             self._imported(script)
-        elif hands_on_names(script, scope) or _runs_text(script, scope):
-            raise _UNFOLLOWED
+        elif hands_on_names(script, scope) or runs_text(script, scope):
+            raise GraphNeeded(_UNFOLLOWED)
 
     def _imported(self, script: Script) -> None:
         """Other files may read a name of this one, under whichever names they have imported it."""
-        if any(each is not script for each in importing_files(script)) or script.project.is_handed_on(script):
-            raise _UNFOLLOWED
+        if any(each is not script for each in importing_files(script)) or is_handed_on(script):
+            raise GraphNeeded(_UNFOLLOWED)
 
     # -- attributes
 
@@ -471,7 +475,7 @@ class GraphFlow:
 
         One of a project class holds it out of sight: its method is inherited, or called by an operator."""
         if isinstance(owner, ast.Name | ast.Attribute) and any(each.cls is not None for each in script.values(owner)):
-            raise _UNFOLLOWED
+            raise GraphNeeded(_UNFOLLOWED)
         key = owner, tuple(each[1] for each in call_stack)
         if key in self._filled:
             return
@@ -480,14 +484,14 @@ class GraphFlow:
             case ast.Name():
                 definitions = script.definitions(owner)
                 if not definitions:  # it came by a star
-                    raise _UNFOLLOWED
+                    raise GraphNeeded(_UNFOLLOWED)
                 for each in definitions:
                     self._fill_definition(script, each, owner, call_stack)
             case ast.Attribute(attr=name) if name in _STORES:
-                raise _UNFOLLOWED
+                raise GraphNeeded(_UNFOLLOWED)
             case ast.Attribute():
                 if _is_of_module(script, owner):
-                    raise _UNFOLLOWED
+                    raise GraphNeeded(_UNFOLLOWED)
                 kinds = script.values(owner).kinds
                 self._attribute_reads(
                     script, possible_classes(script, owner.value), owner.attr, not kinds or not kinds <= _TENSORS
@@ -495,7 +499,7 @@ class GraphFlow:
             case ast.Subscript(value=value) | ast.Starred(value=value) | ast.Await(value=value):
                 self._fill(script, value, call_stack)
             case ast.NamedExpr() | ast.IfExp() | ast.BoolOp():
-                raise _UNFOLLOWED
+                raise GraphNeeded(_UNFOLLOWED)
             case ast.Call():
                 self._fill_result(script, owner, call_stack)
 
@@ -513,7 +517,7 @@ class GraphFlow:
                     value = value.elts[step]
                 self._fill(script, value, call_stack)
             case "param" | "import" | "except" | "match" | "del":
-                raise _UNFOLLOWED
+                raise GraphNeeded(_UNFOLLOWED)
 
     def _fill_result(self, script: Script, call: ast.Call, call_stack: CallStack) -> None:
         """What a call returns: an object of its own, or a part of what it was called on or with."""
@@ -529,7 +533,7 @@ class GraphFlow:
         if callees or (name is not None and not name.startswith("builtins.")):
             return
         if name in ("builtins.getattr", "builtins.vars", "builtins.globals", "builtins.super", "builtins.locals"):
-            raise _UNFOLLOWED
+            raise GraphNeeded(_UNFOLLOWED)
         if name is None and isinstance(call.func, ast.Attribute):
             if call.func.attr not in COPYING_METHODS:
                 self._fill(script, call.func.value, call_stack)
@@ -559,62 +563,11 @@ def _is_of_module(script: Script, expression: ast.expr) -> bool:
     return script.qualname(expression) is not None
 
 
-def _reads_any_name(script: Script) -> bool:
-    """Whether a file may read its variables by names that are not seen: `exec(…)`, `globals()[name].backward()`."""
-    for call in script.syntax_index.calls_named(*_ALL_NAMES):
-        if (
-            not isinstance(call.func, ast.Name)
-            or script.definitions(call.func)
-            or (call.args and call.func.id == "vars")
-        ):
-            continue
-        item = script.parent(call)
-        called = script.parent(item) if isinstance(item, ast.Subscript) else None
-        if not (isinstance(called, ast.Call) and called.func is item):
-            return True
-    return any(script.qualname(each) == "sys.modules" for each in script.syntax_index.mentions("modules"))
-
-
-def _runs_text(script: Script, scope: ast.AST) -> bool:
-    """Whether code within a function runs text, which may read its variables: `exec(…)`."""
-    calls = script.syntax_index.calls_named("exec", "eval")
-    return any(
-        isinstance(call.func, ast.Name) and not script.definitions(call.func) and script.inside(call, scope)
-        for call in calls
-    )
-
-
-def functions_of(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:
-    """The functions and lambdas that an expression stands for; none unless these are all."""
-    values = script.values(expression)
-    found: list[tuple[Script, ast.AST]] = [
-        (value.script, value.node)
-        for value in values
-        if value.kind is Kind.FUNCTION and value.script is not None and value.node is not None
-    ]
-    return found if len(found) == len(values) else _lambdas(script, expression)
-
-
-def _lambdas(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:
-    if isinstance(expression, ast.Lambda):
-        return [(script, expression)]
-    definitions = script.definitions(expression) if isinstance(expression, ast.Name) else ()
-    made = [each.value for each in definitions if isinstance(each.value, ast.Lambda) and each.how == "assign"]
-    return [(script, each) for each in made if each is not None] if len(made) == len(definitions) else []
-
-
 def _is_tried(script: Script, call: ast.Call) -> bool:
     """Whether the failure of a call is handled where it stands."""
     statement = script.statement(call)
     around = script.parent(statement)
     return isinstance(around, ast.Try) and statement in around.body and bool(around.handlers)
-
-
-def called_name(script: Script, function: ast.expr) -> str | None:
-    """The qualified name of a library's or Python's own function."""
-    if isinstance(function, ast.Name) and not script.definitions(function):
-        return f"builtins.{function.id}" if hasattr(builtins, function.id) else None
-    return script.qualname(function)
 
 
 def _is_distribution(script: Script, expression: ast.expr) -> bool:
@@ -630,7 +583,3 @@ def _is_distribution(script: Script, expression: ast.expr) -> bool:
     return isinstance(expression, ast.Call) and (script.qualname(expression.func) or "").startswith(
         "torch.distributions."
     )
-
-
-def _last_name(expression: ast.AST) -> str:
-    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

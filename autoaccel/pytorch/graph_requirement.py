@@ -6,25 +6,35 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.callables import called_name, functions_of
+from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.library_models.graph_operations import (
     ENDING_BUILTINS,
     ENDING_FUNCTIONS,
     ENDING_METHODS,
-    HOLDING_BUILTINS,
     SHOWING_METHODS,
     VIEW_ATTRIBUTES,
     VIEW_METHODS,
 )
-from autoaccel.pytorch.graph_flow import NEEDED, CallStack, FlowState, GraphFlow, called_name, functions_of, push_call
+from autoaccel.library_models.python_names import CONTAINERS, PLAIN_DECORATORS
+from autoaccel.pytorch.graph_flow import (
+    CallStack,
+    FlowState,
+    GraphFlow,
+    GraphNeeded,
+    push_call,
+)
 from autoaccel.pytorch.kept_state import is_layer_weight, reads_of_computed_weights, stored_values
 from autoaccel.pytorch.object_references import connected_files, property_name
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 Seen = dict[ast.AST, bool]
 """The functions that were entered, and whether they compute anything that carries a graph."""
@@ -33,7 +43,8 @@ _HOOKS = frozenset(
     """register_forward_hook register_forward_pre_hook register_module_forward_hook register_module_forward_pre_hook
     _forward_hooks _forward_pre_hooks _global_forward_hooks _global_forward_pre_hooks""".split()
 )
-_HOOK = Incomplete("a hook that is not in sight sees it")
+_NEEDED = "its result may reach a backward pass"
+_HOOK = "a hook that is not in sight sees it"
 _NO_MODELS = frozenset(
     {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY, Kind.DEVICE, Kind.DTYPE, Kind.OPTIMIZER, Kind.SCALER}
     | {Kind.TENSOR, Kind.BATCH, Kind.SCHEDULER, Kind.LOADER, Kind.DATASET, Kind.SEQUENCE, Kind.MAPPING, Kind.ITERATOR}
@@ -46,7 +57,7 @@ _RUNNERS = frozenset(
 )
 _MAY_HOLD = (None, Kind.SEQUENCE, Kind.MAPPING)
 _OF_NO_MODEL = ENDING_METHODS | SHOWING_METHODS | {"eval", "train", "to", "cuda", "cpu", "format", "join", "append"}
-_PLAIN_DECORATORS = frozenset("staticmethod classmethod property abstractmethod override overload".split())
+_PLAIN_DECORATORS = PLAIN_DECORATORS | {"override"}
 
 
 def needs_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> str | None:
@@ -68,8 +79,8 @@ def needs_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[as
                 raise Incomplete("a view that is made in it may be written to where gradients are on")
         states.extend((other, read, False, ()) for other, read in reads_of_computed_weights(script))
         flow.run(states)
-    except Incomplete as reason:
-        return NEEDED if NEEDED in str(reason) else f"{NEEDED}: {reason}"
+    except (GraphNeeded, Incomplete) as reason:
+        return f"{_NEEDED}: {reason}" if str(reason) else _NEEDED
     return None
 
 
@@ -126,17 +137,15 @@ def _hooked(script: Script, flow: GraphFlow) -> Iterator[FlowState]:
     """What the hooks of models get to see and compute, which run with every forward pass."""
     for alias in (alias for part in script.find(ast.ImportFrom) for alias in part.names):
         if alias.name in _HOOKS and alias.asname is not None:
-            raise _HOOK
+            raise GraphNeeded(_HOOK)
     for each in script.find(ast.Constant):
         if each.value in _HOOKS:
-            raise _HOOK
+            raise GraphNeeded(_HOOK)
     for mention in script.syntax_index.mentions(*_HOOKS):
-        call = script.parent(mention)
-        if not isinstance(call, ast.Call) or call.func is not mention:
-            raise _HOOK
-        functions = [found for each in call.args[:1] for found in functions_of(script, each)]
-        if not functions:
-            raise _HOOK
+        call = script.call_of(mention)
+        functions = functions_of(script, call.args[0]) if call is not None and call.args else []
+        if call is None or not functions:
+            raise GraphNeeded(_HOOK)
         for file, function in functions:
             flow.enter_all(script, call, file, function, ())
             frame = script, call, function
@@ -154,7 +163,7 @@ def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen
         for file, function in functions:
             yield from _run_by(file, function, forward, seen)
     for cls in script.find(ast.ClassDef):
-        if script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+        if instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION):
             for part in cls.body:
                 if isinstance(part, ast.FunctionDef) and part.name == "forward":
                     yield from _run_by(script, part, forward, seen)
@@ -205,7 +214,7 @@ def _computed(script: Script, function: ast.AST, call_stack: CallStack) -> Itera
 def _properties(script: Script, read: ast.Attribute) -> Iterator[tuple[Script, ast.AST]]:
     """The properties that an attribute may be read from."""
     for owner in script.values(read.value) if isinstance(read.ctx, ast.Load) else ():
-        for ref in script.project.lineage(owner.cls) if owner.cls is not None else ():
+        for ref in lineage(owner.cls) if owner.cls is not None else ():
             for part in ref.node.body:
                 if isinstance(part, ast.FunctionDef) and part.name == read.attr and property_name(part):
                     yield ref.script, part
@@ -231,7 +240,7 @@ def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Itera
             yield view
     for call in script.within(outer, ast.Call):
         name = script.qualname(call.func)
-        arguments = [*call.args, *(each.value for each in call.keywords)]
+        arguments = given_values(call)
         if script.callees(call):
             yield from (each for each in arguments if _may_have_graph(script, each, leaves, region, surely=True))
             continue
@@ -304,7 +313,7 @@ def _is_code(script: Script, argument: ast.expr) -> bool:
 def _may_keep_results(script: Script, decorator: ast.expr) -> bool:
     """Whether a decorator may hand out again what the function has returned before."""
     function = decorator.func if isinstance(decorator, ast.Call) else decorator
-    name = _last_name(function)
+    name = last_name(function)
     if name in _PLAIN_DECORATORS or (script.qualname(function) or "").startswith("torch."):
         return False
     made = [value for value in script.values(function) if value.kind is Kind.FUNCTION and value.script is not None]
@@ -378,7 +387,7 @@ def _parts_of(script: Script, value: ast.expr | None) -> Iterator[ast.Name]:
             yield from _parts_of(script, body)
             yield from _parts_of(script, orelse)
         case ast.Call(args=arguments):
-            if (called_name(script, value.func) or "").removeprefix("builtins.") in HOLDING_BUILTINS:
+            if (called_name(script, value.func) or "").removeprefix("builtins.") in CONTAINERS:
                 for each in arguments:
                     yield from _parts_of(script, each)
 
@@ -389,23 +398,17 @@ def _leaf_names(script: Script) -> frozenset[str]:
     found: set[str] = set()
     for call in script.syntax_index.calls_named("requires_grad_"):
         if isinstance(call.func, ast.Attribute):
-            found.add(_last_name(call.func.value))
+            found.add(last_name(call.func.value))
     for keyword in script.find(ast.keyword):
-        if keyword.arg == "requires_grad" and not (
-            isinstance(keyword.value, ast.Constant) and keyword.value.value is False
-        ):
+        if keyword.arg == "requires_grad" and not is_constant(keyword.value, False):
             statement = script.statement(keyword)
             if isinstance(statement, ast.Assign):
-                found.update(_last_name(each) for each in statement.targets)
+                found.update(last_name(each) for each in statement.targets)
     for statement in script.find(ast.Assign):
         for target in statement.targets:
             if isinstance(target, ast.Attribute) and target.attr == "requires_grad":
-                found.add(_last_name(target.value))
+                found.add(last_name(target.value))
             elif isinstance(statement.value, ast.Call):
                 if script.qualname(statement.value.func) == "torch.nn.Parameter":
-                    found.add(_last_name(target))
+                    found.add(last_name(target))
     return frozenset(found - {""})
-
-
-def _last_name(expression: ast.AST) -> str:
-    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

@@ -13,13 +13,18 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from autoaccel.analysis.callables import called_name, functions_of
+from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.analysis.imported_names import imported
 from autoaccel.analysis.name_lookups import named_member
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete, ScriptNode
+from autoaccel.dataflow.query import fixpoint
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.graph_operations import keeps_nothing
+from autoaccel.library_models.python_names import CONSTRUCTORS, NAMESPACES, PLAIN_DECORATORS, PROPERTIES
 from autoaccel.pytorch.gradients import sets_grad_mode, trains
-from autoaccel.pytorch.graph_flow import called_name, functions_of
 from autoaccel.pytorch.implicit_calls import iterated_values
 from autoaccel.pytorch.object_references import connected_files
 
@@ -27,12 +32,12 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.syntax_index import Function
 
-_MADE = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__"})  # entered by the name of their class
+_MADE = CONSTRUCTORS | {"__init_subclass__"}  # entered by the name of their class
 _ITERATED = frozenset({"__iter__", "__next__", "__getitem__", "__len__"})
 _MANAGING = frozenset({"__enter__", "__exit__"})
 _FUNCTION, _GENERATOR, _FORWARD, _ANYWHERE = "function", "generator", "forward", "anywhere"
-_PLAIN_DECORATORS = frozenset("staticmethod classmethod property cached_property abstractmethod overload".split())
-_READ = frozenset("property cached_property getter setter deleter".split())  # run by reading or storing an attribute
+_PLAIN_DECORATORS = PLAIN_DECORATORS | {"cached_property"}
+_READ = PROPERTIES | {"getter", "setter", "deleter"}  # run by reading or storing an attribute
 _GRADIENT_LIBRARIES = frozenset(
     """torchattacks captum foolbox advertorch art autoattack cleverhans pytorch_grad_cam gradcam torchcam zennit
     deeprobust robustbench higher learn2learn shap""".split()
@@ -45,7 +50,7 @@ _PLAIN = frozenset(
     | {Kind.SEQUENCE, Kind.MAPPING, Kind.DEVICE, Kind.DTYPE, Kind.EXTERNAL, Kind.MODULE, Kind.LOSS_FUNCTION}
 )
 _CONSUMING = frozenset(f"builtins.{each}" for each in "next list tuple sum max min set sorted any all dict".split())
-_COMPUTING = ("globals", "locals", "vars", "getattr", "methodcaller", "eval", "import_module")
+_COMPUTING = (*NAMESPACES, "getattr", "methodcaller", "eval", "import_module")
 _RESUMING = frozenset({"send", "throw", "__next__", "asend", "athrow", "__anext__"})  # methods of generators
 _UNSEEN = frozenset(
     """builtins.exec builtins.eval builtins.__import__ importlib.import_module runpy.run_path
@@ -99,27 +104,20 @@ def reason_of(opening: Opening) -> str:
 # -- the code that needs gradients
 
 
+@fixpoint((), ((_ANYWHERE, ast.Pass()),))
 def _hidden(script: Script) -> tuple[tuple[str, ast.AST], ...]:
     """The code of the project that needs gradients and may be entered other than by its name, and how."""
-    key = "hidden gradients", script.tree
-    nothing: tuple[tuple[str, ast.AST], ...] = ()
-    return script.project.queries.ask(key, lambda: tuple(_find_hidden(script)), nothing, ((_ANYWHERE, script.tree),))
-
-
-def _find_hidden(script: Script) -> Iterator[tuple[str, ast.AST]]:
+    found: list[tuple[str, ast.AST]] = []
     files = connected_files(script)
     for other in files:
         lambdas: list[ast.Lambda | ast.FunctionDef] = [*other.find(ast.Lambda)]
         for function in (*lambdas, *other.find(ast.FunctionDef)):
-            for kind in _ways(files, other, function):
-                if trains(other, function):
-                    yield kind, function
-        for coroutine in other.find(ast.AsyncFunctionDef):  # which calls are not followed into
-            if trains(other, coroutine):
-                yield _ANYWHERE, coroutine
-        for name in imported(other):
-            if name.partition(".")[0] in _GRADIENT_LIBRARIES:
-                yield _FUNCTION, other.tree
+            found += ((kind, function) for kind in _ways(files, other, function) if trains(other, function))
+        # Calls are not followed into coroutines.
+        found += ((_ANYWHERE, each) for each in other.find(ast.AsyncFunctionDef) if trains(other, each))
+        libraries = (name for name in imported(other) if name.partition(".")[0] in _GRADIENT_LIBRARIES)
+        found += ((_FUNCTION, other.tree) for _ in libraries)
+    return tuple(found)
 
 
 def _ways(files: tuple[Script, ...], script: Script, function: ast.FunctionDef | ast.Lambda) -> Iterator[str]:
@@ -129,13 +127,13 @@ def _ways(files: tuple[Script, ...], script: Script, function: ast.FunctionDef |
         return
     name, cls = function.name, script.parent(function)
     if isinstance(cls, ast.ClassDef):
-        if name == "forward" and script.project.instance_kind(script.class_ref(cls)) is Kind.MODULE:
+        if name == "forward" and instance_kind(script.class_ref(cls)) is Kind.MODULE:
             yield _FORWARD
         elif name.startswith("__") and name.endswith("__"):
             if name not in _MADE:
                 yield name if name in _ITERATED | _MANAGING | {"__call__"} else _ANYWHERE
         else:
-            read = any(_last_name(each) in _READ for each in function.decorator_list)
+            read = any(last_name(each) in _READ for each in function.decorator_list)
             yield _ANYWHERE if read else name
     if any(script.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
         yield _GENERATOR
@@ -155,8 +153,7 @@ def _mentions(script: Script, name: str) -> list[ast.Name | ast.Attribute]:
 
 
 def _is_called(script: Script, mention: ast.expr) -> bool:
-    around = script.parent(mention)
-    return isinstance(around, ast.Attribute) or (isinstance(around, ast.Call) and around.func is mention)
+    return isinstance(script.parent(mention), ast.Attribute) or script.call_of(mention) is not None
 
 
 def _ways_of_value(script: Script, value: ast.expr) -> Iterator[str]:
@@ -178,7 +175,7 @@ def _ways_of_value(script: Script, value: ast.expr) -> Iterator[str]:
 
 def _is_unknown_decorator(script: Script, decorator: ast.expr) -> bool:
     function = decorator.func if isinstance(decorator, ast.Call) else decorator
-    if _last_name(function) in _PLAIN_DECORATORS or sets_grad_mode(script, decorator):
+    if last_name(function) in _PLAIN_DECORATORS or sets_grad_mode(script, decorator):
         return False
     return not (script.qualname(function) or "").startswith(("torch.", "functools."))
 
@@ -187,7 +184,7 @@ def _computes_names(script: Script) -> bool:
     """Whether a file reaches names that it computes: `globals()[name]`, `getattr(module, name)`."""
     for call in script.syntax_index.calls_named(*_COMPUTING):
         named = call.args[1] if len(call.args) > 1 else None
-        if _last_name(call.func) != "getattr" or not isinstance(named, ast.Constant):
+        if last_name(call.func) != "getattr" or not isinstance(named, ast.Constant):
             return True
     return False
 
@@ -233,7 +230,7 @@ def code_run_by(script: Script, region: list[ast.AST], *, models: bool = True) -
 
 def _forwards(script: Script) -> Iterator[ast.FunctionDef]:
     for cls in script.find(ast.ClassDef):
-        if script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+        if instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION):
             yield from (each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
 
 
@@ -250,7 +247,7 @@ def _callees(script: Script, part: ast.AST) -> Iterator[ScriptNode]:
 
 def _methods(values: Iterable[Value], names: frozenset[str]) -> Iterator[ScriptNode]:
     for value in values:
-        for ref in value.cls.script.project.lineage(value.cls) if value.cls is not None else ():
+        for ref in lineage(value.cls) if value.cls is not None else ():
             for each in ref.node.body:
                 if isinstance(each, ast.FunctionDef) and each.name in names:
                     yield ref.script, each
@@ -275,7 +272,7 @@ def _of_part(script: Script, part: ast.AST, kinds: frozenset[str]) -> Iterator[O
         if (
             called_name(script, call.func) in _UNSEEN
             or _is_given_model(script, call)
-            or any(_needs_gradients(script, each) for each in _arguments(call))
+            or any(_needs_gradients(script, each) for each in given_values(call))
         ):
             yield Opening(script, call.func, _BY_CALL)
         elif kinds:
@@ -286,7 +283,7 @@ def _of_part(script: Script, part: ast.AST, kinds: frozenset[str]) -> Iterator[O
         wanted = _BY_ITERATION & kinds
         for value in iterated_values(script.values(iterated)):
             own = [*_methods([value], _ITERATED)]
-            generator = value.kind is Kind.ITERATOR and value.name == "generator" and value.script is not None
+            generator = value.kind is Kind.ITERATOR and value.how == "generator" and value.script is not None
             if generator and value.node is not None and value.script is not None:
                 own.append((value.script, value.node))
             if any(trains(other, each) for other, each in own) or (
@@ -351,10 +348,6 @@ def _is_stored(script: Script, function: ast.Attribute) -> bool:
     return any(each.script.inference.attribute_of(each, function.attr) is None for each in classes)
 
 
-def _arguments(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(each.value for each in call.keywords)]
-
-
 def _needs_gradients(script: Script, argument: ast.expr) -> bool:
     """Whether a function that is handed to a call needs gradients: `map(attack, batches)`."""
     return isinstance(argument, ast.Name | ast.Attribute | ast.Lambda) and any(
@@ -371,9 +364,5 @@ def _is_given_model(script: Script, call: ast.Call) -> bool:
     if root in sys.stdlib_module_names:
         return False
     return root in _GRADIENT_LIBRARIES or (
-        root not in _WITHOUT_GRADIENTS and any(script.kind(each) is Kind.MODULE for each in _arguments(call))
+        root not in _WITHOUT_GRADIENTS and any(script.kind(each) is Kind.MODULE for each in given_values(call))
     )
-
-
-def _last_name(expression: ast.AST) -> str:
-    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

@@ -13,25 +13,26 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis.project import bind_argument
+from autoaccel.analysis.call_sites import arguments_for, is_bound
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
-from autoaccel.dataflow.completeness import Incomplete, ScriptNode
+from autoaccel.dataflow.call_arguments import bind_argument
+from autoaccel.dataflow.completeness import Answer, Incomplete, ScriptNode
+from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, position
-from autoaccel.library_models import library_values
 from autoaccel.library_models.in_place_operations import only_reads
+from autoaccel.library_models.python_names import BUILTINS, CONTAINERS
 from autoaccel.library_models.tensor_operations import METHODS, STORING
 from autoaccel.pytorch.batches import changed_in_place
 from autoaccel.pytorch.loader_inputs import MAYBE_SAME, NEW_MEMORY, made_of, same_memory
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
     from autoaccel.pytorch.loader_loops import BatchTransfer
 
 _OF_CONTAINERS = frozenset("get pop setdefault copy popitem".split())
-_HOLDING = frozenset("list tuple set dict zip enumerate reversed sorted iter next filter".split())
+_HOLDING = CONTAINERS | {"next", "filter"}
 _CALLED = frozenset({"map", "starmap", "apply", "tree_map", "setattr"})
 _MAPPING = frozenset({"map", "starmap", "tree_map"})
 _SEEN = frozenset({Kind.EXTERNAL, Kind.MODULE, Kind.LOSS_FUNCTION, Kind.OPTIMIZER, Kind.DEVICE, Kind.DTYPE})
@@ -122,22 +123,22 @@ class _HostTensor:
         """`batch[key] = batch[key].to(device)`: the batch gets the copy, nothing is written to the tensor."""
         statement = file.parent(node) if isinstance(node, ast.Subscript) else None
         return isinstance(statement, ast.Assign) and any(
-            value.kind is Kind.TENSOR and value.name == "moved" for value in file.values(statement.value)
+            value.kind is Kind.TENSOR and value.how == "moved" for value in file.values(statement.value)
         )
 
     # -- order
 
     @cached_property
-    def _moved_at(self) -> tuple[list[ScriptNode], bool]:
+    def _moved_at(self) -> Answer[ScriptNode]:
         return self._frames(self.script, self.transfer.call)
 
     def _may_follow(self, file: Script, node: ast.AST) -> bool:
         """Whether a place may run after the move, for the same batch."""
-        places, complete = self._frames(file, node)
-        if not complete:
+        places = self._frames(file, node)
+        if places.missing is not None:
             return True
         met = False
-        for where, move in self._moved_at[0]:
+        for where, move in self._moved_at:
             for other, use in places:
                 if where is other and where.function(move) is where.function(use):
                     met = True
@@ -145,11 +146,11 @@ class _HostTensor:
                         return True
         return not met
 
-    def _frames(self, file: Script, node: ast.AST) -> tuple[list[ScriptNode], bool]:
-        """A place and the calls that lead to it from the loop, and whether these are all."""
+    def _frames(self, file: Script, node: ast.AST) -> Answer[ScriptNode]:
+        """A place and the calls that lead to it from the loop."""
         frames: list[ScriptNode] = [(file, node)]
         seen: set[Function] = set()
-        complete = True
+        missing: str | None = None
         for where, each in frames:
             if where is self.transfer.site_script and where.inside(each, self.transfer.site):
                 continue
@@ -161,9 +162,9 @@ class _HostTensor:
                 frames.append((where, function))  # it runs where it is handed over: `map(lambda t: …, batch)`
                 continue
             callers = where.callers(function)
-            complete = complete and callers.missing is None
+            missing = missing or callers.missing
             frames.extend((other, call) for other, call in callers if self._may_get_batch(other, call))
-        return frames, complete
+        return Answer(tuple(frames), missing)
 
     def _holds_site(self, where: Script, function: Function) -> bool:
         """Whether a function yields the batch to itself: those who call it get another one each time."""
@@ -240,8 +241,7 @@ class _HostTensor:
             parent = where.parent(node)
             match parent:
                 case ast.Attribute():
-                    call = where.parent(parent)
-                    node = call if isinstance(call, ast.Call) and call.func is parent else parent
+                    node = where.call_of(parent) or parent
                     if not self._is_held(where, node):
                         return node if not isinstance(node, ast.Call) else parent
                 case ast.Subscript(value=value) if value is node:
@@ -274,8 +274,7 @@ class _HostTensor:
         if callees:
             seen = all(
                 any(
-                    bind_argument(function, call, each.arg, bound=where.project.is_bound(file, function, where, call))
-                    is argument
+                    bind_argument(function, call, each.arg, bound=is_bound(file, function, where, call)) is argument
                     for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
                 )
                 for file, function in callees
@@ -290,7 +289,7 @@ class _HostTensor:
         values = where.values(call.func)
         if any(value.kind is Kind.CLASS for value in values):
             return None
-        library = isinstance(call.func, ast.Name) and call.func.id in library_values.BUILTINS
+        library = isinstance(call.func, ast.Name) and call.func.id in BUILTINS
         seen = _is_seen(where, call.func)
         if library or (seen and values.kinds <= _SEEN):
             return where.tree
@@ -310,13 +309,13 @@ def memory(file: Script, expression: ast.expr, seen: frozenset[ast.AST] = frozen
         return
     seen = seen | {expression}
     for value in file.values(expression):
-        if value.kind is Kind.BATCH and value.name == "copy":
+        if value.kind is Kind.BATCH and value.how == "copy":
             yield from _unless_copied(file, expression, value, seen)
         elif value.kind is Kind.BATCH or value is UNKNOWN:
             yield value
         elif value.kind is Kind.UNKNOWN:
             yield UNKNOWN
-        elif value.kind in (Kind.TENSOR, Kind.ARRAY) and value.script is not None and value.name != "moved":
+        elif value.kind in (Kind.TENSOR, Kind.ARRAY) and value.script is not None and value.how != "moved":
             for owner in same_memory(value):
                 yield from memory(value.script, owner, seen)
         elif value.kind in (Kind.SEQUENCE, Kind.MAPPING):
@@ -350,7 +349,7 @@ def _unless_copied(file: Script, expression: ast.expr, value: Value, seen: froze
                 if each.how == "param":
                     if file.callers(each.scope.node).missing is not None:
                         yield UNKNOWN
-                    for other, given in file.project.arguments(file, each.scope.node, each.name):
+                    for other, given in arguments_for(file, each.scope.node, each.name):
                         yield from memory(other, given, seen)
                 elif each.value is not None and each.how in ("assign", "walrus") and not each.path:
                     yield from memory(file, each.value, seen)

@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.name_lookups import mentions
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
 from autoaccel.dataflow.query import once
+from autoaccel.library_models.python_names import CONSTRUCTORS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -22,7 +24,7 @@ IMPLICIT_CALLS = (
 """The nodes by which `implicit_callees` finds something."""
 _HOOKING = tuple(f"register_{each}_hook" for each in "forward module_forward forward_pre module_forward_pre".split())
 _AROUND = frozenset({"enumerate", "zip", "iter", "pass"})  # iterators whose elements come from what they are made of
-_CALLED = frozenset({"__init__", "__new__", "__call__", "__post_init__"})
+_CALLED = CONSTRUCTORS | {"__call__"}
 
 
 def implicit_callees(script: Script, node: ast.AST) -> Iterator[tuple[Script, ast.FunctionDef]]:
@@ -55,7 +57,7 @@ def _methods(
     script: Script, owner: ast.expr, names: tuple[str, ...] | None
 ) -> Iterator[tuple[Script, ast.FunctionDef]]:
     for value in iterated_values(script.values(owner)):
-        for ref in value.cls.script.project.lineage(value.cls) if value.cls is not None else ():
+        for ref in lineage(value.cls) if value.cls is not None else ():
             for part in ref.node.body:
                 if isinstance(part, ast.FunctionDef) and (names is None or part.name in names):
                     yield ref.script, part
@@ -64,7 +66,7 @@ def _methods(
 def iterated_values(values: Iterable[Value]) -> Iterator[Value]:
     """What is iterated over through `enumerate`, `zip`, `tqdm`; other values as they are."""
     for value in values:
-        if value.kind is Kind.ITERATOR and value.name in _AROUND:
+        if value.kind is Kind.ITERATOR and value.how in _AROUND:
             for _, inner in value.items:
                 yield from iterated_values(inner)
         else:
@@ -81,7 +83,7 @@ def sets(script: Script, owner: ast.expr, name: str) -> bool:
     """Whether storing an attribute may run a method of a project class: `__setattr__`, or a property's setter."""
     owners = script.values(owner)
     for value in owners:
-        for ref in value.cls.script.project.lineage(value.cls) if value.cls is not None else ():
+        for ref in lineage(value.cls) if value.cls is not None else ():
             if any(_is_setter(part, name) for part in ref.node.body):
                 return True
     if not any(value.cls is None and value.kind is Kind.UNKNOWN for value in owners):
@@ -144,9 +146,9 @@ def hooks(script: Script) -> Iterator[tuple[Script, ast.FunctionDef | ast.expr]]
 
 
 def _registered(script: Script, method: ast.expr) -> Iterator[tuple[Script, ast.FunctionDef | ast.expr]]:
-    call = script.parent(method)
+    call = script.call_of(method)
     given: list[ast.expr] = []
-    if isinstance(call, ast.Call) and call.func is method:
+    if call is not None:
         given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "hook")]
     values = [value for each in given if not isinstance(each, ast.Lambda) for value in script.values(each) or {UNKNOWN}]
     yield from ((script, each) for each in given if isinstance(each, ast.Lambda))

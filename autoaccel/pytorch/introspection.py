@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.name_lookups import MODULES_AT_RUN_TIME
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import last_name
+from autoaccel.library_models.python_names import TEXT_RUNNERS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -22,9 +24,9 @@ _TYPES_AT_RUN_TIME = re.compile(
     r"\b(singledispatch\w*|pydantic|typeguard|beartype|jaxtyping|get_type_hints|__annotations__|jsonargparse|tyro"
     r"|omegaconf|signature)\b"
 )
-_LOOKUPS = frozenset({"globals", "locals", "eval", "exec"})
+_LOOKUPS = frozenset({"globals", "locals", *TEXT_RUNNERS})
 _FRAMES = re.compile(r"\b(f_globals|f_locals|currentframe|_getframe|sys\.modules)\b")
-_MODULE_LOOKUPS = frozenset({"vars", "getmembers", "eval", "exec"})
+_MODULE_LOOKUPS = frozenset({"vars", "getmembers", *TEXT_RUNNERS})
 
 
 def class_inspected(
@@ -71,7 +73,7 @@ def _asks(script: Script, node: ast.Name | ast.Attribute, *, handed: bool) -> bo
 
 def _in_test(script: Script, node: ast.expr) -> bool:
     """In the second argument of `isinstance`."""
-    return any(last_name(each) in _TESTS for each in script.ancestors(node) if isinstance(each, ast.Call))
+    return any(last_name(each.func) in _TESTS for each in script.ancestors(node) if isinstance(each, ast.Call))
 
 
 def names_a_type(script: Script, node: ast.expr) -> bool:
@@ -157,15 +159,15 @@ def name_looked_up(script: Script, local: str, *, public: bool) -> str | None:
             return "its name is given as a text"
     if not public:
         return None
-    files, missing = script.project.calling(script, local, method=False)
-    if missing is not None:
-        return missing
+    files = script.project.files_naming(script, local, attribute=False)
+    if files.missing is not None:
+        return files.missing
     for other in files:
         if other is not script and any(_reads(other, node) for node in other.syntax_index.mentions(local)):
             return "other files use it from here"
     pending, seen = [script], {script}
     for module in pending:
-        for other in script.project.importing(module):
+        for other in script.project.importers(module):
             if _looks_into(module, other, local):
                 return f"`{_file_name(other)}` may look its name up"
             if other not in seen and _takes_all(module, other):
@@ -204,7 +206,7 @@ def _looks_into(script: Script, other: Script, local: str) -> bool:
                     return True
             case ast.Call(func=ast.Name(id="getattr" | "attrgetter") | ast.Attribute(attr="attrgetter")):
                 return True
-            case _ if last_name(call) in _MODULE_LOOKUPS and not _is_method(call):
+            case _ if last_name(call.func) in _MODULE_LOOKUPS and not _is_method(call):
                 return True
     return any(each.attr == "__dict__" for each in other.find(ast.Attribute)) or any(
         each.value == local for each in other.find(ast.Constant)
@@ -219,14 +221,6 @@ def _is_method(call: ast.Call) -> bool:
 def _is_module(script: Script, other: Script, target: str | None, level: int) -> bool:
     located = other.project.locate(other, target or "", level)
     return located is not None and located == (script.path, ())
-
-
-def last_name(call: ast.AST | None) -> str | None:
-    match call:
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return name
-        case _:
-            return None
 
 
 def _file_name(other: Script) -> str:

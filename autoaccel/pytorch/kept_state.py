@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.imported_names import imported
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.library_models.graph_operations import (
     ENDING_ATTRIBUTES,
@@ -22,7 +23,7 @@ from autoaccel.pytorch.object_references import attribute_reads, connected_files
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 _WITHOUT_GRAPH = frozenset(
     {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DEVICE, Kind.DTYPE, Kind.ARRAY, Kind.MODULE, Kind.OPTIMIZER}
@@ -67,7 +68,7 @@ def stored_values(script: Script, function: ast.AST) -> Iterator[ast.expr]:
             for argument in call.args[2:]:
                 yield from _carrying(script, argument)
         elif isinstance(call.func, ast.Attribute) and _collects(script, call.func, function):
-            for argument in (*call.args, *(each.value for each in call.keywords)):
+            for argument in given_values(call):
                 yield from _carrying(script, argument)
 
 
@@ -199,7 +200,7 @@ def _may_have_carried(script: Script, added: Definition, seen: set[Definition]) 
 
 def _call_may_carry(script: Script, call: ast.Call, function: ast.expr, seen: set[Definition]) -> bool:
     name = script.qualname(function)
-    arguments = [*call.args, *(each.value for each in call.keywords)]
+    arguments = given_values(call)
     if name is not None:
         if name in ENDING_FUNCTIONS or name.startswith((*ENDING_LIBRARIES, "numpy.")):
             return False

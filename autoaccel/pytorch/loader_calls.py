@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis.keyword_arguments import mapping_items, mapping_keys
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.library_models.library_values import LOADER_CLASSES
 from autoaccel.pytorch.loader_loops import loader_loops
 
@@ -25,14 +26,14 @@ class LoaderCall:
     """One `DataLoader(...)`: arguments that it surely gets, names that `**` may bring, why it cannot be read."""
 
     call: ast.Call
-    settings: dict[str, ast.expr]
+    settings: dict[str, ast.expr] = field(compare=False)  # follow from `call`
     possible: frozenset[str]
     problem: str | None
 
     def writes(self, name: str) -> bool:
         """Whether the call itself sets an argument, not a mapping that it unpacks and that others may unpack too."""
         value = self.settings.get(name)
-        return any(value is each for each in (*self.call.args, *(keyword.value for keyword in self.call.keywords)))
+        return any(value is each for each in given_values(self.call))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def unwrapped(script: Script, expression: ast.expr) -> ast.expr:
     """The iterable inside `enumerate` and progress bars."""
     while isinstance(expression, ast.Call) and expression.args:
         values = script.values(expression)
-        if not all(value.kind is Kind.ITERATOR and value.name in ("enumerate", "pass") for value in values):
+        if not all(value.kind is Kind.ITERATOR and value.how in ("enumerate", "pass") for value in values):
             break
         expression = expression.args[0]
     return expression

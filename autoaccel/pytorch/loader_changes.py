@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
 from autoaccel.library_models.in_place_operations import (
@@ -19,10 +22,10 @@ from autoaccel.library_models.in_place_operations import (
     only_reads,
     written,
 )
-from autoaccel.library_models.library_values import BUILTINS
+from autoaccel.library_models.python_names import BUILTINS, CONSTRUCTORS, CONTAINER_CHANGES
 from autoaccel.library_models.tensor_operations import METHODS
 from autoaccel.pytorch import datasets
-from autoaccel.pytorch.execution_order import CONSTRUCTORS, extents_of, in_body, runs_after, runs_within
+from autoaccel.pytorch.execution_order import extents_of, in_body, runs_after, runs_within
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls, repeats
 from autoaccel.pytorch.loader_inputs import ALL, IN_WORKERS, LoaderInputs
 
@@ -30,13 +33,13 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.abstract_values import ClassRef
     from autoaccel.dataflow.completeness import ScriptNode
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
     from autoaccel.pytorch.loader_loops import LoaderLoop
 
 _ORDER = frozenset(ALL) - frozenset(IN_WORKERS)
-_CONTAINER = frozenset(
-    """append appendleft extend extendleft insert remove pop popleft clear update setdefault add discard popitem
-    move_to_end sort reverse rotate subtract fill put itemset partition resize push __setitem__ __delitem__""".split()
+_CONTAINER = CONTAINER_CHANGES | frozenset(
+    """appendleft extendleft popleft reverse rotate subtract fill put itemset partition resize push __setitem__
+    __delitem__""".split()
 )
 _CONTAINERS = frozenset({Kind.SEQUENCE, Kind.MAPPING, Kind.ARRAY})
 _UNCHANGED = frozenset(
@@ -267,7 +270,7 @@ def _changes_by_name(script: Script, node: ast.AST) -> bool:
 
 def _hands_on(script: Script, call: ast.Call) -> bool:
     """Whether a call is handed what is called a dataset or a sampler, and may change it."""
-    given = (*call.args, *(each.value for each in call.keywords))
+    given = given_values(call)
     sources = any(isinstance(each, ast.Name | ast.Attribute) and _is_source(each) for each in given)
     return sources and not is_library(script, call) and _may_store(script, call)
 
@@ -294,12 +297,12 @@ def _is_source(owner: ast.expr) -> bool:
 
 def loader_state(script: Script, made: LoaderCall, *, in_workers: bool = False) -> LoaderState:
     """The same for a loader of `script`; `in_workers` without the order of samples, which no worker holds."""
-    in_workers = in_workers and not made.settings.keys().isdisjoint(_ORDER)
-    key = (LoaderState, made.call, in_workers)
-    if key not in script.facts:
-        inputs = LoaderInputs(script, made, IN_WORKERS if in_workers else ALL)
-        script.facts[key] = LoaderState(script, made, inputs)
-    return script.facts[key]  # type: ignore[no-any-return]
+    return _state(script, made, IN_WORKERS if in_workers and not made.settings.keys().isdisjoint(_ORDER) else ALL)
+
+
+@once
+def _state(script: Script, made: LoaderCall, parts: tuple[str, ...]) -> LoaderState:
+    return LoaderState(script, made, LoaderInputs(script, made, parts))
 
 
 def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[ScriptNode]:
@@ -429,7 +432,7 @@ def _named_before(file: Script, expression: ast.expr) -> list[tuple[Script, ast.
     for where, each in found:
         for bound in where.definitions(each) if isinstance(each, ast.Name) else ():
             if bound.how == "param":
-                given = list(where.project.arguments(where, bound.scope.node, bound.name))
+                given = list(arguments_for(where, bound.scope.node, bound.name))
             else:
                 given = [(where, bound.value)] if bound.value is not None and not bound.path else []
             found.extend(place for place in given if place not in found)
@@ -553,9 +556,8 @@ def _only_reads(method: str) -> bool:
 
 def _is_attribute(cls: ClassRef, name: str) -> bool:
     """Whether the objects of a class hold something under a name, which a call only calls: `self.transform(x)`."""
-    project = cls.script.project
     return any(
         isinstance(binding, ast.expr)
-        for each in project.lineage(cls)
-        for binding, _ in project.class_info(each).attributes.get(name, ())
+        for each in lineage(cls)
+        for binding, _ in class_info(each).attributes.get(name, ())
     )

@@ -11,16 +11,20 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.classes import class_info, external_lineage, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
-from autoaccel.dataflow.reaching_definitions import ElementPath
-from autoaccel.library_models.tensor_operations import LOSSES, METHODS, PRODUCTS
+from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.definitions import ElementPath
+from autoaccel.dataflow.value_parts import part
+from autoaccel.library_models.tensor_operations import LOSSES, METHODS, PRODUCTS, RESHAPING
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.evaluation_passes import WITHOUT_PARAMETERS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.abstract_values import ClassRef
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
     from autoaccel.pytorch.loader_calls import LoaderCall
 
 IN_WORKERS = ("dataset", "collate_fn", "worker_init_fn")
@@ -40,14 +44,13 @@ _SHARES = frozenset(
 ) | {
     f"{library}.{view}"
     for library in ("torch", "numpy")
-    for view in """squeeze unsqueeze reshape ravel flatten transpose permute t narrow select view_as_real expand_dims
-    swapaxes swapdims moveaxis movedim broadcast_to atleast_1d atleast_2d atleast_3d diagonal unbind split chunk
-    real imag""".split()
+    for view in (
+        *RESHAPING - {"view"},
+        *"""ravel narrow select view_as_real expand_dims swapaxes swapdims moveaxis
+    movedim broadcast_to atleast_1d atleast_2d atleast_3d diagonal unbind split chunk real imag""".split(),
+    )
 }
-_VIEWS = frozenset(
-    """view reshape squeeze unsqueeze transpose permute t flatten expand narrow detach contiguous numpy to storage
-    untyped_storage""".split()
-)
+_VIEWS = RESHAPING | {"expand", "narrow", "detach", "contiguous", "numpy", "to", "storage", "untyped_storage"}
 # Methods that may give the same memory, or something that holds it, where the analysis says "copy".
 MAYBE_SAME = frozenset(
     """float double half bfloat16 long int short char byte bool type type_as to cpu pin_memory split chunk unbind
@@ -57,7 +60,6 @@ MAYBE_SAME = frozenset(
 NEW_MEMORY = frozenset(name for name in METHODS | PRODUCTS | LOSSES if not name.endswith("_")) - {
     "storage", "untyped_storage", *MAYBE_SAME
 }  # fmt: skip
-_MADE_ANEW = ("__init__", "__new__", "__post_init__")
 
 
 class LoaderInputs:
@@ -130,7 +132,7 @@ class LoaderInputs:
         if (expression, path) in self._seen:
             return
         self._seen.add((expression, path))
-        values = file.inference.part(file.values(expression), path)
+        values = part(file.values(expression), path)
         for value in values:
             self._hold_once(value)
         inside = self._makes_batches(file, expression)
@@ -174,18 +176,18 @@ class LoaderInputs:
         if definition.how == "param":
             if definition.value is not None:
                 self._pending.append((file, definition.value, path))
-            arguments = file.project.arguments(file, definition.scope.node, definition.name)
+            arguments = arguments_for(file, definition.scope.node, definition.name)
             self._pending.extend((other, each, path) for other, each in arguments)
 
     def _attribute(self, file: Script, owner: ast.expr, attr: str, path: ElementPath) -> None:
         for value in file.values(owner):
             if has_parameters(value):
                 self._train(f"{file.source(owner)}.{attr}")
-            for each in file.project.lineage(value.cls) if value.cls is not None else ():
+            for each in lineage(value.cls) if value.cls is not None else ():
                 self.fields.add(attr)
-                for binding, part in file.project.class_info(each).attributes.get(attr, ()):
+                for binding, inner in class_info(each).attributes.get(attr, ()):
                     if isinstance(binding, ast.expr):
-                        self._pending.append((each.script, binding, (*part, *path)))
+                        self._pending.append((each.script, binding, (*inner, *path)))
                     else:
                         self._bound(each.script, binding, path)
 
@@ -197,7 +199,7 @@ class LoaderInputs:
                 returned = (each.value for each in other.in_scope(callee, ast.Return) if each.value is not None)
                 self._pending.extend((other, each, path) for each in returned)
         if not callees:
-            arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+            arguments = given_values(call)
             self._handed.update(arguments)
             self._pending.extend((file, each, ()) for each in arguments)
             if isinstance(call.func, ast.Attribute) and file.qualname(call.func) is None:
@@ -215,7 +217,7 @@ class LoaderInputs:
         if value.kind is Kind.FUNCTION and node is not None and file is not None:
             self._enter(file, node)
         if value.cls is not None:
-            for each in value.cls.script.project.lineage(value.cls):
+            for each in lineage(value.cls):
                 self.objects.add(each.node)
                 methods = [part for part in each.node.body if isinstance(part, ast.FunctionDef)]
                 self.methods.update(part.name for part in methods)
@@ -397,17 +399,16 @@ def has_parameters(value: Value, seen: frozenset[ast.AST] = frozenset()) -> bool
 
 
 def _class_has_parameters(cls: ClassRef, seen: frozenset[ast.AST]) -> bool:
-    project = cls.script.project
-    if not set(project.external_lineage(cls)) <= {"torch.nn.Module", "object", "abc.ABC"}:
+    if not set(external_lineage(cls)) <= {"torch.nn.Module", "object", "abc.ABC"}:
         return True
-    for each in project.lineage(cls):
+    for each in lineage(cls):
         file = each.script
         if any(file.qualname(call.func) == "torch.nn.Parameter" for call in file.within(each.node, ast.Call)):
             return True
         called = {call.func.attr for call in file.within(each.node, ast.Call) if isinstance(call.func, ast.Attribute)}
         if not called.isdisjoint({"register_parameter", "add_module", "register_module"}):
             return True
-        for attr, bindings in project.class_info(each).attributes.items():
+        for attr, bindings in class_info(each).attributes.items():
             for binding, _ in bindings:
                 if isinstance(binding, ast.expr) and _holds_parameters(file, binding, seen, called=attr in called):
                     return True

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import given_as
+from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.library_models import library_values
 
@@ -122,7 +123,7 @@ def _leaves(
             name = f"builtins.{iterable.func.id}"
         wrapped = iterable.args[0] if iterable.args else None
         if wrapped is None:
-            wrapped = next((keyword.value for keyword in iterable.keywords if keyword.arg == "iterable"), None)
+            wrapped = given_as(iterable, "iterable")
         if script.runtime_name(iterable.func) in _PREFETCHED and wrapped is not None:
             yield from _leaves(script, wrapped, target, True)
             return
@@ -192,7 +193,7 @@ def _transfers(script: Script) -> Iterator[BatchTransfer]:
             continue
         for site, file in _sites(batches):
             own = [value for value in batches if value.node is site]
-            paths, derived = {value.path for value in own}, {value.name for value in own}
+            paths, derived = {value.path for value in own}, {value.how for value in own}
             path = paths.pop() if len(paths) == 1 else (STAR,)
             how = derived.pop() if len(derived) == 1 else "copy"
             yield BatchTransfer(call, function.attr, device, path, how, site, file)  # type: ignore[arg-type]

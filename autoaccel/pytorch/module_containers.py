@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import given_values
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -29,7 +31,7 @@ def forwards(script: Script, function: ast.expr) -> tuple[tuple[Script, ast.Func
             continue
         if each.cls is None or each.kind is not Kind.MODULE:
             return ()
-        for ref in each.cls.script.project.lineage(each.cls):
+        for ref in lineage(each.cls):
             named = [part for part in ref.node.body if isinstance(part, ast.FunctionDef) and part.name == "forward"]
             if named:
                 found[named[0]] = ref.script
@@ -45,7 +47,7 @@ def held(module: Value, seen: set[ast.AST] | None = None) -> Iterator[Value]:
     if script is None or not isinstance(made, ast.Call) or made in seen:
         return
     seen.add(made)
-    for argument in (*made.args, *(keyword.value for keyword in made.keywords)):
+    for argument in given_values(made):
         for value in _of_argument(script, argument):
             if value.kind is Kind.MODULE and value.cls is None:
                 yield from held(value, seen)
@@ -117,8 +119,8 @@ def _contained(script: Script, container: ast.expr, seen: set[ast.expr]) -> Iter
             for owner in script.values(container.value):
                 bindings = [
                     (ref, binding)
-                    for ref in (owner.cls.script.project.lineage(owner.cls) if owner.cls is not None else ())
-                    for binding, path in ref.script.project.class_info(ref).attributes.get(name, ())
+                    for ref in (lineage(owner.cls) if owner.cls is not None else ())
+                    for binding, path in class_info(ref).attributes.get(name, ())
                     if not path
                 ]
                 if not bindings:
@@ -152,13 +154,13 @@ def _contained(script: Script, container: ast.expr, seen: set[ast.expr]) -> Iter
 
 def _changed_elsewhere(cls: ClassRef, name: str) -> Iterator[Value]:
     """What code outside of a class and its bases puts into a container that an object keeps, or in its place."""
-    lineage = {ref.node for ref in cls.script.project.lineage(cls)}
+    classes = {ref.node for ref in lineage(cls)}
     for other in cls.script.project.related(cls.script):
         for part in other.syntax_index.mentions(name):
-            if isinstance(part, ast.Name) or any(each in lineage for each in other.ancestors(part)):
+            if isinstance(part, ast.Name) or any(each in classes for each in other.ancestors(part)):
                 continue
             owners = [value.cls for value in other.values(part.value) if value.cls or value.kind is Kind.UNKNOWN]
-            if any(each is None or each.node in lineage or cls in each.script.project.lineage(each) for each in owners):
+            if any(each is None or each.node in classes or cls in lineage(each) for each in owners):
                 yield from [_UNSEEN] if isinstance(part.ctx, ast.Store) else _appended(other, [part])
 
 

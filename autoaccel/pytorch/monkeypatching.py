@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.qualified_names import canonical
-from autoaccel.pytorch.introspection import last_name, line_of, names_a_type
+from autoaccel.dataflow.syntax_index import last_name
+from autoaccel.pytorch.introspection import line_of, names_a_type
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -55,7 +56,7 @@ def _replacing(script: Script, names: Collection[str], modules: Collection[str])
         if isinstance(text.value, str) and not isinstance(script.parent(text), ast.Expr):
             if (canonical(text.value) in names or text.value in modules) and not names_a_type(script, text):
                 yield text
-            elif text.value in lasts and last_name(script.parent(text)) in _SETTERS:
+            elif text.value in lasts and last_name(getattr(script.parent(text), "func", None)) in _SETTERS:
                 yield text
 
 

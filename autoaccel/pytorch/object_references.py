@@ -10,9 +10,12 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import external_lineage, lineage
 from autoaccel.dataflow.abstract_values import NONE, Kind
 from autoaccel.dataflow.completeness import CallSite, Incomplete
 from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import last_name
+from autoaccel.library_models.python_names import METHOD_DECORATORS, PROPERTIES
 from autoaccel.pytorch.gradients import sets_grad_mode
 
 if TYPE_CHECKING:
@@ -25,8 +28,6 @@ _CLOSED = frozenset(
 )  # what has no attributes of the script's own
 _ONLY_NONE = frozenset({NONE})
 _BASES = ("torch.", "abc.", "builtins.", "typing.", "collections.", "enum.")  # of classes that call no method by itself
-_PLAIN_DECORATORS = frozenset({"staticmethod", "classmethod"})
-_PROPERTIES = frozenset({"property", "cached_property"})
 
 
 @once
@@ -54,7 +55,7 @@ def _closure(script: Script, beside: Callable[[Script], Iterable[Script]]) -> tu
 
 
 def _importers(script: Script) -> Iterator[Script]:
-    importers = script.project.importers(script)
+    importers = script.project.importer_paths(script)
     if len(importers) >= script.project.bounds.graph_files:
         raise Incomplete("more files import it than are looked at")
     for path in importers:
@@ -74,12 +75,8 @@ def attribute_reads(
         if any(name in pattern.kwd_attrs or pattern.patterns for pattern in other.find(ast.MatchClass)):
             raise Incomplete("a pattern may read it")
         for part in other.find(ast.Attribute):
-            if (
-                part.attr in (name, "__dict__")
-                and isinstance(part.ctx, ast.Load)
-                and (called or not _is_called(other, part))
-            ):
-                if _may_be_same(other, part, classes):
+            if part.attr in (name, "__dict__") and isinstance(part.ctx, ast.Load):
+                if (called or other.call_of(part) is None) and _may_be_same(other, part, classes):
                     yield other, part
         for call in other.syntax_index.calls_named("getattr", "vars", "attrgetter"):
             named = call.args[1] if len(call.args) > 1 else None
@@ -89,8 +86,8 @@ def attribute_reads(
 
 def property_name(function: Function) -> str | None:
     """The name of a property, which is read and not called."""
-    decorators = {_last_name(each) for each in getattr(function, "decorator_list", ())}
-    return function.name if decorators & _PROPERTIES and not isinstance(function, ast.Lambda) else None
+    decorators = {last_name(each) for each in getattr(function, "decorator_list", ())}
+    return function.name if decorators & PROPERTIES and not isinstance(function, ast.Lambda) else None
 
 
 def all_callers(script: Script, function: Function) -> tuple[CallSite, ...]:
@@ -99,7 +96,7 @@ def all_callers(script: Script, function: Function) -> tuple[CallSite, ...]:
     if isinstance(function, ast.Lambda):
         raise unknown
     for decorator in function.decorator_list:
-        plain = isinstance(decorator, ast.Name) and decorator.id in _PLAIN_DECORATORS
+        plain = isinstance(decorator, ast.Name) and decorator.id in METHOD_DECORATORS
         if not plain and not sets_grad_mode(script, decorator):
             raise unknown
     found = script.callers(function)
@@ -108,11 +105,10 @@ def all_callers(script: Script, function: Function) -> tuple[CallSite, ...]:
     if isinstance(cls, ast.ClassDef):
         if function.name.startswith("__") and function.name not in ("__init__", "__call__"):
             raise unknown  # operators and loops call it
-        if not all(name.startswith(_BASES) for name in script.project.external_lineage(script.class_ref(cls))):
+        if not all(name.startswith(_BASES) for name in external_lineage(script.class_ref(cls))):
             raise unknown
         calls |= _calls_by_name(script, function, classes_of(script, cls))
-    if found.missing is not None:
-        raise Incomplete(found.missing)
+    found.all()  # else there may be more
     if not calls:
         raise unknown
     return tuple((other, call) for call, other in calls.items())
@@ -129,8 +125,8 @@ def _calls_by_name(
                 continue
             if not _may_be_same(other, part, classes) or _is_elsewhere(other, part, method, classes):
                 continue
-            call = other.parent(part)
-            if not isinstance(call, ast.Call) or call.func is not part:
+            call = other.call_of(part)
+            if call is None:
                 raise Incomplete("it is handed over")
             calls[call] = other
     return calls
@@ -138,12 +134,7 @@ def _calls_by_name(
 
 def classes_of(script: Script, cls: ast.ClassDef) -> frozenset[ast.ClassDef]:
     """A class with its bases."""
-    return frozenset(each.node for each in script.project.lineage(script.class_ref(cls)))
-
-
-def _is_called(script: Script, name: ast.expr) -> bool:
-    call = script.parent(name)
-    return isinstance(call, ast.Call) and call.func is name
+    return frozenset(each.node for each in lineage(script.class_ref(cls)))
 
 
 def _is_elsewhere(script: Script, read: ast.Attribute, method: ast.AST, classes: frozenset[ast.ClassDef]) -> bool:
@@ -164,9 +155,7 @@ def possible_classes(script: Script, owner: ast.expr) -> frozenset[ast.ClassDef]
     values = script.values(owner)
     if any(value.kind not in _CLOSED and value.cls is None for value in values) or _ONLY_NONE.issuperset(values):
         return None
-    return frozenset(
-        each.node for value in values if value.cls is not None for each in script.project.lineage(value.cls)
-    )
+    return frozenset(each.node for value in values if value.cls is not None for each in lineage(value.cls))
 
 
 def _may_be_same(script: Script, read: ast.Attribute, stored: frozenset[ast.ClassDef] | None) -> bool:
@@ -177,7 +166,3 @@ def _may_be_same(script: Script, read: ast.Attribute, stored: frozenset[ast.Clas
     if here is None:
         return True
     return bool(here) and (stored is None or not here.isdisjoint(stored))
-
-
-def _last_name(expression: ast.AST) -> str:
-    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.dataflow.abstract_values import NOTHING, Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once
 from autoaccel.pytorch import implicit_calls
 from autoaccel.pytorch.module_containers import held
@@ -48,7 +50,7 @@ def _callees(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.Funct
     """
     owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else NOTHING
     callees = script.values(call.func)
-    arguments = (*call.args, *(keyword.value for keyword in call.keywords))
+    arguments = given_values(call)
     handed = (script.values(each) for each in arguments if isinstance(each, ast.Name | ast.Attribute))
     yield from script.callees(call)  # of callable objects, too
     for value in (*callees, *owners, *(value for values in handed for value in values)):
@@ -79,7 +81,7 @@ def _all_models(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
     for other in script.project.related(script):
         for cls in other.find(ast.ClassDef):
             ref = other.class_ref(cls)
-            if other.project.instance_kind(ref) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+            if instance_kind(ref) in (Kind.MODULE, Kind.LOSS_FUNCTION):
                 yield from (each for each in _bodies(ref) if each[1].name != "__init__")
 
 
@@ -114,7 +116,7 @@ def _find_tabled(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
 def _wrapped(script: Script, named: set[str]) -> Iterator[ast.expr]:
     """What may be a function and is handed to a call whose result is kept, of no library but `functools`."""
     for call in script.find(ast.Call):
-        given = (*call.args, *(each.value for each in call.keywords))
+        given = given_values(call)
         handed = [each for each in given if isinstance(each, ast.Name | ast.Attribute) and _last(each) in named]
         if not handed or isinstance(script.parent(call), ast.Expr):
             continue
@@ -129,7 +131,7 @@ def _last(expression: ast.Name | ast.Attribute) -> str:
 
 def _bodies(cls: ClassRef) -> Iterator[tuple[Script, ast.FunctionDef]]:
     """What runs when an instance is made or called."""
-    for ref in cls.script.project.lineage(cls):
+    for ref in lineage(cls):
         for part in ref.node.body:
             if isinstance(part, ast.FunctionDef) and part.name in ("forward", "__call__", "__init__"):
                 yield ref.script, part

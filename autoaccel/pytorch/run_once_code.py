@@ -23,7 +23,7 @@ def runs_once(script: Script, node: ast.AST, seen: frozenset[ast.AST] = frozense
         return False
     if isinstance(script.parent(function), ast.ClassDef) or _is_handed_over(script, function):
         return False
-    callers = script.callers(function).sites
+    callers = script.callers(function).seen
     return len(callers) == 1 and runs_once(*callers[0], seen | {function})
 
 
@@ -40,8 +40,6 @@ def _until(script: Script, node: ast.AST, outer: ast.AST | None) -> list[ast.AST
 def _is_handed_over(script: Script, function: ast.FunctionDef) -> bool:
     """Whether a function is mentioned other than by a call of it: `Process(target=train)`, `spawn(train)`."""
     return any(
-        name.id == function.name
-        and isinstance(name.ctx, ast.Load)
-        and not (isinstance(call := script.parent(name), ast.Call) and call.func is name)
+        name.id == function.name and isinstance(name.ctx, ast.Load) and script.call_of(name) is None
         for name in script.find(ast.Name)
     )

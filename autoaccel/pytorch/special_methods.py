@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import instance_kind
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.query import once
 from autoaccel.pytorch.object_references import connected_files, possible_classes
 
 if TYPE_CHECKING:
@@ -67,16 +69,11 @@ def _may_define(script: Script, owner: ast.expr | None, names: tuple[str, ...]) 
 
 
 def _is_model(script: Script, cls: ast.ClassDef) -> bool:
-    return script.project.instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.DATASET)
+    return instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.DATASET)
 
 
+@once
 def _classes_with(script: Script, names: tuple[str, ...]) -> tuple[ast.ClassDef, ...]:
     """The classes of a file that define one of these methods."""
-    key = "special methods", script.tree, names
-    nothing: tuple[ast.ClassDef, ...] = ()
-    return script.project.queries.ask(key, lambda: _find_classes(script, names), nothing, nothing)
-
-
-def _find_classes(script: Script, names: tuple[str, ...]) -> tuple[ast.ClassDef, ...]:
     functions = [each for each in script.find(ast.FunctionDef) if each.name in names]
     return tuple(each for each in map(script.parent, functions) if isinstance(each, ast.ClassDef))

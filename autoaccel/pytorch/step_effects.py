@@ -6,13 +6,15 @@ import ast
 import enum
 import re
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import class_info
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import children
-from autoaccel.library_models.library_values import BUILTINS
+from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.query import fixpoint, once
+from autoaccel.dataflow.syntax_index import children, is_constant
+from autoaccel.library_models.graph_operations import DIFFERENTIATING
+from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import METHODS, STORING
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
 
@@ -47,12 +49,7 @@ _CLIPS = frozenset(
 )
 _SENSITIVE = frozenset({"torch.nn.functional.binary_cross_entropy", "torch.binary_cross_entropy"})
 _SENSITIVE_LOSSES = frozenset({"torch.nn.BCELoss"})
-_DOUBLE = frozenset(
-    """torch.autograd.grad torch.autograd.functional.jacobian torch.autograd.functional.hessian
-    torch.autograd.functional.vjp torch.autograd.functional.jvp torch.autograd.functional.hvp
-    torch.autograd.gradcheck torch.func.grad torch.func.vjp torch.func.jacrev torch.func.jacfwd torch.func.hessian
-    torch.func.grad_and_value""".split()
-)
+_DOUBLE = DIFFERENTIATING | {"torch.autograd.gradcheck", "torch.func.jacfwd"}
 _SAVES = frozenset({"torch.save", "torchvision.utils.save_image", "pickle.dump"})
 _BOOKKEEPING = frozenset(
     """train eval to cuda cpu xpu float half double bfloat16 type parameters named_parameters buffers named_buffers
@@ -80,12 +77,9 @@ def calls_in(script: Script, scope: ast.AST) -> tuple[ast.Call, ...]:
     return tuple(sorted(script.in_scope(scope, ast.Call), key=lambda call: (call.lineno, call.col_offset)))
 
 
+@fixpoint(Effect.NONE, _ANYTHING)
 def effects(script: Script, node: ast.AST) -> Effect:
     """What a statement, expression or function does; bodies of functions defined inside it do not count."""
-    return script.project.queries.ask(("effects", node), partial(_effects, script, node), Effect.NONE, _ANYTHING)
-
-
-def _effects(script: Script, node: ast.AST) -> Effect:
     found = Effect.NONE
     pending: list[ast.AST] = list(node.body) if isinstance(node, ast.FunctionDef) else [node]
     while pending:
@@ -108,19 +102,14 @@ def _effects(script: Script, node: ast.AST) -> Effect:
     return found
 
 
+@fixpoint(Effect.NONE, _ANYTHING)
 def call_effects(script: Script, call: ast.Call) -> Effect:
     """What one call does, its arguments aside."""
-    return script.project.queries.ask(
-        ("call effects", call), partial(_call_effects, script, call), Effect.NONE, _ANYTHING
-    )
-
-
-def _call_effects(script: Script, call: ast.Call) -> Effect:
     found = Effect.NONE
     qualified = script.qualname(call.func)
     if is_backward(script, call):
         found |= Effect.BACKWARD
-        if any(keyword.arg == "create_graph" and not _is_false(keyword.value) for keyword in call.keywords):
+        if any(keyword.arg == "create_graph" and not is_constant(keyword.value, False) for keyword in call.keywords):
             found |= Effect.DOUBLE
     elif is_optimizer_step(script, call):
         found |= Effect.STEP
@@ -157,17 +146,13 @@ def _is_handed_optimizer(script: Script, call: ast.Call) -> bool:
     """A method of an unknown object that is given an optimizer may clip or mask gradients: a pruning schedule."""
     if not isinstance(call.func, ast.Attribute) or not _PHASE.search(call.func.attr) or script.callees(call):
         return False
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    arguments = given_values(call)
     given = any(
         isinstance(each, ast.Name | ast.Attribute) and script.kind(each) is Kind.OPTIMIZER for each in arguments
     )
     return given and not any(
         value.kind in (Kind.SCALER, Kind.SCHEDULER, Kind.MODULE) for value in script.values(call.func.value)
     )
-
-
-def _is_false(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is False
 
 
 def is_sensitive(script: Script, call: ast.Call) -> bool:
@@ -221,7 +206,7 @@ def may_run_model(script: Script, call: ast.Call) -> bool:
 
 def _may_be_forward(script: Script, call: ast.Call) -> bool:
     function = call.func
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    arguments = given_values(call)
     qualified = script.qualname(function)
     if script.callees(call) or (qualified or "").startswith(_SEEN):
         return False
@@ -256,7 +241,7 @@ def _is_made(script: Script, function: ast.expr) -> bool:
     if isinstance(function, ast.Attribute):
         for owner in script.values(function.value):
             if owner.cls is not None:
-                bindings = owner.cls.script.project.class_info(owner.cls).attributes.get(function.attr, ())
+                bindings = class_info(owner.cls).attributes.get(function.attr, ())
                 return any(isinstance(value, ast.expr) and not isinstance(value, ast.Constant) for value, _ in bindings)
     return False
 
@@ -330,9 +315,7 @@ def reads_gradient(script: Script, node: ast.Attribute) -> bool:
     parent = script.parent(node)
     if not isinstance(node.ctx, ast.Load):
         return isinstance(parent, ast.AugAssign)  # `p.grad += noise`
-    if isinstance(parent, ast.Compare) and all(
-        isinstance(each, ast.Constant) and each.value is None for each in parent.comparators
-    ):
+    if isinstance(parent, ast.Compare) and all(is_constant(each, None) for each in parent.comparators):
         return False
     if isinstance(parent, ast.If | ast.IfExp | ast.While | ast.BoolOp | ast.UnaryOp):
         return False

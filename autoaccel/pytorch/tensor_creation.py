@@ -7,63 +7,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_as
+from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import AddImport, Code, Tier
+from autoaccel.library_models.tensor_operations import DRAWING, FILLING, RESHAPING, ROUNDED
 from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.tensor_type_aliases import changes_default, tensor_type
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
-_EXACT = frozenset(
-    {
-        "zeros",
-        "ones",
-        "empty",
-        "full",
-        "eye",
-        "zeros_like",
-        "ones_like",
-        "empty_like",
-        "full_like",
-        "tril_indices",
-        "triu_indices",
-        "arange",
-        "tensor",
-    }
-)
-_ROUNDED = frozenset(
-    {"linspace", "logspace", "hann_window", "hamming_window", "bartlett_window", "blackman_window", "kaiser_window"}
-)
-_RANDOM = frozenset({"rand", "randn", "randint", "randperm", "normal", "rand_like", "randn_like", "randint_like"})
-_FACTORIES = _EXACT | _ROUNDED | _RANDOM
+_FACTORIES = FILLING | ROUNDED | DRAWING
 FOLDING = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.eye"})
 """Factories whose values are the same in every type, so that a cast may become their `dtype=`."""
 
-_SHAPED = frozenset(
-    {
-        "view",
-        "reshape",
-        "unsqueeze",
-        "squeeze",
-        "repeat",
-        "t",
-        "transpose",
-        "permute",
-        "flatten",
-        "contiguous",
-        "tril",
-        "triu",
-        "clone",
-        "detach",
-        "tile",
-    }
-)
+_SHAPED = RESHAPING | frozenset("repeat contiguous tril triu clone detach tile".split())
 _FILLED = frozenset({"fill_", "zero_", "fill_diagonal_"})
 _DRAWN = frozenset({"uniform_", "normal_", "random_", "bernoulli_", "exponential_", "log_normal_"})
 _CASTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "short", "byte", "bool"})
-_FUNCTIONS = frozenset(
-    f"torch.{name}" for name in ("tril", "triu", "unsqueeze", "squeeze", "reshape", "flatten", "transpose", "permute")
-)
+_FUNCTIONS = frozenset(f"torch.{name}" for name in ("tril", "triu", *(RESHAPING - {"view", "t"})))
 _NO_LEAF = "the moved tensor is not the leaf that requires_grad makes"
 _INTEGERS = frozenset(f"torch.{name}" for name in ("long", "int", "int64", "int32", "short", "int16", "uint8", "int8"))
 
@@ -193,7 +155,7 @@ def is_plain_variable(script: Script, call: ast.Call) -> bool:
     return (
         script.qualname(call.func) == "torch.autograd.Variable"
         and len(call.args) == 1
-        and all(each.arg == "requires_grad" and _is_false(each.value) for each in call.keywords)
+        and all(each.arg == "requires_grad" and is_constant(each.value, False) for each in call.keywords)
     )
 
 
@@ -239,11 +201,11 @@ def _factory(script: Script, call: ast.Call) -> Creation | None:
     if legacy is not None:
         literal = len(call.args) == 1 and isinstance(call.args[0], ast.List) and not call.keywords
         return Creation(call, "torch.tensor", Tier.EXACT) if literal and not legacy.cuda else None
-    if short in _RANDOM:
+    if short in DRAWING:
         tier = Tier.EQUIVALENT
-    elif short in _ROUNDED or (short == "arange" and not _integral_range(script, call)):
+    elif short in ROUNDED or (short == "arange" and not _integral_range(script, call)):
         tier = Tier.NUMERICS
-    elif short in _EXACT:
+    elif short in FILLING:
         tier = Tier.EXACT
     else:
         return None
@@ -254,7 +216,7 @@ def _factory(script: Script, call: ast.Call) -> Creation | None:
 
 
 def _is_integral(script: Script, call: ast.Call) -> bool:
-    dtype = next((each.value for each in call.keywords if each.arg == "dtype"), None)
+    dtype = given_as(call, "dtype")
     return dtype is not None and script.qualname(dtype) in _INTEGERS
 
 
@@ -263,11 +225,11 @@ def _refusal(call: ast.Call, short: str) -> str | None:
         return "a device may be among its **kwargs"
     for keyword in call.keywords:
         match keyword.arg:
-            case "requires_grad" if not _is_false(keyword.value):
+            case "requires_grad" if not is_constant(keyword.value, False):
                 return _NO_LEAF
             case "generator":
                 return "a generator of the host is given"
-            case "pin_memory" if not _is_false(keyword.value):
+            case "pin_memory" if not is_constant(keyword.value, False):
                 return "pin_memory makes it a staging buffer on the host"
             case "out" | "names" | "layout":
                 return f"`{keyword.arg}=` is given"
@@ -276,10 +238,6 @@ def _refusal(call: ast.Call, short: str) -> str | None:
     if short == "normal" and len(call.args) != 3 and not any(each.arg == "size" for each in call.keywords):
         return "without a size, its tensors decide where it is made"
     return None
-
-
-def _is_false(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is False
 
 
 def _integral_range(script: Script, call: ast.Call) -> bool:

@@ -16,7 +16,7 @@ from autoaccel.edits import AddImport, Code, InsertAfter
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 _TYPE = re.compile(r"^torch\.(cuda\.)?(Float|Double|Half|BFloat16|Long|Int|Short|Char|Byte|Bool)?Tensor$")
 _DEFAULTS = re.compile(r"\bset_default_(dtype|tensor_type|device)\b")

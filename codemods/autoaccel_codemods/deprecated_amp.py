@@ -300,10 +300,7 @@ def _problem(script: Script, statement: ast.Import | ast.ImportFrom, local: str,
 
 
 def _imported_elsewhere(script: Script, local: str) -> bool:
-    files, missing = script.project.calling(script, local, method=False)
-    if missing is not None:
-        raise Incomplete(missing)
-    for other in files:
+    for other in script.project.files_naming(script, local, attribute=False).all():
         for node in other.find(ast.ImportFrom) if other is not script else ():
             for alias in node.names:
                 if alias.name in (local, "*"):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, load
+from autoaccel.analysis.call_sites import arguments_for, is_bound
 
 METHOD = "class T:\n    def f(self, x): ...\n"
 # By case: a file, and whether the first parameter of `f` is the receiver of its last call.
@@ -100,7 +101,7 @@ def test_bound(case: str) -> None:
     script = load(text)
     function = next(each for each in script.find(ast.FunctionDef) if each.name == "f")
     call = next(each for each in script.find(ast.Call) if any(_is_one(part) for part in each.args))
-    assert script.project.is_bound(script, function, script, call) == expected
+    assert is_bound(script, function, script, call) == expected
 
 
 def _is_one(part: ast.expr) -> bool:
@@ -113,7 +114,7 @@ def test_bound_constructors(case: str) -> None:
     script = load(text)
     function = next(script.find(ast.FunctionDef))
     call = next(each for each in script.find(ast.Call) if any(_is_one(part) for part in each.args))
-    assert script.project.is_bound(script, function, script, call) == expected
+    assert is_bound(script, function, script, call) == expected
 
 
 @pytest.mark.parametrize("case", PASSED)
@@ -121,7 +122,7 @@ def test_arguments(case: str) -> None:
     text, expected = PASSED[case]
     script = load(text)
     function = next(each for each in script.find(ast.FunctionDef) if each.name == "f")
-    assert [other.source(each) for other, each in script.project.arguments(script, function, "x")] == expected
+    assert [other.source(each) for other, each in arguments_for(script, function, "x")] == expected
 
 
 @pytest.mark.parametrize("case", MAKERS)
@@ -152,7 +153,7 @@ def test_another_file_passes_it(tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text("def f(a, x): ...\nf(1, 4)\n")
     path = tmp_path / "lib.py"
     script = load(path.read_text(), path, Project(sorted(tmp_path.glob("*.py"))))
-    found = script.project.arguments(script, next(script.find(ast.FunctionDef)), "x")
+    found = arguments_for(script, next(script.find(ast.FunctionDef)), "x")
     assert [other.source(each) for other, each in found] == ["2", "3"]
 
 

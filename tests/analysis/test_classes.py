@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Kind, Project, Script, load
+from autoaccel.analysis.classes import class_info, external_lineage, instance_kind, is_lent, lineage
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Incomplete
 
@@ -82,21 +83,20 @@ def class_named(script: Script, name: str) -> ast.ClassDef:
 
 @pytest.mark.parametrize("case", MADE_OF)
 def test_lineage(case: str) -> None:
-    text, lineage, external, kind = MADE_OF[case]
+    text, classes, external, kind = MADE_OF[case]
     script = load(HEAD + text)
-    ref = script.class_ref(class_named(script, lineage.split()[0]))
-    project = script.project
-    assert [each.node.name for each in project.lineage(ref)] == lineage.split()
-    assert [*project.external_lineage(ref)] == external
+    ref = script.class_ref(class_named(script, classes.split()[0]))
+    assert [each.node.name for each in lineage(ref)] == classes.split()
+    assert [*external_lineage(ref)] == external
     expected = {"loss": Kind.LOSS_FUNCTION, None: Kind.MODULE}.get(kind, kind)  # type: ignore[call-overload]
-    assert project.instance_kind(ref) is expected
+    assert instance_kind(ref) is expected
 
 
 @pytest.mark.parametrize("case", ATTRIBUTES)
 def test_attributes(case: str) -> None:
     body, names, bound = ATTRIBUTES[case]
     script = load(f"class T:\n    {body}\n")
-    found = script.project.class_info(script.class_ref(class_named(script, "T"))).attributes
+    found = class_info(script.class_ref(class_named(script, "T"))).attributes
     assert sorted(found) == names.split()
     values = ((each if isinstance(each, ast.expr) else each.value, path) for each, path in found.get("x", ()))
     assert [script.source(value) + "".join(f"[{step}]" for step in path) for value, path in values if value] == bound
@@ -119,7 +119,7 @@ LENT = {
 def test_methods_that_get_other_objects(case: str) -> None:
     text, expected = LENT[case]
     script = load("class T:\n    def run(self): ...\n    def stop(self): ...\n" + text)
-    assert script.project.is_lent(script.class_ref(class_named(script, "T")), "run") == expected
+    assert is_lent(script.class_ref(class_named(script, "T")), "run") == expected
 
 
 SHOP = {
@@ -143,7 +143,7 @@ def names(scripts: tuple[Script, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "related", "importing", "loss"),
+    ("name", "related", "importers", "loss"),
     [
         ("net.py", ["net.py", "engine.py", "main.py"], ["main.py"], ["net.py", "engine.py"]),
         ("engine.py", ["engine.py", "main.py", "net.py"], ["main.py"], ["engine.py"]),
@@ -152,17 +152,17 @@ def names(scripts: tuple[Script, ...]) -> list[str]:
     ],
 )
 def test_files_that_share_objects(
-    tmp_path: Path, name: str, related: list[str], importing: list[str], loss: list[str]
+    tmp_path: Path, name: str, related: list[str], importers: list[str], loss: list[str]
 ) -> None:
     script = shop(tmp_path, name)
     project = script.project
     assert names(project.related(script)) == related
-    assert names(project.importing(script)) == importing
+    assert names(project.importers(script)) == importers
     assert names(project.with_word(script, "loss")) == loss
     assert [*project.texts_with_word(script, "loss")] == [SHOP[each] for each in loss]
 
 
-@pytest.mark.parametrize("bounds", [Bounds(sharing=1), Bounds(shared=10), Bounds(file=10)])
+@pytest.mark.parametrize("bounds", [Bounds(related=1), Bounds(related_characters=10), Bounds(file=10)])
 def test_what_cannot_be_looked_at_is_said(tmp_path: Path, bounds: Bounds) -> None:
     script = shop(tmp_path, bounds=bounds)
     with pytest.raises(Incomplete):
@@ -172,9 +172,9 @@ def test_what_cannot_be_looked_at_is_said(tmp_path: Path, bounds: Bounds) -> Non
 
 def test_too_many_files_are_not_looked_at(tmp_path: Path) -> None:
     users = {f"user{number}": "import net\nloss = 1\n" for number in range(3)}
-    script = shop(tmp_path, bounds=Bounds(related=3), **users)
-    assert len(script.project.importers(script)) == 4
-    for ask in (script.project.importing, lambda each: script.project.with_word(each, "loss")):
+    script = shop(tmp_path, bounds=Bounds(mentioning=3), **users)
+    assert len(script.project.importer_paths(script)) == 4
+    for ask in (script.project.importers, lambda each: script.project.with_word(each, "loss")):
         with pytest.raises(Incomplete):
             ask(script)
     assert len([*script.project.texts_with_word(script, "loss")]) == 5  # of these none is parsed

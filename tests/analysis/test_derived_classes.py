@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, load
+from autoaccel.analysis.classes import derived_classes
 from autoaccel.analysis.files import Files
 
 BASE = "class Base:\n    pass\n"
@@ -110,8 +111,8 @@ def derived(folder: Path, behind: str, others: dict[str, str]) -> list[str] | No
     paths = [folder / name for name in files]
     script = load(files["base.py"], paths[0], Project(Files(paths)))
     cls = next(each for each in script.find(ast.ClassDef) if each.name == "Base")
-    found = script.project.derived(script.class_ref(cls))
-    return None if found is None else sorted(each.node.name for each in found)
+    found = derived_classes(script.class_ref(cls))
+    return None if found.missing is not None else sorted(each.node.name for each in found)
 
 
 @pytest.mark.parametrize("case", ALL)

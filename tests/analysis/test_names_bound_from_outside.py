@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, Script, load
+from autoaccel.analysis.call_sites import is_bound
 from autoaccel.analysis.files import Files
 
 ENGINE = """\
@@ -95,6 +96,5 @@ def test_methods(tmp_path: Path, case: str) -> None:
     other, expected = NOTE[case]
     script = engine(tmp_path, other)
     call = call_of(script, "self.note")
-    project = script.project
-    bound = [(each.name, project.is_bound(home, each, script, call)) for home, each in script.callees(call)]
+    bound = [(each.name, is_bound(home, each, script, call)) for home, each in script.callees(call)]
     assert bound == expected

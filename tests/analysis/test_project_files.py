@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Kind, Project, load
+from autoaccel.analysis.classes import derived_classes
 from autoaccel.analysis.files import Files
 from autoaccel.rewriting import engine, registry
 from autoaccel_codemods.compile.trained_models import trained_models
@@ -196,4 +197,4 @@ def test_a_class_that_goes_by_another_name_has_derived_classes(tmp_path: Path) -
     files = [tmp_path / "base.py", tmp_path / "user.py"]
     script = load(files[0].read_text(), files[0], Project(files))
     cls = next(each for each in script.find(ast.ClassDef) if each.name == "Base")
-    assert [each.node.name for each in script.project.derived(script.class_ref(cls)) or ()] == ["D", "E"]
+    assert [each.node.name for each in derived_classes(script.class_ref(cls)) or ()] == ["D", "E"]

@@ -254,7 +254,8 @@ def test_trees_are_kept_within_a_bound(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_too_much_to_load_is_said(tmp_path: Path) -> None:
     paths = written(tmp_path, {"library.py": LIBRARY, "train.py": TRAINS})
-    for bounds in (Bounds(loaded=10), Bounds(related=0), Bounds(sharing=0), Bounds(shared=0), Bounds(file=10)):
+    lower = Bounds(loaded=10), Bounds(mentioning=0), Bounds(related=0), Bounds(related_characters=0), Bounds(file=10)
+    for bounds in lower:
         assert codes(Project(paths, bounds=bounds), paths[0]) <= codes(Project(paths), paths[0])
 
 

@@ -191,7 +191,7 @@ def test_pipes_and_large_files_beside_a_script_are_not_read(tmp_path: Path) -> N
     (tmp_path / "large.py").write_text("from main import f\nf(1)\n" + "#" * 500_000)
     script = load("def f(x):\n    return x\n", tmp_path / "main.py")
     function = next(script.find(ast.FunctionDef))
-    assert script.callers(function).sites == ()
+    assert script.callers(function).seen == ()
 
 
 def test_every_file_of_a_large_project_is_understood(tmp_path: Path) -> None:

@@ -60,5 +60,10 @@ def test_low_precision_reaches_the_same_loss(monkeypatch: pytest.MonkeyPatch, dt
     monkeypatch.delenv("AUTOACCEL_DISABLE")
     monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", dtype)
     assert trained(result.after) == pytest.approx(expected, rel=0.1)
-    # with the upcast after the sigmoid it does not
-    assert trained(result.after.replace("(x)).float())", "(x))).float()")) > 2 * expected
+    # with the upcast after the sigmoid it does not; float16 overflows there until the runtime gives it up
+    wrong = result.after.replace("(x)).float())", "(x))).float()")
+    if dtype == "fp16":
+        with pytest.warns(RuntimeWarning, match="float16 overflowed in 8 steps in a row"):
+            trained(wrong)
+    else:
+        assert trained(wrong) > 2 * expected

@@ -25,8 +25,8 @@ from autoaccel.dataflow.abstract_values import (
     merged,
     shallow,
     union,
-    without_checkpoint_reads,
 )
+from autoaccel.library_models.library_values import without_checkpoint_reads
 
 SCRIPT = load("a + b\n")
 NODE = next(SCRIPT.find(ast.BinOp))
@@ -90,8 +90,8 @@ def test_arithmetic(left: Values, right: Values, expected: set[Kind]) -> None:
 def test_arithmetic_keeps_what_is_known_of_elements() -> None:
     (joined,) = arithmetic(values(sequence(values(TENSOR))), values(loose(values(NUMBER))), NODE, SCRIPT)
     assert any_item(joined) == values(TENSOR, NUMBER)
-    (batch,) = arithmetic(values(Value(Kind.BATCH, name="view")), values(NUMBER), NODE, SCRIPT)
-    assert batch.name == "copy"
+    (batch,) = arithmetic(values(Value(Kind.BATCH, how="view")), values(NUMBER), NODE, SCRIPT)
+    assert batch.how == "copy"
 
 
 PAIR: Items = ((0, values(TENSOR)), (1, values(NUMBER)))

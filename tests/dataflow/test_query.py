@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.dataflow.query import Queries
+from autoaccel.dataflow.query import Queries, fixpoint, once
 
 Numbers = frozenset[int]
 NOTHING: Numbers = frozenset()
@@ -120,3 +120,49 @@ def test_a_failure_leaves_nothing_open() -> None:
         asked.ask("outer", lambda: ask("inner", True), NOTHING, ANYTHING)
     assert ask("inner", False) == {1}
     assert asked.ask("outer", lambda: ask("inner", False), NOTHING, ANYTHING) == {1}
+
+
+class Ring:
+    """Numbers that lean on one another in a circle."""
+
+    def __init__(self, rounds: int = 50) -> None:
+        self.queries = queries(rounds=rounds)
+        self.asked: list[int] = []
+
+    @fixpoint(NOTHING, ANYTHING)
+    def below(self, number: int) -> Numbers:
+        """All of them."""
+        return frozenset({number}) | self.rest(number)
+
+    @once
+    def rest(self, number: int) -> Numbers:
+        self.asked.append(number)
+        return self.below((number + 1) % 3)
+
+
+def test_what_leans_on_an_open_question_is_not_kept() -> None:
+    ring = Ring()
+    assert ring.below(0) == {0, 1, 2}
+    assert ring.rest(1) == {0, 1, 2}, "it was kept while the circle was open"
+    asked = len(ring.asked)
+    assert ring.rest(1) == ring.rest(2) == {0, 1, 2}
+    assert len(ring.asked) == asked, "what has settled is asked again"
+
+
+def test_what_never_settled_is_asked_again() -> None:
+    ring = Ring(rounds=0)
+    assert ring.below(0) == ANYTHING
+    assert ring.rest(2) == ANYTHING
+
+
+def test_once_is_for_what_does_not_come_back_to_itself() -> None:
+    class Own:
+        queries = queries()
+
+        @once
+        def value(self) -> int:
+            return self.value()
+
+    own = Own()
+    with pytest.raises(Incomplete):
+        own.queries.ask("outer", own.value, 0, -1)

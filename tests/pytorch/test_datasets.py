@@ -26,11 +26,11 @@ def source(text: str, expression: str = "Data()") -> tuple[Script, Value]:
     return script, value
 
 
-def own_class(init: str, item: str) -> tuple[Script, ClassRef]:
+def own_class(init: str, item: str) -> ClassRef:
     methods = f"    def __init__(self):\n        {init}\n    def __getitem__(self, i):\n        {item}\n"
-    script, value = source(f"LOADED = {{}}\nclass Data(Dataset):\n{methods}")
+    _, value = source(f"LOADED = {{}}\nclass Data(Dataset):\n{methods}")
     assert value.cls is not None
-    return script, value.cls
+    return value.cls
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def own_class(init: str, item: str) -> tuple[Script, ClassRef]:
     ],
 )
 def test_keeps_generator(init: str, item: str, kept: bool) -> None:
-    assert datasets.keeps_generator(*own_class(init, item)) is kept
+    assert datasets.keeps_generator(own_class(init, item)) is kept
 
 
 @pytest.mark.parametrize(
@@ -64,16 +64,14 @@ def test_keeps_generator(init: str, item: str, kept: bool) -> None:
     ],
 )
 def test_changes_itself(item: str, changes: bool) -> None:
-    assert datasets.changes_itself(*own_class("pass", item)) is changes
+    assert datasets.changes_itself(own_class("pass", item)) is changes
 
 
 def test_changes_in_a_method_that_an_item_calls() -> None:
     item = "    def __getitem__(self, i):\n        return self.read(i)\n"
-    script, value = source(
-        f"class Data(Dataset):\n{item}    def read(self, i):\n        self.last = i\n        return i\n"
-    )
+    _, value = source(f"class Data(Dataset):\n{item}    def read(self, i):\n        self.last = i\n        return i\n")
     assert value.cls is not None
-    assert datasets.changes_itself(script, value.cls)
+    assert datasets.changes_itself(value.cls)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +83,7 @@ def test_changes_in_a_method_that_an_item_calls() -> None:
     ],
 )
 def test_holds_file(init: str, held: bool) -> None:
-    assert datasets.holds_file(*own_class(init, "return 1")) is held
+    assert datasets.holds_file(own_class(init, "return 1")) is held
 
 
 @pytest.mark.parametrize(
@@ -100,8 +98,8 @@ def test_holds_file(init: str, held: bool) -> None:
     ],
 )
 def test_only_indexes(item: str, cheap: bool) -> None:
-    script, value = source(f"class Data(Dataset):\n    def __getitem__(self, i):\n        {item}\n")
-    assert datasets.only_indexes(script, value) is cheap
+    _, value = source(f"class Data(Dataset):\n    def __getitem__(self, i):\n        {item}\n")
+    assert datasets.only_indexes(value) is cheap
 
 
 @pytest.mark.parametrize(
@@ -128,8 +126,8 @@ def test_origins_see_through_splits() -> None:
 
 @pytest.mark.parametrize(("body", "stream"), [("yield 1", True), ("yield get_worker_info().id", True)])
 def test_is_iterable(body: str, stream: bool) -> None:
-    script, value = source(f"class Data(IterableDataset):\n    def __iter__(self):\n        {body}\n")
-    assert datasets.is_iterable(script, value) is stream
+    _, value = source(f"class Data(IterableDataset):\n    def __iter__(self):\n        {body}\n")
+    assert datasets.is_iterable(value) is stream
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, Script, load
+from autoaccel.analysis.callables import called_name, functions_of
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.pytorch.graph_flow import CallStack, GraphFlow, called_name, functions_of, push_call
+from autoaccel.pytorch.graph_flow import CallStack, GraphFlow, GraphNeeded, push_call
 
 HEAD = """\
 import collections
@@ -29,7 +30,7 @@ def may_reach_backward(script: Script) -> bool:
     [call] = [each for each in script.find(ast.Call) if script.source(each) == "call()"]
     try:
         GraphFlow().run([(script, call, False, ())])
-    except Incomplete:
+    except (GraphNeeded, Incomplete):
         return True
     return False
 

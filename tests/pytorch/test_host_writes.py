@@ -160,7 +160,7 @@ KEPT = HEAD + "import store\n" + LOOP + "    store.kept.append(x)\n    a = x.to(
     [
         ("kept = []\n", Bounds(), False),
         ("kept = []\ndef clear():\n    for each in kept:\n        each.zero_()\n", Bounds(), True),
-        ("kept = []\n", Bounds(shared=0, loaded=0, loaded_elsewhere=0), True),
+        ("kept = []\n", Bounds(related_characters=0, loaded=0, loaded_elsewhere=0), True),
     ],
     ids=["that leaves it alone", "that changes it", "that is not looked at"],
 )

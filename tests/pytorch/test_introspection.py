@@ -90,6 +90,6 @@ def test_past_a_bound_nothing_is_known(tmp_path: Path) -> None:
     texts = {tmp_path / "net.py": "import torch\n", tmp_path / "main.py": "import net\nGradScaler\n"}
     for path, text in texts.items():
         path.write_text(text)
-    script = load("import torch\n", tmp_path / "net.py", Project(texts, bounds=Bounds(related=0)))
+    script = load("import torch\n", tmp_path / "net.py", Project(texts, bounds=Bounds(mentioning=0)))
     with pytest.raises(Incomplete):
         class_inspected(script, NAMES)

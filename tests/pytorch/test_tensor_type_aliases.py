@@ -102,7 +102,7 @@ def test_whether_the_test_may_be_evaluated_again(case: str) -> None:
     [
         ("def setup(args):\n    args.seed = 1\n", Bounds(), True),
         ("def setup(args):\n    args.cuda = args.cuda and works()\n", Bounds(), False),
-        ("def setup(args):\n    args.seed = 1\n", Bounds(shared=0), False),
+        ("def setup(args):\n    args.seed = 1\n", Bounds(related_characters=0), False),
     ],
     ids=["stores another attribute", "stores it", "is not looked at"],
 )

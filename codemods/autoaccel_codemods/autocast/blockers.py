@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis import name_lookups
+from autoaccel.analysis.classes import external_lineage
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant
 from autoaccel.pytorch import implicit_calls
@@ -261,7 +262,7 @@ def is_custom_function(script: Script, apply: ast.Attribute) -> bool:
     """`MyFunction.apply` of a project's autograd function without `custom_fwd`."""
     for value in script.values(apply.value):
         if value.kind is Kind.CLASS and value.cls is not None:
-            if "torch.autograd.Function" in set(value.cls.script.project.external_lineage(value.cls)):
+            if "torch.autograd.Function" in set(external_lineage(value.cls)):
                 forward = [
                     each for each in value.cls.node.body if isinstance(each, ast.FunctionDef) and each.name == "forward"
                 ]

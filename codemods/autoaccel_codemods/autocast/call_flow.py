@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.library_models.library_values import BUILTINS
+from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import (
     ENDS,
     LOSSES,

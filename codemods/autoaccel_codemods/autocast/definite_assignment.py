@@ -10,7 +10,7 @@ from autoaccel.dataflow.syntax_index import walk_scope
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 _ENDS = ast.Raise | ast.Return | ast.Break | ast.Continue
 _CONDITIONS = ast.If | ast.IfExp | ast.ExceptHandler | ast.match_case | ast.comprehension | ast.BoolOp

@@ -7,8 +7,10 @@ import enum
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.reaching_definitions import STAR, Definition, ElementPath
+from autoaccel.dataflow.definitions import STAR, Definition, ElementPath
 from autoaccel.library_models.tensor_operations import (
     ALWAYS_PAIRS,
     FLOATING,
@@ -268,8 +270,7 @@ class _Reader:
         if getattr(script.callers(function), "missing", None) is not None:
             return Content.UNKNOWN
         passed = [
-            self.read(other, argument, path)
-            for other, argument in script.project.arguments(script, function, definition.name)
+            self.read(other, argument, path) for other, argument in arguments_for(script, function, definition.name)
         ]
         if len(passed) < len(script.callers(function)):
             passed.append(Content.UNKNOWN if definition.value is None else self.read(script, definition.value, path))
@@ -297,8 +298,8 @@ class _Reader:
             (value.cls, binding)
             for value in script.values(node.value)
             if value.cls is not None
-            for each in script.project.lineage(value.cls)
-            for binding in script.project.class_info(each).attributes.get(node.attr, ())
+            for each in lineage(value.cls)
+            for binding in class_info(each).attributes.get(node.attr, ())
         ]
         if bindings:
             found = _join(self._binding(cls.script, each, path) for cls, each in bindings)
@@ -462,7 +463,7 @@ def _all_bindings(definition: Definition) -> tuple[Definition, ...]:
 
 def is_set_elsewhere(script: Script, name: str) -> bool:
     """Whether an attribute may hold something else than what methods assign to it: others set it, or it is added to."""
-    for other in script.project.mentioning(script, name):
+    for other in script.project.files_naming(script, name, attribute=True).all():
         for each in other.syntax_index.stored(name):
             own = isinstance(each.value, ast.Name) and each.value.id == "self"
             if not own or isinstance(other.parent(each), ast.AugAssign):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.library_models.library_values import BUILTINS
+from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import LOW, METHODS, NO_TENSOR_BUILTINS, STORING
 from autoaccel.pytorch import implicit_calls, module_containers
 from autoaccel.pytorch.step_effects import Effect, call_effects

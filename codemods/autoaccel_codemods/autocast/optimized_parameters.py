@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.classes import class_info
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant
 from autoaccel.pytorch.gradients import is_optimizer_step
@@ -15,7 +17,7 @@ from autoaccel.pytorch.training_steps import container
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 _THROUGH = frozenset("list tuple iter set sorted enumerate zip reversed dict chain from_iterable".split())
 _SAME_MODULE = frozenset("to cuda cpu float train".split())
@@ -198,7 +200,7 @@ def _keys(script: Script, expression: ast.expr, seen: frozenset[ast.AST] = froze
             for bound in script.definitions(expression):
                 function = bound.scope.node
                 if bound.how == "param" and isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                    for other, value in script.project.arguments(script, function, name):
+                    for other, value in arguments_for(script, function, name):
                         found.update(_keys(other, value, seen))
                     for other, value in _receivers(script, function, name):
                         found.update(_keys(other, value, seen))
@@ -212,7 +214,7 @@ def _keys(script: Script, expression: ast.expr, seen: frozenset[ast.AST] = froze
             if cls is None:
                 return {}
             found = {}
-            for kept, path in script.project.class_info(script.class_ref(cls)).attributes.get(name, ()):
+            for kept, path in class_info(script.class_ref(cls)).attributes.get(name, ()):
                 if isinstance(kept, ast.Name | ast.Attribute) and not path:
                     found.update(_keys(script, kept, seen))
             found[cls, f"self.{name}"] = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import ClassRef, Kind
-from autoaccel.dataflow.reaching_definitions import Definition
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.library_models.tensor_operations import KEEPING
 from autoaccel.pytorch import implicit_calls
 from autoaccel_codemods.autocast import skip_reasons
@@ -215,7 +216,5 @@ def _leaves(low: Low, use: ast.expr) -> bool:
 def _related(first: ClassRef, second: ClassRef) -> bool:
     """Whether two classes share instances: one derives from the other."""
     return any(
-        above.node is each.node
-        for each, other in ((first, second), (second, first))
-        for above in other.script.project.lineage(other)
+        above.node is each.node for each, other in ((first, second), (second, first)) for above in lineage(other)
     )

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import external_lineage
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name, walk_scope
 from autoaccel.library_models import autocast_operations
@@ -227,7 +228,7 @@ def _computed_norm(script: Script, call: ast.Call) -> bool:
     if any(isinstance(part, ast.expr) and script.kind(part) is Kind.PARAMETER for part in breadth_first(weight)):
         return False
     cls = script.enclosing_class(call)
-    lineage = set() if cls is None else set(script.project.external_lineage(script.class_ref(cls)))
+    lineage = set() if cls is None else set(external_lineage(script.class_ref(cls)))
     return not any(base.startswith("torch.nn.") and base != "torch.nn.Module" for base in lineage)
 
 

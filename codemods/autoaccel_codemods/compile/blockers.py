@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis import name_lookups
+from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel_codemods.compile.small_modules import is_function, is_small
@@ -88,7 +89,7 @@ def _model_classes(outer: ClassRef) -> Iterator[ClassRef]:
     """A model's class, its project bases, and the classes of the modules that these are made of."""
     pending, seen = [outer], set[ast.ClassDef]()
     while pending:
-        for ref in outer.script.project.lineage(pending.pop()):
+        for ref in lineage(pending.pop()):
             if ref.node in seen:
                 continue
             seen.add(ref.node)

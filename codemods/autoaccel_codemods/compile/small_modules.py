@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.pytorch.evaluation_passes import WITHOUT_PARAMETERS
 
@@ -43,7 +44,7 @@ def _has_one_operation(ref: ClassRef) -> bool:
     """Whether the forward pass of a class consists of one layer, or one operation, and reshapes."""
     forwards = [
         (each.script, part)
-        for each in ref.script.project.lineage(ref)
+        for each in lineage(ref)
         for part in each.node.body
         if isinstance(part, ast.FunctionDef) and part.name == "forward"
     ]
@@ -69,10 +70,10 @@ def is_function(model: Value) -> bool:
     """Whether a class of the project surely has no parameters: neither its own, nor layers, nor what it is given."""
     if model.cls is None:
         return False
-    for ref in model.cls.script.project.lineage(model.cls):
+    for ref in lineage(model.cls):
         if not all(_has_no_parameters(ref.script, call) for call in ref.script.within(ref.node, ast.Call)):
             return False
-        for name, bound in ref.script.project.class_info(ref).attributes.items():
+        for name, bound in class_info(ref).attributes.items():
             values = [ref.script.values(value) for value, _ in bound if isinstance(value, ast.expr)]
             given = [each for found in values for each in found if each.name not in WITHOUT_PARAMETERS]
             if any(each.kind in (Kind.MODULE, Kind.PARAMETER) for each in given):

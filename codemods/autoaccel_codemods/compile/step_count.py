@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis.project import bind_argument
+from autoaccel.analysis.call_sites import is_bound
+from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.library_models import library_values
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.devices import precedes
@@ -24,7 +26,7 @@ from autoaccel.pytorch.training_steps import training_steps
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Scope
+    from autoaccel.dataflow.definitions import Scope
     from autoaccel.dataflow.syntax_index import Function
     from autoaccel.pytorch.training_steps import TrainingStep
     from autoaccel_codemods.compile.trained_models import TrainedModel
@@ -141,9 +143,9 @@ def _turns(script: Script, node: ast.AST, scope: Function | None, depth: int = _
 def _only_call(script: Script, function: Function) -> ast.Call | None:
     """The one call of a function, in this file, if there surely is no other."""
     callers = script.callers(function)
-    if len(callers) != 1 or callers.missing is not None or callers.sites[0][0] is not script:
+    if len(callers) != 1 or callers.missing is not None or callers.seen[0][0] is not script:
         return None
-    return callers.sites[0][1]
+    return callers.seen[0][1]
 
 
 def _between(script: Script, node: ast.AST, outer: ast.AST) -> Iterator[ast.AST]:
@@ -274,7 +276,7 @@ def _handed(script: Script, function: Function, call: ast.Call, factor: _Factor)
         return factor
     if definitions[0].how != "param" or definitions[0].scope.node is not function:
         return None
-    bound = script.project.is_bound(script, function, script, call)
+    bound = is_bound(script, function, script, call)
     argument = bind_argument(function, call, factor.name.id, bound=bound)
     passed = None if argument is None else _factor(argument)
     if passed is None or (passed.name is None and (factor.attributes or factor.is_length)):
@@ -322,7 +324,7 @@ def _has_length(script: Script, loader: ast.Name) -> bool:
     nodes = {value.node for value in script.values(loader)}
     if not nodes or nodes != {each.call for _, each in made}:
         return False
-    streams = any(datasets.is_iterable(file, source) for file, each in made for source in _sources(file, each))
+    streams = any(datasets.is_iterable(source) for file, each in made for source in _sources(file, each))
     return not streams and (_is_asked(script, nodes) or all(_counts_samples(file, each) for file, each in made))
 
 
@@ -351,7 +353,7 @@ def _has_simple_length(source: Value) -> bool:
         return (source.name or "").startswith(("torchvision.datasets.", "torch.utils.data.TensorDataset"))
     lengths = [
         part
-        for each in source.cls.script.project.lineage(source.cls)
+        for each in lineage(source.cls)
         for part in each.node.body
         if isinstance(part, ast.FunctionDef) and part.name == "__len__"
     ]

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.classes import class_info, instance_kind, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import last_name
@@ -23,7 +25,7 @@ from autoaccel.pytorch.training_steps import training_scopes
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 _PREPARES = frozenset(
     """to cuda cpu xpu float half double bfloat16 apply load_state_dict requires_grad_ initialize init_weights
@@ -167,7 +169,7 @@ def _only_samples(script: Script, function: ast.AST) -> bool:
 
 def _in_model(script: Script, scope: ast.AST) -> bool:
     cls = script.parent(scope)
-    return isinstance(cls, ast.ClassDef) and script.project.instance_kind(script.class_ref(cls)) in (
+    return isinstance(cls, ast.ClassDef) and instance_kind(script.class_ref(cls)) in (
         Kind.MODULE,
         Kind.LOSS_FUNCTION,
     )
@@ -182,7 +184,7 @@ def _made_at(script: Script, expression: ast.expr, seen: set[object]) -> Iterato
             seen.add(definition)
             if definition.how == "param":
                 function = definition.scope.node
-                for other, argument in script.project.arguments(script, function, definition.name):
+                for other, argument in arguments_for(script, function, definition.name):
                     yield from _made_at(other, argument, seen)
             elif definition.how in ("assign", "global"):
                 yield from _assigned(script, definition.node, _part(definition), definition.name, seen)
@@ -190,8 +192,8 @@ def _made_at(script: Script, expression: ast.expr, seen: set[object]) -> Iterato
         for owner in script.values(expression.value):
             if owner.cls is None:
                 continue
-            for each in script.project.lineage(owner.cls):
-                for value, _ in script.project.class_info(each).attributes.get(expression.attr, ()):
+            for each in lineage(owner.cls):
+                for value, _ in class_info(each).attributes.get(expression.attr, ()):
                     if isinstance(value, ast.expr) and value not in seen:
                         seen.add(value)
                         statement = each.script.statement(value)

@@ -14,7 +14,7 @@ from autoaccel_codemods.compile.trained_models import TrainedModel, training_for
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import Definition
+    from autoaccel.dataflow.definitions import Definition
 
 
 def idle_part(script: Script, model: TrainedModel) -> str | None:

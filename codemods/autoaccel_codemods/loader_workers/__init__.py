@@ -35,6 +35,7 @@ import ast
 from collections.abc import Iterator
 
 from autoaccel.analysis import Script
+from autoaccel.analysis.classes import external_lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.edits import AddArguments, Code, Edit, Finding, Replace, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs, datasets, devices
@@ -152,7 +153,7 @@ def _framework(script: Script, call: ast.Call) -> str | None:
     cls = script.enclosing_class(call)
     if cls is None:
         return None
-    for name in script.project.external_lineage(script.class_ref(cls)):
+    for name in external_lineage(script.class_ref(cls)):
         if name.startswith(("lightning.", "pytorch_lightning.")):
             return "Lightning calls this hook and manages its loader"
         if name.startswith(("transformers.", "torch.utils.data.DataLoader", "fastai.")):
@@ -204,7 +205,7 @@ def _no_workers(
         return "no workers: it runs in a daemon process, which may not start others"
     hub = datasets.from_hub(script, made.settings["dataset"])
     for source in sources:
-        reason = None if _unknown(source) and hub else _unsafe(script, source)
+        reason = None if _unknown(source) and hub else _unsafe(source)
         if reason is not None:
             return f"no workers: {reason}"
     size = made.settings.get("batch_size")
@@ -221,21 +222,20 @@ def _no_workers(
     return f"no workers: {reason}" if reason is not None else None
 
 
-def _unsafe(script: Script, source: Value) -> str | None:
+def _unsafe(source: Value) -> str | None:
     if _unknown(source):
         return "its dataset is not known here"
-    if datasets.is_iterable(script, source):
+    if datasets.is_iterable(source):
         return "each would repeat the whole stream, or make other batches of its part"
     if source.cls is None:
-        return "its samples are only indexed in memory" if datasets.only_indexes(script, source) else None
-    file = source.cls.script
-    if datasets.keeps_generator(file, source.cls):
+        return "its samples are only indexed in memory" if datasets.only_indexes(source) else None
+    if datasets.keeps_generator(source.cls):
         return "its dataset keeps a random generator, which each would repeat"
-    if datasets.changes_itself(file, source.cls):
+    if datasets.changes_itself(source.cls):
         return "its dataset changes as it is read"
-    if datasets.holds_file(file, source.cls):
+    if datasets.holds_file(source.cls):
         return "its dataset keeps a file open"
-    if datasets.only_indexes(file, source):
+    if datasets.only_indexes(source):
         return "its samples are only indexed in memory"
     return None
 

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import ANY, Kind, Value, Values, union
+from autoaccel.dataflow.value_parts import part
 from autoaccel.pytorch.batches import changed_in_place, root
 from autoaccel.pytorch.host_writes import memory
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.reaching_definitions import ElementPath
+    from autoaccel.dataflow.definitions import ElementPath
     from autoaccel.pytorch.loader_calls import Iteration, LoaderCall
 
 _DEFAULT = ("torch.utils.data.default_collate", "torch.utils.data.dataloader.default_collate")
@@ -107,7 +108,7 @@ def _holds_batch(file: Script, name: ast.Name, sites: tuple[ast.AST, ...]) -> bo
 def _is_moved(file: Script, node: ast.AST) -> bool:
     """Whether `batch[key] = …` stores a copy on a device."""
     statement = file.parent(node)
-    return isinstance(statement, ast.Assign) and any(value.name == "moved" for value in file.values(statement.value))
+    return isinstance(statement, ast.Assign) and any(value.how == "moved" for value in file.values(statement.value))
 
 
 def _nexts(use: Iteration) -> Iterator[ast.AST]:
@@ -123,8 +124,8 @@ def _asks_for_tuple(use: Iteration, batches: Values) -> bool:
     for where, scope in pending:
         for name in where.within(scope, ast.Name):
             parts = [each for each in where.values(name) if each.kind is Kind.BATCH and each.node in sites]
-            paths = [each.path for each in parts if each.name != "copy"]
-            if not any(_may_be_tuple(batches, path, where) for path in paths):
+            paths = [each.path for each in parts if each.how != "copy"]
+            if not any(_may_be_tuple(batches, path) for path in paths):
                 continue
             if not isinstance(name.ctx, ast.Load):
                 match where.parent(name):
@@ -138,8 +139,8 @@ def _asks_for_tuple(use: Iteration, batches: Values) -> bool:
     return False
 
 
-def _may_be_tuple(batches: Values, path: ElementPath, file: Script) -> bool:
-    parts = file.inference.part(batches, path)
+def _may_be_tuple(batches: Values, path: ElementPath) -> bool:
+    parts = part(batches, path)
     return any(
         value.kind in (Kind.UNKNOWN, Kind.OBJECT)
         or (value.kind is Kind.SEQUENCE and not isinstance(value.node, ast.List | ast.ListComp))

@@ -55,6 +55,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from autoaccel.analysis import Script
+from autoaccel.analysis.classes import external_lineage
 from autoaccel.analysis.imported_names import imported
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.dataflow.syntax_index import walk_scope
@@ -185,7 +186,7 @@ def _framework(script: Script, found: EvaluationPass) -> str | None:
     owner = script.parent(found.function) if found.function is not None else None
     if not isinstance(owner, ast.ClassDef):
         return None
-    bases = tuple(script.project.external_lineage(script.class_ref(owner)))
+    bases = tuple(external_lineage(script.class_ref(owner)))
     own = any(name.split(".")[0] in ("lightning", "pytorch_lightning", "ignite", "fastai") for name in bases)
     return "its framework switches gradients off" if own else None
 

@@ -17,6 +17,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import external_lineage, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.edits import Tier
 from autoaccel.pytorch.evaluation_passes import forward_calls
@@ -91,7 +92,7 @@ def _reached(script: Script, forwards: Iterable[ast.Call]) -> tuple[list[Script]
                 models |= dict.fromkeys(each for each in values if each.kind is Kind.MODULE)
             files |= dict.fromkeys(each.script for each in values if each.script is not None)
             classes = [each.cls for each in values if each.cls is not None]
-            files |= dict.fromkeys(ref.script for each in classes for ref in script.project.lineage(each))
+            files |= dict.fromkeys(ref.script for each in classes for ref in lineage(each))
         for other, function in file.callees(call):
             files[other] = None
             if function not in seen:
@@ -228,7 +229,7 @@ def _is_of_matrix(call: ast.Call) -> bool:
 def _tier_of_model(model: Value) -> Tier:
     """That of a class which is not in sight: it may hold any of these layers."""
     if model.cls is not None:
-        names = [_canonical(each) for each in model.cls.script.project.external_lineage(model.cls)]
+        names = [_canonical(each) for each in external_lineage(model.cls)]
     elif model.name is not None and model.name != "torch.nn.Module":
         names = [model.name]
     elif isinstance(model.node, ast.Subscript | ast.For | ast.comprehension):

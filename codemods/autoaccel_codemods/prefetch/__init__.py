@@ -34,7 +34,7 @@ from dataclasses import replace
 
 from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.reaching_definitions import STAR, Definition
+from autoaccel.dataflow.definitions import STAR, Definition
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier, literal
 from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.batches import Target, device_of, own_to_method

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis.project import bind_argument
+from autoaccel.analysis.call_sites import is_bound
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.reaching_definitions import STAR, ElementPath
+from autoaccel.dataflow.call_arguments import bind_argument
+from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, breadth_first, position
 from autoaccel.pytorch.batches import changed_in_place, root
 from autoaccel.pytorch.host_writes import changed_after
@@ -83,7 +84,7 @@ class BatchReads:
         batches = [value for value in values if value.kind is Kind.BATCH and value.node is self.loop.node]
         if not batches or (not self._is_only_loader and not _may_come_from(self.script, name, self.loop)):
             return
-        if any(value.name == "moved" and value.node in self.transfers for value in values):
+        if any(value.how == "moved" and value.node in self.transfers for value in values):
             return  # moved under a condition: where it is not, nothing is moved ahead either
         for path in sorted({value.path for value in batches}, key=str):
             yield from self._follow(name, path)
@@ -168,14 +169,14 @@ class BatchReads:
         """What the loop passes for a parameter of the one function that it hands the batch to in a single call."""
         for function, calls in self.functions.items():
             if len(calls) == 1 and self.script.function(name) is function is not None:
-                bound = self.script.project.is_bound(self.script, function, self.script, calls[0])
+                bound = is_bound(self.script, function, self.script, calls[0])
                 found = bind_argument(function, calls[0], name.id, bound=bound)
                 return found if self.script.function(calls[0]) is self.script.function(self.loop.node) else None
         return None
 
     def _follows_parameter(self, call: ast.Call, argument: ast.expr, function: ast.FunctionDef) -> bool:
         """Whether every use of the parameter that gets `argument` is known to be this loop's batch."""
-        bound = self.script.project.is_bound(self.script, function, self.script, call)
+        bound = is_bound(self.script, function, self.script, call)
         scope = self.script.reaching_definitions.scopes[function]
         for name, definitions in scope.definitions.items():
             if bind_argument(function, call, name, bound=bound) is argument:
@@ -216,7 +217,7 @@ class BatchReads:
         """Whether a moved part of the batch may be changed in place, or asked for its gradient."""
         script = self.script
         for owner, _ in (*changed_in_place(script), *_gradients(script)):
-            if any(value.name == "moved" and value.node in self.transfers for value in script.values(owner)):
+            if any(value.how == "moved" and value.node in self.transfers for value in script.values(owner)):
                 return True
         moved = {
             (script.function(transfer.call), name.id)

@@ -78,21 +78,21 @@ def _in_memory(script: Script, made: LoaderCall) -> bool:
 
 def _lies_in_memory(script: Script, source: Value) -> bool:
     if source.cls is not None:
-        return _looks_up(source.cls.script, source, source.cls)
+        return _looks_up(source, source.cls)
     if source.name in _VISION:
         return isinstance(source.node, ast.Call) and _is_known(source.script or script, source.node)
     return source.name == "torch.utils.data.TensorDataset"
 
 
-def _looks_up(script: Script, source: Value, cls: ClassRef) -> bool:
+def _looks_up(source: Value, cls: ClassRef) -> bool:
     """Whether a dataset of the project only indexes tensors and arrays that it holds."""
-    if datasets.is_iterable(script, source) or not datasets.only_indexes(script, source):
+    if datasets.is_iterable(source) or not datasets.only_indexes(source):
         return False
-    if datasets.changes_itself(script, cls) or datasets.keeps_generator(script, cls):
+    if datasets.changes_itself(cls) or datasets.keeps_generator(cls):
         return False
     owners = [
         (file, item.value)
-        for file, method in datasets.item_methods(script, cls)
+        for file, method in datasets.item_methods(cls)
         for item in file.within(method, ast.Subscript)
         if isinstance(item.value, ast.Attribute)
     ]

@@ -1,0 +1,401 @@
+"""Where functions are called from, in all files of the project, and what they are passed there."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.analysis import decorators, name_lookups
+from autoaccel.analysis.classes import derived_classes, lineage
+from autoaccel.dataflow.abstract_values import BOUND, Kind
+from autoaccel.dataflow.call_arguments import bind_argument, given_as, positional
+from autoaccel.dataflow.completeness import Answer, CallSite
+from autoaccel.dataflow.query import fixpoint, once
+from autoaccel.dataflow.syntax_index import last_name
+from autoaccel.library_models.library_values import HOLDING_NO_MODELS
+from autoaccel.library_models.tensor_operations import METHODS
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.abstract_values import ClassRef
+
+_TELLING = frozenset("isinstance issubclass super type print id hash repr str".split())
+_PROCESSES = ("Process", "spawn", "start_processes")
+_STARTERS = (*_PROCESSES, "Thread")
+
+
+@fixpoint(Answer(), Answer(missing="its callers depend on one another"))
+def callers(script: Script, function: ast.AST) -> Answer[CallSite]:
+    """Call sites of a function, method or constructor of `script`, in its neighbours."""
+    name = getattr(function, "name", None)
+    if not isinstance(name, str):
+        return Answer(missing="it has no name by which to find its callers")
+    cls = script.parent(function)
+    if isinstance(cls, ast.ClassDef) and name == "__init__":
+        return _makers(script, function, cls)
+    wanted = (name,)
+    instance_call = isinstance(cls, ast.ClassDef) and name in ("forward", "__call__")
+    method = isinstance(cls, ast.ClassDef)
+    files = script.project.files_naming(script, None if instance_call else name, attribute=method)
+    if name.startswith("__") and not instance_call and method:
+        files = Answer(files.seen, files.missing or f"Python calls `{name}` by itself")
+    calls = ((each, call) for each in files for call in _candidate_calls(each, wanted, instance=instance_call))
+    return _callers_among(script, function, calls, files, wanted)
+
+
+def _makers(script: Script, function: ast.AST, cls: ast.ClassDef) -> Answer[CallSite]:
+    """The calls of a class, of those that derive from it, and of `super().__init__` in these."""
+    deriving = derived_classes(script.class_ref(cls))
+    made = [(script, cls.name), *((each.script, each.node.name) for each in deriving)]
+    made += [(each, alias) for each, name in tuple(made) for alias in _aliases(each, name)]
+    parts = [file.project.files_naming(file, name, attribute=False) for file, name in made]
+    missing = next((each.missing for each in parts if each.missing is not None), None)
+    if deriving.missing is not None:
+        missing = missing or f"classes that are not seen may derive from `{cls.name}`"
+    files = Answer(tuple(dict.fromkeys(each for part in parts for each in part)), missing)
+    wanted = tuple(dict.fromkeys(name for _, name in made))
+    calls = [(each, call) for each in files for call in _candidate_calls(each, wanted, instance=False)]
+    calls += (
+        (each.script, call)
+        for each in deriving
+        for call in each.script.syntax_index.calls_named("__init__")
+        if each.script.inside(call, each.node)
+    )
+    own = ((each.script, call) for each in (script.class_ref(cls), *deriving) for call in _makes_own(each))
+    found = _callers_among(script, function, calls, files, wanted)
+    hidden = [] if found.missing is None else _made_by_other_names(function, cls, files, calls)
+    return Answer(tuple(dict.fromkeys((*found, *own, *hidden))), found.missing)
+
+
+def _made_by_other_names(
+    function: ast.AST, cls: ast.ClassDef, files: Iterable[Script], known: Iterable[CallSite]
+) -> list[CallSite]:
+    """The calls of a class out of tables and under other names: `KINDS[name](3)`, `kind = Net`."""
+    seen = {call for _, call in known}
+    return [
+        (other, call)
+        for other in files
+        for call in other.find(ast.Call)
+        if call not in seen and _may_be_class(other, call.func) and _enters(other, call, function, cls)
+    ]
+
+
+def _callers_among(
+    script: Script,
+    function: ast.AST,
+    calls: Iterable[CallSite],
+    files: Answer[Script],
+    wanted: tuple[str, ...],
+) -> Answer[CallSite]:
+    cls = script.parent(function)
+    found: list[CallSite] = []
+    missing = files.missing
+    made = cls if wanted != (getattr(function, "name", None),) and isinstance(cls, ast.ClassDef) else function
+    if (decorator := decorators.keeping(script, made)) is not None:
+        missing = missing or f"`@{script.source(decorator)}` may hand it to others, which call it"
+    instance = isinstance(cls, ast.ClassDef) and wanted[0] in ("forward", "__call__")
+    for other, call in calls:
+        enters = _enters(other, call, function, cls)
+        if enters:
+            found.append((other, call))
+        elif enters is None and not (instance and _is_method_of_library(other, call, files)):
+            missing = missing or f"`{other.source(call.func)}` in {_line(other, call, script)} may be a call of it"
+    for other in files:
+        missing = missing or _handed_on(script, function, other, wanted)
+        missing = missing or _looked_up(script, function, other, wanted)
+    return Answer(tuple(found), missing)
+
+
+def _handed_on(script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:
+    """Where a function (or a class, of a constructor) is used as a value and not called: whoever gets it may call
+    it with anything."""
+    cls = script.parent(function)
+    made = cls if isinstance(cls, ast.ClassDef) and getattr(function, "name", "") == "__init__" else None
+    for mention in other.syntax_index.mentions(*names, *other.import_aliases(names)):
+        around = other.parent(mention)
+        if other.call_of(mention) is not None or isinstance(around, ast.Attribute):
+            continue
+        if not isinstance(mention.ctx, ast.Load) or _starts_process(
+            around, other.parent(around) if around is not None else None
+        ):
+            continue  # what it is given there is looked at
+        if made is not None and _only_names(other, mention):
+            continue
+        if any(value.node is (made or function) for value in other.inference.possible(mention)):
+            return f"it is handed on in {_line(other, mention, script)}, and may be called by whoever gets it"
+    return None
+
+
+def _looked_up(script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:
+    """Where a function may be reached by a name that is computed."""
+    part = name_lookups.lookup(other, script, function, names)
+    return None if part is None else f"`{other.source(part)}` in {_line(other, part, script)} may be a call of it"
+
+
+def _candidate_calls(other: Script, wanted: tuple[str, ...], *, instance: bool) -> Iterator[ast.Call]:
+    """Calls under one of these names, or of what can be an instance."""
+    if instance:
+        return iter(_instance_calls(other))
+    names = (*wanted, *other.import_aliases(wanted))
+    looked_up = (other.parent(call) for call in other.syntax_index.calls_named("getattr"))
+    return itertools.chain(
+        other.syntax_index.calls_named(*names),
+        (
+            call
+            for call in looked_up
+            if isinstance(call, ast.Call) and (member := name_lookups.named_member(call.func)) and member[1] in names
+        ),
+    )
+
+
+def _enters(other: Script, call: ast.Call, function: ast.AST, cls: ast.AST | None) -> bool | None:
+    """Whether a call may enter a function, itself or as constructor or `forward` of what is called; None where it
+    is not known what is called."""
+    name = getattr(function, "name", "")
+    for value in other.inference.possible(call.func):
+        if value.node is function:
+            return True
+        if value.cls is None or not isinstance(cls, ast.ClassDef):
+            continue
+        constructs = value.kind is Kind.CLASS
+        if constructs != (name == "__init__") or name not in ("__init__", "forward", "__call__"):
+            continue
+        if _defining(value.cls, name) is cls:
+            return True
+    receiver = name_lookups.receiver(call.func)
+    if not isinstance(cls, ast.ClassDef) or receiver is None:
+        return False
+    receivers = other.inference.possible(receiver)
+    return None if Kind.UNKNOWN in receivers.kinds else False
+
+
+@once
+def _defining(ref: ClassRef, method: str) -> ast.ClassDef | None:
+    """The class of a lineage that gives a method its body."""
+    for each in lineage(ref):
+        if any(isinstance(part, ast.FunctionDef) and part.name == method for part in each.node.body):
+            return each.node
+    return None
+
+
+def arguments_for(script: Script, function: ast.AST, parameter: str) -> Iterator[tuple[Script, ast.expr]]:
+    """The expressions that known call sites pass for a parameter; `callers(…).missing` tells whether there may be
+    others."""
+    for other, call in callers(script, function):
+        found = bind_argument(function, call, parameter, bound=is_bound(script, function, other, call))
+        if found is not None:
+            yield other, found
+    for other, call in _starts(script, function):
+        handed = _handed_over(function, call, parameter)
+        if handed is not None:
+            yield other, handed
+
+
+@once
+def _starts(script: Script, function: ast.AST) -> tuple[tuple[Script, ast.Call], ...]:
+    """Calls that run a function in a process or thread: `Process(target=f, args=…)`, `spawn(f, args=…)`."""
+    name = getattr(function, "name", None)
+    if name is None or isinstance(script.parent(function), ast.ClassDef):
+        return ()
+    files = script.project.files_naming(script, name, attribute=False)
+    return tuple(
+        (other, call)
+        for other in files
+        for call in other.syntax_index.calls_named(*_STARTERS)
+        if (target := _started(call)) is not None and _is_name_of(other, target, script, function)
+    )
+
+
+def is_bound(script: Script, function: ast.AST, other: Script, call: ast.Call) -> bool:
+    """Whether the first parameter is the receiver, not the first argument of the call."""
+    cls = script.parent(function)
+    if not isinstance(cls, ast.ClassDef):  # a class may have been given it: `Trainer.log = log`
+        reached = other.inference.possible(call.func) if isinstance(call.func, ast.Attribute) else ()
+        return any(value.node is function and value.path == BOUND for value in reached)
+    decorators = {each.id for each in getattr(function, "decorator_list", ()) if isinstance(each, ast.Name)}
+    if decorators & {"staticmethod", "classmethod"}:
+        return "classmethod" in decorators
+    receiver = name_lookups.receiver(call.func)
+    made = getattr(function, "name", "") == "__init__"
+    if receiver is not None and (not made or getattr(call.func, "attr", "") == "__init__"):
+        owner = other.inference.possible(receiver)
+        classes = (value.cls for value in owner if value.kind is Kind.CLASS and value.cls is not None)
+        return not any(each.node is cls for ref in classes for each in lineage(ref))
+    return True
+
+
+def _makes_own(ref: ClassRef) -> Iterator[ast.Call]:
+    """The calls within a class that make an instance of it, or of one that derives from it: `cls(…)`,
+    `type(self)(…)`, `self.__class__(…)`."""
+    for call in ref.script.within(ref.node, ast.Call):
+        match call.func:
+            case ast.Call(func=ast.Name(id="type"), args=[ast.Name(id="self")]):
+                yield call
+            case ast.Attribute(value=ast.Name(id="self"), attr="__class__") | ast.Name(id="cls"):
+                yield call
+
+
+def _is_method_of_library(script: Script, call: ast.Call, files: Iterable[Script]) -> bool:
+    """Whether a call of something unknown can be that of no object of the project, for none of these files gives one
+    such a name: a tensor's method, `x.size(0)`, or one of what a library has made, `plt.figure().add_subplot()`."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else None
+    if name is None or not (name in METHODS or _is_foreign(script, call.func)):
+        return False
+    return not any(name in _member_names(each) for each in files)
+
+
+@once
+def _member_names(script: Script) -> frozenset[str]:
+    """The names under which a file may put objects into others: attributes that it assigns, names of class bodies,
+    texts, and what it names in calls of other than torch's functions."""
+    names = {each.attr for each in script.find(ast.Attribute) if isinstance(each.ctx, ast.Store)}
+    for scope, known in script.reaching_definitions.scopes.items():
+        if isinstance(scope, ast.ClassDef):
+            names.update(name for name, bound in known.definitions.items() if any(each.how != "def" for each in bound))
+    names.update(each.value for each in script.find(ast.Constant) if isinstance(each.value, str))
+    for call in script.find(ast.Call):
+        if call.keywords and not (script.qualname(call.func) or "").startswith("torch."):
+            names.update(each.arg for each in call.keywords if each.arg and not isinstance(each.value, ast.Constant))
+    return frozenset(names)
+
+
+def _is_foreign(script: Script, expression: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether an object was made by a library that never holds a model, of nothing that is the project's:
+    `plt.figure(figsize=(4, 4))`."""
+    qualified = script.qualname(expression) if isinstance(expression, ast.Name | ast.Attribute) else None
+    if qualified is not None:
+        return qualified.partition(".")[0] in HOLDING_NO_MODELS and not script.is_project_name(expression)
+    parts: list[ast.expr] = []
+    match expression:
+        case ast.Constant():
+            return True
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            parts = elements
+        case ast.UnaryOp(operand=inner) | ast.Starred(value=inner) | ast.Attribute(value=inner):
+            parts = [inner]
+        case ast.Call(func=function, args=arguments, keywords=keywords):
+            parts = [function, *arguments, *(each.value for each in keywords)]
+        case ast.Name() if expression not in seen:
+            bound = script.definitions(expression)
+            parts = [each.value for each in bound if each.value is not None and each.how == "assign"]
+            if len(parts) < len(bound):
+                return False
+    return bool(parts) and all(_is_foreign(script, each, seen | {expression}) for each in parts)
+
+
+@once
+def _instance_calls(script: Script) -> tuple[ast.Call, ...]:
+    """The calls of what can be an object that was stored under a name: not a builtin, a library function, a plain
+    method or the constructor of a base class."""
+    never = {*script.plain_callees, "__init__"}
+    return tuple(call for call in script.find(ast.Call) if last_name(call.func) not in never)
+
+
+def _line(other: Script, node: ast.expr, script: Script) -> str:
+    return f"line {node.lineno}" + (f" of {other.path.name}" if other is not script and other.path is not None else "")
+
+
+def _started(call: ast.Call) -> ast.expr | None:
+    """The function that a call runs elsewhere."""
+    match last_name(call.func):
+        case "Process" | "Thread":
+            return given_as(call, "target")
+        case "spawn" | "start_processes":
+            return call.args[0] if call.args else given_as(call, "fn")
+        case _:
+            return None
+
+
+def _only_names(script: Script, mention: ast.expr) -> bool:
+    """Whether a class is told of, and not made: as an annotation, as a base, by `isinstance(x, A)`, to torch."""
+    node: ast.AST = mention
+    for around in script.ancestors(mention):
+        match around:
+            case ast.Call(func=function):
+                called = script.qualname(function) or ""
+                told = isinstance(function, ast.Name) and function.id in _TELLING and not script.definitions(function)
+                return told or called.startswith(("torch.", "typing.")) or node is function
+            case ast.Assign(targets=[ast.Name()]) if node is around.value and script.function(around) is None:
+                return node is mention  # a name for it, by which it is looked for, too
+            case ast.Compare() | ast.ExceptHandler() | ast.ClassDef() | ast.match_case() | ast.JoinedStr():
+                return True
+            case ast.arg() | ast.AnnAssign() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                others = (getattr(around, "value", None), *getattr(around, "decorator_list", ()))
+                return node not in others
+            case ast.Subscript(value=value) if node is value:
+                return True  # `A[int]`
+            case ast.Tuple() | ast.List() | ast.Set() | ast.BinOp() | ast.Subscript() | ast.keyword() | ast.Starred():
+                node = around
+            case _:
+                return False
+    return False
+
+
+def _aliases(script: Script, name: str) -> Iterator[str]:
+    """Other names of a module for a class: `Legacy = Trainer`."""
+    for mention in script.syntax_index.mentions(name):
+        match script.parent(mention):
+            case ast.Assign(targets=[ast.Name(id=alias)], value=value) if value is mention:
+                yield alias
+
+
+def _may_be_class(script: Script, function: ast.expr) -> bool:
+    """Whether a class may be called by something else than its name, or that of a module and its."""
+    match function:
+        case ast.Subscript() | ast.Call():
+            return True
+        case ast.Name():
+            return any(each.how in ("assign", "for", "param", "walrus") for each in script.definitions(function))
+        case _:
+            return False
+
+
+def _starts_process(*around: ast.AST | None) -> bool:
+    """Whether a function is handed to a process of its own, with arguments in sight: `spawn(f, …)`,
+    `Process(target=f)`."""
+    calls = [each for each in around if isinstance(each, ast.Call) and last_name(each.func) in _PROCESSES]
+    return any(_passed(call) is not None for call in calls)
+
+
+def _is_name_of(other: Script, target: ast.expr, script: Script, function: ast.AST) -> bool:
+    """Whether a name stands for a function of `script`: it is defined under it, or imported from there."""
+    if not isinstance(target, ast.Name):
+        return False
+    definitions = other.definitions(target)
+    if len(definitions) != 1:
+        return False
+    if definitions[0].how == "import" and definitions[0].target:
+        imported = script.project.imported(other, definitions[0].target, definitions[0].level)
+        name = getattr(function, "name", None)
+        return imported is not None and imported[0] is script and imported[1] == name
+    return definitions[0].node is function
+
+
+def _handed_over(function: ast.AST, call: ast.Call, parameter: str) -> ast.expr | None:
+    """The expression that a process or thread gets for a parameter; `spawn` passes its rank before them."""
+    passed = _passed(call)
+    if passed is None:
+        return None
+    spawned = last_name(call.func) not in ("Process", "Thread")
+    return {**dict(zip(positional(function)[int(spawned) :], passed[0], strict=False)), **passed[1]}.get(parameter)
+
+
+def _passed(call: ast.Call) -> tuple[list[ast.expr], dict[str, ast.expr]] | None:
+    """The positional arguments and the others that a process or thread gets for its function; None where they are not
+    in sight."""
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    if None in given:
+        return None
+    positional, named = given.get("args"), given.get("kwargs")
+    if positional is None and last_name(call.func) not in ("Process", "Thread") and len(call.args) > 1:
+        positional = call.args[1]
+    if not isinstance(positional, ast.Tuple | ast.List | None) or not isinstance(named, ast.Dict | None):
+        return None
+    elements = [] if positional is None else positional.elts
+    keys = [] if named is None else [getattr(key, "value", None) for key in named.keys]
+    if any(isinstance(each, ast.Starred) for each in elements) or not all(isinstance(key, str) for key in keys):
+        return None
+    values = [] if named is None else named.values
+    return elements, {str(key): value for key, value in zip(keys, values, strict=True)}

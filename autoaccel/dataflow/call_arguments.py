@@ -1,0 +1,39 @@
+"""What calls are given, and which parameter of a function an argument is passed for."""
+
+from __future__ import annotations
+
+import ast
+
+
+def given_values(call: ast.Call) -> list[ast.expr]:
+    """What a call is given, by position and by name."""
+    return [*call.args, *(each.value for each in call.keywords)]
+
+
+def given_as(call: ast.Call, name: str) -> ast.expr | None:
+    """What a call is given by a name."""
+    return next((each.value for each in call.keywords if each.arg == name), None)
+
+
+def positional(function: ast.AST) -> list[str]:
+    """The names of the parameters that can be given by position; none of what is no function."""
+    arguments = getattr(function, "args", None)
+    if not isinstance(arguments, ast.arguments):
+        return []
+    return [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+
+
+def bind_argument(function: ast.AST, call: ast.Call, parameter: str, *, bound: bool) -> ast.expr | None:
+    """The expression that a call passes for a parameter; None for defaults and for what `*` and `**` hide."""
+    if not isinstance(getattr(function, "args", None), ast.arguments):
+        return None
+    named = given_as(call, parameter)
+    if named is not None:
+        return named
+    names = positional(function)[int(bound) :]
+    if parameter not in names:
+        return None
+    index = names.index(parameter)
+    if index >= len(call.args) or any(isinstance(each, ast.Starred) for each in call.args[: index + 1]):
+        return None
+    return call.args[index]
