@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import is_bound
-from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.abstract_values import Kind, union
 from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, breadth_first, position
@@ -54,7 +54,8 @@ class BatchReads:
 
     def _collect(self) -> list[Read]:
         stored = [each for each in (_stored(self.script, move) for move in self.transfers.values()) if each is not None]
-        names = [name for name in self.script.find(ast.Name) if isinstance(name.ctx, ast.Load)]
+        added = {each.target for each in self.script.find(ast.AugAssign)}
+        names = [name for name in self.script.find(ast.Name) if isinstance(name.ctx, ast.Load) or name in added]
         found: list[Read] = []
         done: set[Function | None] = set()
         while pending := [function for function in self.functions if function not in done]:
@@ -80,7 +81,8 @@ class BatchReads:
         return function
 
     def _of_name(self, name: ast.Name) -> Iterator[Read]:
-        values = self.script.values(name)
+        before = self.script.reaching_definitions.before_addition(name) if isinstance(name.ctx, ast.Store) else ()
+        values = union(map(self.script.inference.definition, before)) if before else self.script.values(name)
         batches = [value for value in values if value.kind is Kind.BATCH and value.node is self.loop.node]
         if not batches or (not self._is_only_loader and not _may_come_from(self.script, name, self.loop)):
             return
@@ -96,7 +98,8 @@ class BatchReads:
             parent = self.script.parent(node)
             match parent:
                 case ast.Subscript(value=value, slice=index) if value is node:
-                    if isinstance(parent.ctx, ast.Store) and not path:
+                    replaced = isinstance(parent.ctx, ast.Store) and not path
+                    if replaced and not isinstance(self.script.parent(parent), ast.AugAssign):
                         return
                     if isinstance(index, ast.Constant) and isinstance(index.value, int | str):
                         path = (*path, index.value)
