@@ -52,6 +52,8 @@ def is_fresh(script: Script, expression: ast.expr) -> bool:
 def _is_fresh_result(script: Script, call: ast.Call, name: str) -> bool:
     if _shares(call):
         return False
+    if call.args and _may_be_own(script, call.args[0], "__array__"):
+        return False
     if name.startswith("numpy.random."):
         return _is_shaped_draw(call, name)
     if name in MOST_OPERANDS:  # of numbers they make numbers
@@ -69,7 +71,24 @@ def _is_fresh_method(script: Script, call: ast.Call, receiver: ast.expr, method:
         return False
     if method in FRESH_METHODS | REDUCTIONS:
         return script.kind(receiver) is Kind.ARRAY
-    return method in ("copy", "astype")
+    return method in ("copy", "astype") and not _may_be_own(script, receiver, method)
+
+
+def _may_be_own(script: Script, expression: ast.expr, method: str) -> bool:
+    """Whether an object may be the project's, with a method of its own under a name of NumPy's."""
+    values = script.values(expression)
+    if any(value.cls is not None for value in values):
+        return True
+    return Kind.UNKNOWN in values.kinds and _defines(script, method)
+
+
+@once
+def _defines(script: Script, method: str) -> bool:
+    defined = re.compile(rf"\bdef[ \t]+{method}\b")
+    try:
+        return any(map(defined.search, script.project.texts_with_word(script, method)))
+    except Incomplete:
+        return True
 
 
 def _is_shaped_draw(call: ast.Call, name: str) -> bool:

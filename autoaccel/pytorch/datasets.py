@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, external_lineage, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value, Values
-from autoaccel.dataflow.call_arguments import given_as
+from autoaccel.dataflow.call_arguments import given_as, given_values
 from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.python_names import CONTAINER_CHANGES
+from autoaccel.library_models.tensor_operations import STORING
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.abstract_values import ClassRef
+    from autoaccel.dataflow.definitions import Definition
 
 ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
 _GENERATORS = frozenset(
@@ -46,6 +48,7 @@ _HUB = frozenset(
 )
 _STREAMS = (".IterableDataset", ".ChainDataset", ".IterDataPipe")
 _ON_CPU = "cpu"
+_TO_HOST = frozenset("cpu numpy tolist item".split())
 
 
 def origins(script: Script, expression: ast.expr) -> Iterator[Value]:
@@ -127,11 +130,39 @@ def reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AS
                     pending.extend(_behind(file.values(node)))
                 for each in file.definitions(node) if isinstance(node.ctx, ast.Load) else ():
                     function = each.scope.node
-                    if each.how == "assign" and each.value is not None:
+                    if each.how in ("assign", "for", "aug") and each.value is not None:
                         pending.append((file, each.value))
+                        pending.extend((file, stored) for stored in _stored_in(file, each))
                     elif each.how == "param" and (function in entered or getattr(function, "name", "") == "__init__"):
                         pending.extend(arguments_for(file, function, each.name))
     return tuple(found)
+
+
+def _stored_in(file: Script, definition: Definition) -> Iterator[ast.expr]:
+    """What is put into an object under this name: `features.append(x)`, `bank["x"] = x`; not what comes to the host."""
+    for use in file.uses(definition):
+        node: ast.expr = use
+        while isinstance(around := file.parent(node), ast.Subscript | ast.Attribute) and around.value is node:
+            node = around
+        call, statement = file.parent(node), file.statement(node)
+        stored: Sequence[ast.expr] = ()
+        if isinstance(call, ast.Call) and call.func is node:
+            stored = given_values(call) if isinstance(node, ast.Attribute) and node.attr in STORING else ()
+        elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            stored = [statement.value] if isinstance(statement, ast.Assign | ast.AugAssign) else ()
+        for each in stored:
+            elements = each.elts if isinstance(each, ast.Tuple | ast.List) else [each]
+            yield from (element for element in elements if not _comes_to_host(element))
+
+
+def _comes_to_host(expression: ast.expr) -> bool:
+    match expression:
+        case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Constant(value=str() as device)]):
+            return device.startswith(_ON_CPU)
+        case ast.Call(func=ast.Attribute(value=value, attr=method)):
+            return method in _TO_HOST or _comes_to_host(value)
+        case _:
+            return False
 
 
 def _behind(values: Values) -> Iterator[tuple[Script, ast.AST]]:
