@@ -130,7 +130,8 @@ def reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AS
                     pending.extend(_behind(file.values(node)))
                 for each in file.definitions(node) if isinstance(node.ctx, ast.Load) else ():
                     function = each.scope.node
-                    if each.how in ("assign", "for", "aug") and each.value is not None:
+                    counted = each.how == "for" and file.kind(node) in (Kind.NUMBER, Kind.STRING)
+                    if each.how in ("assign", "for", "aug") and each.value is not None and not counted:
                         pending.append((file, each.value))
                         pending.extend((file, stored) for stored in _stored_in(file, each))
                     elif each.how == "param" and (function in entered or getattr(function, "name", "") == "__init__"):
@@ -161,6 +162,8 @@ def _comes_to_host(expression: ast.expr) -> bool:
             return device.startswith(_ON_CPU)
         case ast.Call(func=ast.Attribute(value=value, attr=method)):
             return method in _TO_HOST or _comes_to_host(value)
+        case ast.Subscript(value=value):
+            return _comes_to_host(value)
         case _:
             return False
 

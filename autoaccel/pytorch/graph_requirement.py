@@ -50,6 +50,7 @@ _NO_MODELS = frozenset(
     | {Kind.TENSOR, Kind.BATCH, Kind.SCHEDULER, Kind.LOADER, Kind.DATASET, Kind.SEQUENCE, Kind.MAPPING, Kind.ITERATOR}
 )
 """What has no methods that run a model."""
+_NO_TENSORS = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DEVICE, Kind.DTYPE, Kind.ARRAY})
 _ADDING = ("builtins.sum", "builtins.max", "builtins.min", "builtins.abs", "builtins.pow")
 _RUNNERS = frozenset(
     """builtins.map functools.reduce torch.utils.checkpoint.checkpoint torch.utils.checkpoint.checkpoint_sequential
@@ -189,9 +190,12 @@ def _kept(script: Script, outer: ast.AST, call_stack: CallStack, seen: Seen) -> 
                 raise Incomplete("a decorator may keep it")
             yield from _all_computed(other, function, inner, seen)
     for read in script.within(outer, ast.Attribute):
-        for file, getter in _properties(script, read):
+        for file, getter, keeps in _getters(script, read):
             if getter not in seen:
-                yield from _all_computed(file, getter, (), seen)
+                computed = list(_all_computed(file, getter, (), seen))
+                if keeps and (computed or _may_give_tensor(file, getter)):
+                    raise Incomplete(f"`{script.source(read)}` may keep what it computes first")
+                yield from computed
 
 
 def _all_computed(script: Script, function: ast.AST, call_stack: CallStack, seen: Seen) -> Iterator[FlowState]:
@@ -211,13 +215,29 @@ def _computed(script: Script, function: ast.AST, call_stack: CallStack) -> Itera
     yield from ((script, part, False, call_stack) for part in stored_values(script, function))
 
 
-def _properties(script: Script, read: ast.Attribute) -> Iterator[tuple[Script, ast.AST]]:
-    """The properties that an attribute may be read from."""
+def _getters(script: Script, read: ast.Attribute) -> Iterator[tuple[Script, ast.FunctionDef, bool]]:
+    """The methods that reading an attribute may run, and whether they may hand out again what they gave before: by a
+    decorator, `@cached_property`, or since they are asked for what is not there yet."""
     for owner in script.values(read.value) if isinstance(read.ctx, ast.Load) else ():
         for ref in lineage(owner.cls) if owner.cls is not None else ():
             for part in ref.node.body:
-                if isinstance(part, ast.FunctionDef) and part.name == read.attr and property_name(part):
-                    yield ref.script, part
+                if not isinstance(part, ast.FunctionDef):
+                    continue
+                if part.name in ("__getattr__", "__getattribute__"):
+                    yield ref.script, part, True
+                elif part.name == read.attr:
+                    kept = any(_may_keep_results(ref.script, each) for each in part.decorator_list)
+                    if property_name(part) or (kept and script.call_of(read) is None):
+                        yield ref.script, part, kept
+
+
+def _may_give_tensor(script: Script, getter: ast.FunctionDef) -> bool:
+    """Whether the attribute of a model that a decorated method gives may be a tensor."""
+    cls = script.parent(getter)
+    if not getter.decorator_list or not isinstance(cls, ast.ClassDef):
+        return False
+    model = instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION, Kind.UNKNOWN)
+    return model and not script.inference.returned(getter).kinds <= _NO_TENSORS
 
 
 def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Iterator[ast.expr]:

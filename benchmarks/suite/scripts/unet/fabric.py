@@ -1,9 +1,11 @@
+import argparse
+
 import numpy as np
 import torch
 import torch.nn as nn
 from lightning_fabric import Fabric
 from torch.utils.data import DataLoader
-from original import ShapesDataset, UNet, dice_loss, get_args
+from original import ShapesDataset, UNet, dice_loss
 
 
 def train_net(net, fabric, loader, steps):
@@ -30,6 +32,15 @@ def train_net(net, fabric, loader, steps):
                 losses = []
             if step == steps:
                 return
+
+
+def get_args():
+    parser = argparse.ArgumentParser(description="Train the UNet on images and target masks")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--size", choices=["small", "full"], default="small")
+    parser.add_argument("--data", default="data", help="not used: images are generated")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
