@@ -42,6 +42,7 @@ class Script:
         self.text = text
         self.path = Path(os.path.abspath(path)) if path is not None else None
         self.project = project if project is not None else Project()
+        self._answers = self.project.queries.known
         self.parsed = self.project.disk.parse(text, self.path)
         self.syntax_index = self.parsed.tree
         self.tree = self.syntax_index.module
@@ -280,7 +281,8 @@ class Script:
 
     def values(self, expression: ast.expr) -> Values:
         """All values that an expression may have; `ANY` when nothing is known."""
-        return self.inference.possible(expression) or ANY
+        known = self._answers.get(expression)  # most are asked for again and again
+        return (self.inference.possible(expression) if known is None else known) or ANY
 
     def kind(self, expression: ast.expr) -> Kind | None:
         """The kind of an expression when it is certain, else None."""
