@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from autoaccel.dataflow.query import once
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 REASON: Final = "the script captures CUDA graphs itself"
 _CAPTURES = re.compile(r"^torch\.cuda\.(graphs\.)?(graph|CUDAGraph|make_graphed_callables)$")
-_MENTIONED = re.compile(r"CUDAGraph|make_graphed_callables|\bgraph\b")
+_MENTIONED = re.compile(r"CUDAGraph|make_graphed_callables|\.graph\b|\bcuda\s+import\b")
 
 
 def captured(scripts: Iterable[Script]) -> tuple[Script, ast.AST] | None:
@@ -27,6 +28,7 @@ def captured(scripts: Iterable[Script]) -> tuple[Script, ast.AST] | None:
     return mention_in_reach(scripts, _CAPTURES, _MENTIONED)
 
 
+@once
 def captures(script: Script) -> bool:
     """Whether the files that share this one's objects, or what they call, capture a graph."""
     return captured(script.project.related(script)) is not None
