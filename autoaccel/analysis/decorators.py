@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.dataflow.call_arguments import given_values
+
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
@@ -69,7 +71,7 @@ def _is_harmless(script: Script, read: ast.Name) -> bool:
 
 def _given(call: ast.Call) -> Iterator[str | None]:
     """The names that a call hands on; None for what is none."""
-    for each in (*call.args, *(keyword.value for keyword in call.keywords)):
+    for each in given_values(call):
         inner = each.value if isinstance(each, ast.Starred) else each
         yield inner.id if isinstance(inner, ast.Name) else None
 

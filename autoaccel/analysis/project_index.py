@@ -24,6 +24,7 @@ Known = Callable[[Path], Summary | None]
 
 _STANDARD = frozenset(sys.stdlib_module_names)
 _KEPT = 16  # answers about what some files assign
+_FEW = 8  # files are put together faster than they are kept
 _LOOSE = -1  # where an import leads if nobody knows
 
 
@@ -103,7 +104,7 @@ class ProjectIndex:
         self._postings: dict[str, array[int]] = {}
         self._later = 0  # files that came after the first ones, or are no longer as they were
         self._posted_later: dict[str, int] = {}  # all their words
-        self._first: dict[str, int] = {}  # by word that was asked for: the first files that mention it
+        self._first: dict[str, int] = {}  # by word that many mention and that was asked for: the files in `_postings`
         self._targets: dict[tuple[str, str, int], tuple[tuple[int, ...], str]] = {}
         self._entered = 0
         self._crowded: set[str] = set()  # folders with too many files
@@ -579,10 +580,12 @@ class ProjectIndex:
         return found
 
     def _with_word(self, word: str) -> int:
-        posting = self._postings.get(word)
-        found = self._first.get(word) if posting else 0
+        posting = self._postings.get(word, ())
+        found = self._first.get(word)
         if found is None:
-            found = self._first[word] = _set_of(posting or ())
+            found = _set_of(posting)
+            if len(posting) > _FEW:
+                self._first[word] = found
         return found & ~self._later | self._posted_later.get(word, 0) if self._later else found
 
     def _those_that_mention(self, files: int, name: str) -> int:

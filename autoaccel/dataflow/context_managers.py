@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.syntax_index import walk_scope
@@ -20,6 +21,10 @@ _LETTING_THROUGH = frozenset(
     TemporaryDirectory NamedTemporaryFile TemporaryFile SpooledTemporaryFile ZipFile TarFile GzipFile HDFStore
     errstate printoptions option_context SummaryWriter localcontext Session""".split()
 )
+_LIBRARIES = sys.stdlib_module_names | frozenset(
+    """torch torchvision numpy pandas scipy tqdm rich PIL h5py tensorboard tensorboardX tensorflow requests apex
+    accelerate lightning lightning_fabric pytorch_lightning deepspeed fairscale horovod autoaccel""".split()
+)
 _DEPTH = 4  # how far names are followed: beyond it, anything may be bound to them
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -32,7 +37,9 @@ def may_swallow(index: SyntaxIndex, manager: ast.expr, depth: int = _DEPTH) -> b
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             kinds = index.find(ast.ClassDef), index.find(ast.FunctionDef), index.find(ast.AsyncFunctionDef)
             made = [each for known in kinds for each in known if each.name == name]
-            return any(_made_swallows(index, each, depth) for each in made) if made else name not in _LETTING_THROUGH
+            if made:
+                return any(_made_swallows(index, each, depth) for each in made)
+            return name not in _LETTING_THROUGH or not _is_of_library(index, manager.func)
         case ast.Name(id=name) | ast.Attribute(attr=name) if depth:
             values = [
                 each.value
@@ -42,6 +49,24 @@ def may_swallow(index: SyntaxIndex, manager: ast.expr, depth: int = _DEPTH) -> b
             return not values or any(may_swallow(index, each, depth - 1) for each in values)
         case _:
             return True
+
+
+def _is_of_library(index: SyntaxIndex, function: ast.expr) -> bool:
+    """Whether a name is Python's or comes from a library, not from a file that is not looked at here; of what methods
+    belong to, only imports tell."""
+    root = function
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return True
+    imports: list[ast.Import | ast.ImportFrom] = [*index.find(ast.Import), *index.find(ast.ImportFrom)]
+    sources = [
+        (each.level, each.module or "") if isinstance(each, ast.ImportFrom) else (0, alias.name)
+        for each in imports
+        for alias in each.names
+        if (alias.asname or alias.name.partition(".")[0]) in (root.id, "*")
+    ]
+    return all(not level and module.partition(".")[0] in _LIBRARIES for level, module in sources)
 
 
 def _made_swallows(index: SyntaxIndex, made: ast.ClassDef | _FUNCTIONS, depth: int) -> bool:

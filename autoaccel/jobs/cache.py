@@ -276,10 +276,10 @@ class Cache:
         folder that comes into being beside a file makes what was said of it doubtful."""
         if self._summed_up and self._summaries is not None:
             self._aside = tempfile.TemporaryFile()  # noqa: SIM115 - open until it is copied
-            self._aside.write(b'{"summaries":{"":["","",""]')
-            for name, each in self._summaries.items():
-                if name in self._paths:
-                    self._aside.write(b",%b:%b" % (json.dumps(name).encode(), json.dumps(each).encode()))
+            kept = [(name, each) for name, each in self._summaries.items() if name in self._paths]
+            self._aside.write(b'{"summaries":{')
+            for number, (name, each) in enumerate(kept):
+                self._aside.write(f"{',' * bool(number)}{json.dumps(name)}:{json.dumps(each)}".encode())
             self._aside.write(b"}}")
         self._summaries, self._summed_up = None, False
 

@@ -380,7 +380,7 @@ def _possible_changes(script: Script) -> Iterator[ast.AST]:
         elif _drawn_from(script, call) or (call.args and (_writes(script, call) or _is_unknown(script, call))):
             yield call
         elif isinstance(call.func, ast.Attribute) and (
-            _changes_owner(call.func.attr) or not _only_reads(call.func.attr)
+            _changes_owner(call.func.attr) or not _is_reading(call.func.attr)
         ):
             yield call
 
@@ -406,7 +406,7 @@ def _is_unseen(script: Script, call: ast.Call) -> bool:
 
 def _is_unknown(script: Script, call: ast.Call) -> bool:
     """Whether it is not known what a call enters, which may write to whatever it is handed."""
-    if isinstance(call.func, ast.Attribute) and _only_reads(call.func.attr):
+    if isinstance(call.func, ast.Attribute) and _is_reading(call.func.attr):
         return False
     return Kind.UNKNOWN in script.values(call.func).kinds and not script.callees(call)
 
@@ -453,21 +453,16 @@ def _bound_methods(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
     """In-place methods that are looked up, or kept: `step = x.add_` may be whatever is called and not known."""
     for read in script.find(ast.Attribute):
         known = read.attr in METHODS or read.attr[:-1] in METHODS
-        if known and is_in_place(read.attr) and not _is_called(script, read):
+        if known and is_in_place(read.attr) and script.call_of(read) is None:
             yield from ((read.value, place) for place in (read, *_unknown_calls(script)))
     for call in script.syntax_index.calls_named("getattr"):
         match call.args:
             case [owner, ast.Constant(value=str() as name), *_] if not is_in_place(name):
                 pass
-            case [owner, _, *_] if _is_called(script, call):
+            case [owner, _, *_] if script.call_of(call) is not None:
                 yield owner, call
             case [owner, _, *_] if script.values(owner).kinds & {Kind.TENSOR, Kind.ARRAY, Kind.BATCH}:
                 yield from ((owner, place) for place in (call, *_unknown_calls(script)))
-
-
-def _is_called(script: Script, function: ast.expr) -> bool:
-    around = script.parent(function)
-    return isinstance(around, ast.Call) and around.func is function
 
 
 @once
@@ -528,12 +523,12 @@ def _is_change(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
             if any(inputs.touched(other, name) for other, name in _named_before(file, each)):
                 return True
     if is_library(file, call):
-        given = [*call.args, *(each.value for each in call.keywords)] if _is_unseen(file, call) else ()
+        given = given_values(call) if _is_unseen(file, call) else []
         return any(inputs.touched(file, each) for each in (*changed_by_library(file, call), *given))
     if _writes(file, call):
         return inputs.touched(file, call.args[0])
     if _is_unknown(file, call):
-        given = [*call.args, *(each.value for each in call.keywords)]
+        given = given_values(call)
         if any(isinstance(each, ast.Name | ast.Attribute) and inputs.touched(file, each) for each in given):
             return True
     if not isinstance(call.func, ast.Attribute):
@@ -550,7 +545,7 @@ def _is_change(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
     return not any(_is_attribute(value.cls, method) for value in file.values(owner) if value.cls is not None)
 
 
-def _only_reads(method: str) -> bool:
+def _is_reading(method: str) -> bool:
     return method in _READS or method.startswith(("__", *_READING))
 
 

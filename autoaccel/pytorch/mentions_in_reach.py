@@ -30,7 +30,8 @@ def mention_in_reach(
     for script in whole:
         if (mention := _first_mention(script, script.tree, names, text)) is not None:
             return script, mention
-    if not any(text.search(each) for script in whole for each in script.project.related_texts(script)):
+    texts = dict.fromkeys(each for script in whole for each in script.project.related_texts(script))
+    if not any(map(text.search, texts)):
         return None
     seen: set[ast.AST] = set()
     for script in whole:

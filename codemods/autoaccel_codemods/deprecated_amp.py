@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from autoaccel.analysis import Script
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import breadth_first, last_name
 from autoaccel.edits import (
@@ -464,7 +465,7 @@ def _call(script: Script, call: ast.Call, use: Use, spelling: str, defaults: str
     device = _device(script, use) + defaults
     text = script.source(call).encode()
     opening = text.index(b"(", _offset(text, call, call.func, end=True)) + 1
-    values = [*call.args, *(keyword.value for keyword in call.keywords)]
+    values = given_values(call)
     if not values:
         return Code(f"{spelling}({device}{literal(text[opening:].decode())}")
     # A function that is handed to `custom_fwd` must stay its first argument.

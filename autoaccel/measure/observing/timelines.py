@@ -263,9 +263,7 @@ def _moving(trace: Trace) -> frozenset[Span]:
     """Operators and calls that bring data to the device: a copy from ordinary memory holds up the host."""
     copies = {span.correlation for span in trace.work if _is_copy(span) and _to_device(span) and span.correlation}
     calls = [call for call in trace.own(trace.calls) if call.correlation in copies]
-    copying = [
-        span for span in trace.own(trace.operators) if span.name in ("aten::copy_", "aten::_to_copy", "aten::to")
-    ]
+    copying = [span for span in trace.own(trace.operators) if span.name in _COPYING]
     starts = [call.start for call in calls]
 
     def holds(span: Span) -> bool:

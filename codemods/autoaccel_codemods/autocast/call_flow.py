@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import (
@@ -108,7 +109,7 @@ def _given_library(search: Search, low: Low, call: ast.Call, qualified: str) -> 
 def _given_builtin(search: Search, low: Low, call: ast.Call, name: str) -> None:
     if name in NO_TENSOR_BUILTINS:
         return
-    arguments = (*call.args, *(keyword.value for keyword in call.keywords))
+    arguments = given_values(call)
     if any(each is not low.node and _is_unseen(low, each) for each in arguments):
         search.sink(low, skip_reasons.NOT_FOLLOWED)
         return

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.library_models.tensor_operations import (
     ENDS,
     INFORMATION,
@@ -202,7 +203,7 @@ def _iterate(search: Search, low: Low, target: ast.expr) -> None:
 
 def _types(script: Script, call: ast.Call) -> list[str]:
     """The types that `x.to(…)` and `x.type(…)` name."""
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    arguments = given_values(call)
     return [ast.unparse(each).lower() for each in arguments if script.kind(each) is Kind.DTYPE]
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import LOW, METHODS, NO_TENSOR_BUILTINS, STORING
 from autoaccel.pytorch import implicit_calls, module_containers
@@ -128,7 +129,7 @@ class Search:
         handed: set[ast.AST | None] = {hook for _, hook in implicit_calls.hooks(self.script)}
         for script, code in entered:  # the calls that no caller tells of: under another name, of elements of containers
             for call in script.within(code, ast.Call):
-                arguments = (*call.args, *(keyword.value for keyword in call.keywords))
+                arguments = given_values(call)
                 for each in arguments if getattr(code, "name", "") != "__init__" else ():
                     if isinstance(each, ast.Name | ast.Attribute):
                         handed.update(value.node for value in script.values(each) if value.kind is Kind.FUNCTION)
@@ -289,7 +290,7 @@ class Search:
 
 def _hands_on(script: Script, call: ast.Call) -> bool:
     """Whether code that is not seen is handed something to call: `map(model, batches)`, `checkpoint(block, x)`."""
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    arguments = given_values(call)
     return any(
         isinstance(each, ast.Lambda) or any(value.kind in (Kind.FUNCTION, Kind.MODULE) for value in script.values(each))
         for each in arguments

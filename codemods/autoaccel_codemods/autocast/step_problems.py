@@ -74,8 +74,7 @@ def _kept_methods(script: Script) -> tuple[ast.expr, ...]:
     """Backwards, optimizer steps and clipping that are not called where they are named: `run = optimizer.step`."""
     found: list[ast.expr] = []
     for read in script.syntax_index.mentions("backward", "step", *_CLIPPING):
-        around = script.parent(read)
-        called = isinstance(around, ast.Call) and around.func is read
+        called = script.call_of(read) is not None
         qualified = script.qualname(read) or ""
         if not isinstance(read.ctx, ast.Load) or script.is_project_name(read):
             continue

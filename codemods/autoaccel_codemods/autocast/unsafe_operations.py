@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import external_lineage
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name, walk_scope
 from autoaccel.library_models import autocast_operations
 from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS
@@ -114,7 +115,7 @@ def _is_running_statistic(function: ast.expr) -> bool:
 def _refuses(script: Script, call: ast.Call) -> bool:
     """`torch.quantile(x, 0.5)`, `x.inverse()`: no kernels for low precision, on the CPU or on CUDA, where autocast
     does not cast it either."""
-    operands = [*call.args, *(keyword.value for keyword in call.keywords)]
+    operands = given_values(call)
     qualified = script.qualname(call.func)
     if qualified in _REMOVED:
         return True
@@ -236,7 +237,7 @@ def needs_range(code: list[ScriptNode]) -> bool:
     """Whether code uses numbers that float16 cannot hold: `masked_fill(mask, -1e9)`, gram matrices of feature maps."""
     for script, node in code:
         for call in script.within(node, ast.Call):
-            arguments = (*call.args, *(each.value for each in call.keywords))
+            arguments = given_values(call)
             if last_name(call.func) in _FILLS and any(map(_large, arguments)):
                 return True
             if last_name(call.func) in ("bmm", "mm", "matmul") and _gram(script, call):

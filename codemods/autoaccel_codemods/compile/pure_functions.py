@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.pytorch.training_steps import training_scopes
 
@@ -103,7 +104,7 @@ def _called_in_training(script: Script, function: ast.FunctionDef) -> bool:
 
 def _works_on_host(script: Script, call: ast.Call) -> bool:
     """Whether a call computes with what was brought to the host, as for a picture or a report."""
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    arguments = given_values(call)
     tensors = [each for each in arguments if not isinstance(each, ast.Constant)]
     brought = {_brought(script, each) for each in tensors}
     return not brought.isdisjoint(_TO_HOST) or (bool(tensors) and None not in brought)

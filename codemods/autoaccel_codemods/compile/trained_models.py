@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, instance_kind, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.evaluation_only import evaluation_forwards
@@ -253,7 +254,7 @@ def _handed_back(script: Script, call: ast.Call) -> ast.Name | ast.Attribute | N
     made = {value.node for value in script.values(call) if value.kind is Kind.MODULE and value.node is not None}
     if not script.callees(call):
         return None
-    for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+    for argument in given_values(call):
         if isinstance(argument, ast.Name | ast.Attribute) and script.kind(argument) is Kind.MODULE:
             if made & {value.node for value in script.values(argument)}:
                 return argument
