@@ -111,6 +111,7 @@ class Search:
         self.inside = inside
         self.known: dict[Low, None] = {}
         self.nodes: set[ast.expr] = set()
+        self.sources: set[ast.expr] = set()  # low by themselves, whatever they are made of
         self.causes: dict[tuple[ast.expr, ValuePart], dict[Low, None]] = {}
         self.pending: list[Low] = []
         self.deferred: list[tuple[Low, ast.expr, str]] = []  # for when it is known whether the second is low
@@ -214,7 +215,9 @@ class Search:
         if node in self.casts:
             return
         low = Low(script, node, part, auto, free)
-        if cause is not None and cause.node is not node:
+        if cause is None:
+            self.sources.add(node)
+        elif cause.node is not node:
             self.causes.setdefault((node, part), {})[cause] = None
         if low in self.known or (isinstance(node, ast.Name) and script.kind(node) in _OBJECTS):
             return
@@ -272,6 +275,8 @@ class Search:
         if not within and self._castable(low):
             found[low.node] = None
             return True
+        if low.node in self.sources:
+            return False
         causes = self.causes.get((low.node, low.part), {})
         return bool(causes) and all(self._cut(each, found, seen, outside=outside) for each in causes)
 
