@@ -20,7 +20,7 @@ BLOCK = re.compile(
 )
 FILE = re.compile(r"`([\w./-]+)`:\s*$")
 STATUS = re.compile(r"exit status (\d+)")
-EXAMPLE = "fixtures/fused-optimizer/example.in.py"
+EXAMPLE = "fixtures/fused-sgd/example.in.py"
 
 
 def steps(contributing: str) -> Iterator[tuple[str, str, str]]:
@@ -65,28 +65,28 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_tool_lists_the_rule(followed: Path) -> None:
     done = command_line("autoaccel rules", followed)
-    assert re.search(r"^AA602 +fused-optimizer +equivalent +\w", done.stdout, re.MULTILINE), done.stderr
+    assert re.search(r"^AA609 +fused-sgd +equivalent +\w", done.stdout, re.MULTILINE), done.stderr
 
 
 def test_the_tool_rewrites_the_example(followed: Path) -> None:
-    done = command_line(f"autoaccel rewrite --select AA602 - < {EXAMPLE}", followed)
+    done = command_line(f"autoaccel rewrite --select AA609 - < {EXAMPLE}", followed)
     before = (followed / EXAMPLE).read_text(encoding="utf-8")
     assert done.stdout == before.replace("lr=1e-3", "lr=1e-3, fused=True")
     assert done.stdout == (followed / EXAMPLE.replace(".in.", ".out.")).read_text(encoding="utf-8")
 
 
 def test_the_fixtures_of_the_rule_pass(followed: Path) -> None:
-    done = command_line("python -m pytest -q tests/test_fixtures.py -k fused-optimizer", followed)
+    done = command_line("python -m pytest -q tests/test_fixtures.py -k fused-sgd", followed)
     assert done.returncode == 0, done.stdout
     assert re.search(r"^7 passed", done.stdout, re.MULTILINE), done.stdout  # three cases twice, and their number
 
 
 def test_what_is_generated_names_the_rule(followed: Path) -> None:
-    assert "| AA602 | fused-optimizer |" in (followed / "README.md").read_text(encoding="utf-8")
-    assert (followed / "docs" / "rules" / "fused-optimizer.md").is_file()
+    assert "| AA609 fused-sgd |" in (followed / "README.md").read_text(encoding="utf-8")
+    assert (followed / "docs" / "rules" / "fused-sgd.md").is_file()
 
 
 def test_the_rule_is_clean(followed: Path) -> None:
-    module = "codemods/autoaccel_codemods/fused_optimizer.py"
+    module = "codemods/autoaccel_codemods/fused_sgd.py"
     done = command_line(f"python -m ruff check --no-cache {module}; python -m ruff format --check {module}", followed)
     assert done.returncode == 0, done.stdout

@@ -14,20 +14,20 @@ from autoaccel.rewriting import engine
 from autoaccel.rewriting.rule import Rule
 from tools import new_rule
 
-MODULE = "codemods/autoaccel_codemods/fused_optimizer.py"
-EXAMPLE = "fixtures/fused-optimizer/example.in.py"
-NOOP = "fixtures/fused-optimizer/noop_arguments_not_visible.py"
+MODULE = "codemods/autoaccel_codemods/fused_sgd.py"
+EXAMPLE = "fixtures/fused-sgd/example.in.py"
+NOOP = "fixtures/fused-sgd/noop_arguments_not_visible.py"
 
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
-    new_rule.main(["AA602", "fused-optimizer", "--tier", "opt-in"], tmp_path)
+    new_rule.main(["AA609", "fused-sgd", "--tier", "opt-in"], tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def rule(written: Path, monkeypatch: pytest.MonkeyPatch) -> Rule:
-    module = types.ModuleType("autoaccel_codemods.fused_optimizer")
+    module = types.ModuleType("autoaccel_codemods.fused_sgd")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile((written / MODULE).read_text(encoding="utf-8"), MODULE, "exec"), module.__dict__)
     found = module.RULE
@@ -40,7 +40,7 @@ def test_it_says_what_it_wrote_and_what_comes_next(capsys: pytest.CaptureFixture
     assert files == [MODULE, EXAMPLE, NOOP]
     said, errors = capsys.readouterr()
     assert said.splitlines()[:3] == files
-    assert "-k fused-optimizer" in said
+    assert "-k fused-sgd" in said
     assert errors == ""
 
 
@@ -54,7 +54,7 @@ def test_what_it_says_comes_next_is_what_contributing_says(
 
 
 def test_the_rule_works(written: Path, rule: Rule) -> None:
-    assert (rule.code, rule.name, rule.tier.label) == ("AA602", "fused-optimizer", "opt-in")
+    assert (rule.code, rule.name, rule.tier.label) == ("AA609", "fused-sgd", "opt-in")
     before = (written / EXAMPLE).read_text(encoding="utf-8")
     assert engine.rewrite(before, None, [rule]).after == before.replace("lr=1e-3", "lr=1e-3, fused=True")
 
@@ -82,14 +82,14 @@ def test_the_linter_has_nothing_to_say(written: Path, repository: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        pytest.param("AA201 fused-optimizer --tier exact", "AA201 is taken: AA201 loader-workers", id="taken code"),
-        pytest.param("AA602 prefetch --tier exact", "prefetch is taken: AA202 prefetch", id="taken name"),
-        pytest.param("A602 fused-optimizer --tier exact", "A602 is not a code", id="no code"),
-        pytest.param("AA602 fused_optimizer --tier exact", "fused_optimizer is not in kebab case", id="underscore"),
-        pytest.param("AA602 Fused --tier exact", "Fused is not in kebab case", id="capital"),
-        pytest.param("AA602 ../fused --tier exact", "../fused is not in kebab case", id="path"),
-        pytest.param("AA602 fused --tier safe", "safe is not a tier: exact, equivalent", id="unknown tier"),
-        pytest.param("AA602 fused", "the following arguments are required: --tier", id="no tier"),
+        pytest.param("AA201 fused-sgd --tier exact", "AA201 is taken: AA201 loader-workers", id="taken code"),
+        pytest.param("AA609 prefetch --tier exact", "prefetch is taken: AA202 prefetch", id="taken name"),
+        pytest.param("A602 fused-sgd --tier exact", "A602 is not a code", id="no code"),
+        pytest.param("AA609 fused_sgd --tier exact", "fused_sgd is not in kebab case", id="underscore"),
+        pytest.param("AA609 Fused --tier exact", "Fused is not in kebab case", id="capital"),
+        pytest.param("AA609 ../fused --tier exact", "../fused is not in kebab case", id="path"),
+        pytest.param("AA609 fused --tier safe", "safe is not a tier: exact, equivalent", id="unknown tier"),
+        pytest.param("AA609 fused", "the following arguments are required: --tier", id="no tier"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: str, error: str) -> None:
@@ -102,7 +102,7 @@ def test_what_exists_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_text("mine", encoding="utf-8")
     exists = path.removesuffix("/__init__.py")
-    refused("AA602 fused-optimizer --tier exact", tmp_path, capsys, f"{exists} exists\n")
+    refused("AA609 fused-sgd --tier exact", tmp_path, capsys, f"{exists} exists\n")
     assert [each.read_text(encoding="utf-8") for each in tmp_path.rglob("*") if each.is_file()] == ["mine"]
 
 

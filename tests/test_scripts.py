@@ -27,7 +27,7 @@ DRAWING = frozenset({"project/main"})
 
 MODES = {
     "all off": {"AUTOACCEL_DISABLE": "all"},
-    "only what is exact": {"AUTOACCEL_DISABLE": "amp,compile,workers"},
+    "only what is exact": {"AUTOACCEL_DISABLE": "amp,compile,fused,workers"},
     "all but autocast": {"AUTOACCEL_DISABLE": "amp"},
 }
 

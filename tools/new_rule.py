@@ -1,6 +1,6 @@
 """Starts a rule: writes its module and its first fixtures, which work, and are to be replaced by what is meant.
 
-    python -m tools.new_rule AA602 fused-optimizer --tier equivalent
+    python -m tools.new_rule AA609 fused-sgd --tier equivalent
 
 The rule is found because its file is there. CONTRIBUTING says what comes next.
 """
@@ -30,10 +30,10 @@ Left alone:
 - calls whose arguments are not visible (`*args`, `**kwargs`).
 
 Before:
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 
 After:
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, fused=True)
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ RULE = Rule(
     code="$code",
     name="$name",
     tier=Tier.$tier,
-    needles=(b"Adam(",),  # TODO: a file without any of these is not parsed
+    needles=(b"SGD(",),  # TODO: a file without any of these is not parsed
     references=(),  # TODO: where torch says that it is faster
 )
 
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    for call in script.calls("torch.optim.Adam"):  # TODO: by its qualified name, however the script imports it
+    for call in script.calls("torch.optim.SGD"):  # TODO: by its qualified name, however the script imports it
         if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
             yield RULE.skip(call, "its arguments are not visible here")
         elif all(each.arg != "fused" for each in call.keywords):
@@ -68,7 +68,7 @@ EXAMPLE = """\
 import torch
 
 model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 """
 
 NOOP = """\
@@ -77,7 +77,7 @@ import torch
 
 
 def make_optimizer(model, options):
-    return torch.optim.Adam(model.parameters(), **options)
+    return torch.optim.SGD(model.parameters(), **options)
 """
 
 NEXT = Template("""\
@@ -99,8 +99,8 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> None:
     """Write a rule and its fixtures below `root`, or end with status 2 and one line that says what is wrong."""
     parser = _Parser(prog="python -m tools.new_rule", description="Start a rule: its module and its first fixtures.")
-    parser.add_argument("code", help="AA and three digits, the first of which is the topic: AA602")
-    parser.add_argument("name", help="in kebab case: fused-optimizer")
+    parser.add_argument("code", help="AA and three digits, the first of which is the topic: AA609")
+    parser.add_argument("name", help="in kebab case: fused-sgd")
     parser.add_argument("--tier", required=True, help=f"how exact the rewrite is: {', '.join(TIERS)}")
     given = parser.parse_args(arguments)
     files = _files(given.code, given.name, given.tier, root)
@@ -126,9 +126,9 @@ def _files(code: str, name: str, tier: str, root: Path) -> dict[Path, str]:
 def _problem(code: str, name: str, tier: str, files: dict[Path, str], root: Path) -> str | None:
     """Why there can be no such rule; None when there can."""
     if not re.fullmatch(r"AA\d{3}", code):
-        return f"{code} is not a code: AA and three digits, such as AA602"
+        return f"{code} is not a code: AA and three digits, such as AA609"
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
-        return f"{name} is not in kebab case, such as fused-optimizer"
+        return f"{name} is not in kebab case, such as fused-sgd"
     if tier not in TIERS:
         return f"{tier} is not a tier: {', '.join(TIERS)}"
     for rule in rules():

@@ -80,7 +80,8 @@ TRANSPARENT = frozenset(
     torch.nn.parallel.DistributedDataParallel torch.nn.SyncBatchNorm.convert_sync_batchnorm torch.nn.utils.weight_norm
     torch.nn.utils.spectral_norm torch.nn.utils.parametrizations.spectral_norm
     torch.nn.utils.parametrizations.weight_norm autoaccel.runtime.prefetch autoaccel.runtime.in_memory
-    autoaccel.runtime.compile autoaccel_runtime.prefetch autoaccel_runtime.in_memory autoaccel_runtime.compile
+    autoaccel.runtime.compile autoaccel.runtime.optimizer autoaccel_runtime.prefetch autoaccel_runtime.in_memory
+    autoaccel_runtime.compile autoaccel_runtime.optimizer
     torch.fx.symbolic_trace torch.nn.init.xavier_uniform_ torch.nn.init.normal_
     torch.distributed.fsdp.FullyShardedDataParallel""".split()
 )

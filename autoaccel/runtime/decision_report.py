@@ -28,6 +28,7 @@ def decisions() -> dict[str, tuple[bool | int | str, str]]:
         "grad_scaler": scaling(place),
         "compile": _compile(place),
         "cuda_graphs": _cuda_graphs(place),
+        "fused": _fused(place),
         "prefetch": prefetcher.depth(place),
         "resident": _resident(place),
         "num_workers": _workers(),
@@ -51,6 +52,16 @@ def _compile(place: torch.device) -> Decision:
         return Decision(False, "AUTOACCEL_DISABLE")
     decision = verdict(place)
     return Decision((setting("COMPILE_MODE") or "default") if decision.value else False, decision.reason)
+
+
+def _fused(place: torch.device) -> Decision:
+    if disabled("fused"):
+        return Decision(False, "AUTOACCEL_DISABLE")
+    if setting("FUSED").lower() in ("on", "off"):
+        return Decision(setting("FUSED").lower() == "on", "AUTOACCEL_FUSED")
+    if place.type not in ("cpu", "cuda"):
+        return Decision(False, f"not tried on {place.type}")
+    return Decision(True, "where it is measured to be faster")
 
 
 def _heap(place: torch.device) -> Decision:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import shutil
+import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,8 @@ from benchmarks.suite.catalogue import COMPILED, EXACT, REWRITTEN, SCRIPTS, Scri
 ENDLESS = 1_000_000_000
 """Steps of a run that is ended when enough is known."""
 _LONG = 200_000  # steps that a rewritten script on a GPU is told: it may weigh what pays, as in a run of some minutes
+_FOLDER = tempfile.TemporaryDirectory(prefix="autoaccel-suite-")
+_ALONE = Path(_FOLDER.name)
 STANDINS = Path(__file__).resolve().parents[2] / "tests" / "standins"
 
 
@@ -75,10 +79,10 @@ def _candidate(script: Script, column: str, setting: Setting, seed: int) -> Cand
     path = script.file(column, setting.folder).resolve()
     text, count = sources.read(path).text, 0
     if column in REWRITTEN:
-        found = _found(path)
+        alone, found = _found(path)
         exact = [each for each in found if each.tier is Tier.EXACT]
         applied = found.closed(exact if column == EXACT else found.all)
-        text, count = found.texts(applied).get(str(path), text), len(applied)
+        text, count = found.texts(applied).get(str(alone), text), len(applied)
     try:
         text = marked(text, loss=script.loss)
     except ValueError as error:
@@ -96,5 +100,9 @@ def _candidate(script: Script, column: str, setting: Setting, seed: int) -> Cand
 
 
 @functools.lru_cache(maxsize=64)
-def _found(path: Path) -> Changes:
-    return changes.find([path], Configuration(Settings()))
+def _found(path: Path) -> tuple[Path, Changes]:
+    """The script as its author has it: by itself, not beside those that import its model."""
+    alone = (_ALONE / path.parent.name / path.name).resolve()
+    alone.parent.mkdir()
+    shutil.copy(path, alone)
+    return alone, changes.find([alone], Configuration(Settings()))

@@ -33,6 +33,7 @@ from autoaccel.measure.observing import host_prefetch, invariants, rehearsal
 from autoaccel.measure.observing import observation as observing
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS, Request
+from autoaccel.measure.observing.request import FUSED as FUSED_KERNELS
 from benchmarks.public_scripts import observe
 
 Texts = Mapping[str, str]
@@ -60,12 +61,14 @@ MOVED = Condition("moved", (PREFETCH,))
 SCALED = Condition("scaled", (PREFETCH, SCALER))
 # What only a GPU would do: forwards and losses in bfloat16.
 LOW = Condition("bfloat16", (PREFETCH,), {"AUTOACCEL_AMP_DTYPE": "bfloat16"})
+# Optimizers update all parameters in one kernel, which rounds otherwise.
+FUSED = Condition("fused", (PREFETCH, FUSED_KERNELS))
 # Processes: slow, for a sample of the programs.
 AHEAD = Condition("ahead", (PREFETCH, WORKERS), {}, 30.0)
 CAPTURED = Condition("captured", (COMPILE,), {}, 120.0)
 TRACED = Condition("traced", (COMPILE,), {"AUTOACCEL_COMPILE_MODE": "aot_eager"}, 120.0)
 
-CONDITIONS = {each.name: each for each in (PLAIN, DISABLED, MOVED, SCALED, LOW, AHEAD, CAPTURED, TRACED)}
+CONDITIONS = {each.name: each for each in (PLAIN, DISABLED, MOVED, SCALED, LOW, FUSED, AHEAD, CAPTURED, TRACED)}
 
 
 @dataclass(frozen=True, slots=True)

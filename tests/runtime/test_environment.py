@@ -52,7 +52,7 @@ def test_unknown_names_are_warned_about_once(monkeypatch: pytest.MonkeyPatch) ->
         warnings.simplefilter("always")
         assert [environment.disabled("amp") for _ in range(3)] == [True] * 3
         assert not environment.disabled("pin")
-    known = "all, amp, compile, heap, pin, prefetch, resident, workers"
+    known = "all, amp, compile, fused, heap, pin, prefetch, resident, workers"
     assert [str(warning.message) for warning in caught] == [
         f"autoaccel: AUTOACCEL_DISABLE: unknown turbo; known are {known}"
     ]
@@ -150,7 +150,7 @@ def test_decisions_can_be_written_as_json(monkeypatch: pytest.MonkeyPatch) -> No
     assert json.loads(json.dumps(found)) == {name: list(pair) for name, pair in found.items()}
     assert found.keys() == {
         *("device", "amp", "grad_scaler", "compile", "cuda_graphs", "prefetch", "resident"),
-        *("num_workers", "pin_memory", "heap", "remember"),
+        *("num_workers", "pin_memory", "heap", "remember", "fused"),
     }
     monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "fp16")
     assert accel.decisions()["amp"] == ("float16", "AUTOACCEL_AMP_DTYPE")

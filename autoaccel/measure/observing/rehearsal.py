@@ -21,7 +21,7 @@ from torch.utils import data
 from autoaccel.measure.observing import host_prefetch, invariants
 from autoaccel.measure.observing.hooks import replacing
 from autoaccel.measure.observing.observation import Observation
-from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS
+from autoaccel.measure.observing.request import COMPILE, FUSED, PREFETCH, SCALER, WORKERS
 from autoaccel.runtime.amp.grad_scaler import Scaler
 from autoaccel.runtime.compile import in_place_compile
 from autoaccel.runtime.loading import persistent_workers, prefetcher
@@ -55,6 +55,7 @@ def environment(rehearse: Collection[str]) -> dict[str, str]:
         "AUTOACCEL_COMPILE_MODE": "eager" if COMPILE in rehearse else "off",
         "AUTOACCEL_NUM_WORKERS": "2" if WORKERS in rehearse else "0",
         "AUTOACCEL_PREFETCH_DEPTH": "",
+        "AUTOACCEL_FUSED": "on" if FUSED in rehearse else "off",
     }
 
 

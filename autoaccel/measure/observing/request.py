@@ -8,6 +8,7 @@ from autoaccel.measure.observing.messages import Message
 
 SCALER, COMPILE, WORKERS, PREFETCH = "scaler", "compile", "workers", "prefetch"
 REHEARSALS = (SCALER, COMPILE, WORKERS, PREFETCH)
+FUSED = "fused"  # which rounds otherwise, so that it is rehearsed by itself
 
 
 @dataclass(frozen=True, slots=True)

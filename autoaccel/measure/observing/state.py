@@ -230,7 +230,7 @@ def of_optimizer(name: str, optimizer: Optimizer) -> Iterator[tuple[str, str]]:
     """What each group says, and numbers among the state of a parameter."""
     for number, group in enumerate(optimizer.param_groups, 1):
         for key, value in group.items():
-            if key != "params":
+            if key not in ("params", "fused"):  # by which kernel, the next run may decide otherwise
                 yield f"{name} group {number}.{key}", spelled(value)
         for index, parameter in enumerate(group["params"], 1):
             for key, value in optimizer.state.get(parameter, {}).items():

@@ -20,7 +20,7 @@ from typing import Any
 from autoaccel.edits import Tier
 from autoaccel.measure.changes import Change, Changes, known_as
 from autoaccel.measure.observing.record import FAILED, FINISHED, RunRecord
-from autoaccel.measure.observing.request import REHEARSALS, WORKERS, Request
+from autoaccel.measure.observing.request import FUSED, REHEARSALS, WORKERS, Request
 from autoaccel.measure.verifying import comparing, rounding, spread
 from autoaccel.measure.verifying.bisecting import Culprit, bisect
 from autoaccel.measure.verifying.comparing import Reference
@@ -104,6 +104,7 @@ class _Procedure:
                 self._control(view)
                 self._exact(view, state)
                 self._with_workers(view, state)
+            self._otherwise_rounded(view, state)
             self._on_accelerator(view, state)
             self._unsteady(view, state)
         numerics, here = self._numerics(views, state) if views else (None, first)
@@ -218,14 +219,29 @@ class _Procedure:
         """Find the changes that are not bit-equal; those that may draw other random numbers are put aside."""
         probe = partial(self._differences, view, rehearse=_WITHOUT_WORKERS)
         for culprit in bisect(self._bit_equal(state), probe, self.trials.changes.needs).culprits:
-            if self._only_rounds(view, culprit):
+            if self._only_rounds(view, culprit, _WITHOUT_WORKERS):
                 state.rounding_only.add(culprit.item)
             elif self._may_draw_elsewhere(view, culprit):
                 state.random[culprit.item] = comparing.told(culprit.verdict)
             else:
                 self._fail(culprit, state)
 
-    def _only_rounds(self, view: View, culprit: Culprit[Change, Verdicts]) -> bool:
+    def _otherwise_rounded(self, view: View, state: _Progress) -> None:
+        """What need not be exact once more, with the kernels that the runtime may choose."""
+        if all(each.topic != "fused optimizer" for each in self._rehearsed(view, state.good, REHEARSALS).decisions):
+            return
+        kernels = (*_WITHOUT_WORKERS, FUSED)
+        left = [
+            each for each in self._bit_equal(state) if each.tier is Tier.EQUIVALENT and each.is_reached(view.reached)
+        ]
+        probe = partial(self._differences, view, rehearse=kernels)
+        for culprit in bisect(left, probe, self.trials.changes.needs).culprits:
+            if self._only_rounds(view, culprit, kernels):
+                state.rounding_only.add(culprit.item)
+            else:
+                self._fail(culprit, state)
+
+    def _only_rounds(self, view: View, culprit: Culprit[Change, Verdicts], rehearse: tuple[str, ...]) -> bool:
         """Whether a change that need not be exact differs by rounding alone: sums in another order, captured graphs."""
         if culprit.item.tier is Tier.EXACT:
             return False
@@ -233,7 +249,7 @@ class _Procedure:
         def start() -> RunRecord:
             return self.trials.original(f"original, its first step{view.name}", **{**view.asked, "steps": 1})
 
-        record = self._rehearsed(view, self._with_dependencies(culprit), _WITHOUT_WORKERS)
+        record = self._rehearsed(view, self._with_dependencies(culprit), rehearse)
         return rounding.is_rounding(view.reference, record, start)
 
     def _may_draw_elsewhere(self, view: View, culprit: Culprit[Change, Verdicts]) -> bool:

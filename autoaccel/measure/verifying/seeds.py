@@ -107,9 +107,11 @@ def _at_once(*, low: bool, on_cpu: bool) -> dict[str, str]:
     On a CPU low precision is bfloat16, which most have no units for, and nothing is compiled, which takes long.
     Elsewhere, and for how to compile, the user's own settings stand.
     """
+    at_once = {"AUTOACCEL_FUSED": os.environ.get("AUTOACCEL_FUSED") or "on"}
     if not low:
-        return {}
+        return at_once
     mode = {} if os.environ.get(_MODE) else {_MODE: "off" if on_cpu else "default"}
+    mode |= at_once
     if on_cpu:
         return {_DTYPE: "bfloat16", **mode}
     return mode if os.environ.get(_DTYPE) else {_DTYPE: "hardware", **mode}

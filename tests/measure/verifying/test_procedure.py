@@ -18,7 +18,7 @@ from autoaccel.config import configure
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.measure import changes
 from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Decision, Failure, RunRecord
-from autoaccel.measure.observing.request import COMPILE, WORKERS, Request
+from autoaccel.measure.observing.request import COMPILE, FUSED, WORKERS, Request
 from autoaccel.measure.verifying import procedure
 from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits
 from autoaccel.measure.verifying.report import Outcome, Verdict, Verification
@@ -61,6 +61,8 @@ class World:
     as_graph: frozenset[str] = frozenset()
     """Calls that round otherwise where graphs are captured."""
     graph_error: float = 1e-7
+    fused_error: float = 0.0
+    """How much optimizers are off by a kernel of their own; work1 asks for it."""
     drawing: bool = False
     """Whether the dataset draws random numbers, others in each worker."""
     duplicates: bool = False
@@ -135,6 +137,8 @@ class World:
             level += 0.5
         if calls & self.as_graph and COMPILE in request.rehearse:
             level += self.graph_error
+        if "work1" in calls and FUSED in request.rehearse:
+            level += self.fused_error
         if self._workers(request, calls) and self.drawing:
             level += random.Random(request.seed + 500).gauss(0, self.noise)
         if low:
@@ -226,6 +230,23 @@ def test_all_is_well(script: Path) -> None:
     assert len(report.trials) == len(world.asked)
 
 
+FUSED_OPTIMIZER = (Decision("fused optimizer", "off", "AUTOACCEL_FUSED"),)
+
+
+def test_kernels_that_round_otherwise(script: Path) -> None:
+    world = World(script, fused_error=1e-7, decisions=FUSED_OPTIMIZER)
+    report = verify(world)
+    assert report.same
+    assert by_line(report)[6].reason == "the same but for rounding"
+    assert by_line(report)[1].reason == "bit for bit"
+
+
+def test_kernels_that_do_more_than_round_otherwise(script: Path) -> None:
+    world = World(script, fused_error=0.1, decisions=FUSED_OPTIMIZER)
+    report = verify(world)
+    assert failed(report) == [6]
+
+
 def test_without_changes_one_run_is_enough(script: Path) -> None:
     script.write_text("pass\n", encoding="utf-8")
     world = World(script)
@@ -315,7 +336,7 @@ def test_only_what_may_compute_in_low_precision_does(script: Path) -> None:
     assert report.same
     assert report.numerics is not None
     assert report.numerics.what == "with other random numbers"
-    assert {"AUTOACCEL_NUM_WORKERS": "2"} in [environment for _, environment in world.asked]
+    assert {"AUTOACCEL_FUSED": "on", "AUTOACCEL_NUM_WORKERS": "2"} in [environment for _, environment in world.asked]
     assert not any("AUTOACCEL_AMP_DTYPE" in environment for _, environment in world.asked)
 
 
@@ -541,7 +562,7 @@ def test_on_an_accelerator_what_is_exact_runs_for_real_too(script: Path) -> None
     real = [request for request, _ in world.asked if request.texts and not request.rehearse and not request.seed]
     assert any("lower" not in "".join(request.texts.values()) for request in real)
     assert not any(environment.get("AUTOACCEL_AMP_DTYPE") == "bfloat16" for _, environment in world.asked)
-    at_once = {"AUTOACCEL_AMP_DTYPE": "hardware", "AUTOACCEL_COMPILE_MODE": "default"}  # short runs try nothing
+    at_once = {"AUTOACCEL_AMP_DTYPE": "hardware", "AUTOACCEL_COMPILE_MODE": "default", "AUTOACCEL_FUSED": "on"}
     assert at_once in [environment for _, environment in world.asked]
 
 

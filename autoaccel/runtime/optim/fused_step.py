@@ -1,0 +1,240 @@
+"""Whether an optimizer's fused kernel is faster than its default: decided by a trial over the script's own steps.
+
+By default Adam makes a dozen operations of each parameter's update (on a GPU of all parameters' together); the fused
+kernel reads and writes every value once. Mostly that is faster, on a CPU above all, but not everywhere
+(https://github.com/pytorch/pytorch/issues/121857). Results differ by rounding.
+
+The fused kernel is more particular, and on a CPU it does not tell (torch 2.13): it goes through memory as if
+parameters, gradients and state lay there in the same order. So before each fused step their strides are compared, and
+where they differ the default takes over for good. Nor does it count versions, by which autograd and others see that a
+tensor has changed: they are counted here.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+
+from .. import devices
+from ..amp import autocast_controller
+from ..compile import compile_controller
+from ..environment import Decision, note, setting
+from ..execution_mode import is_distributed
+from ..trial import decision_cache
+from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
+from ..trial.clocks import Clock, clock_of
+
+# On a CPU the update alone is timed, elsewhere whole steps, of which it is a part.
+_UPDATES: Final = TrialPolicy(gain=1.05, share=0.1, seconds=0.02, iterations=16, fewest=8, counted=(6, 40))
+_STEPS: Final = TrialPolicy(gain=1.02, counted=(10, 40))
+_IDLE: Final = 60.0  # seconds without a step: nobody waits for a trial any longer
+
+_tried: Final[weakref.WeakSet[FusedStep]] = weakref.WeakSet()
+
+
+def settled() -> bool:
+    """Whether no optimizer is being tried at this moment."""
+    now = time.monotonic()
+    return all(now - each.stepped > _IDLE for each in list(_tried))
+
+
+class UpdateClock:
+    """The seconds that were spent in an optimizer's steps: on a CPU, a step is done when it returns."""
+
+    def __init__(self) -> None:
+        self._spent = 0.0
+        self._began: float | None = None
+
+    def begin(self) -> None:
+        """A step begins."""
+        self._began = time.perf_counter()
+
+    def end(self) -> None:
+        """A step has ended."""
+        if self._began is not None:
+            self._spent += time.perf_counter() - self._began
+            self._began = None
+
+    def mark(self) -> float:
+        """The seconds so far."""
+        return self._spent
+
+    def seconds(self, start: float, end: float) -> float:
+        """Known at once."""
+        return end - start
+
+
+class FusedStep:
+    """Decides before each step of an optimizer which kernel makes it, and sees to it that the kernel can."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, clock: Clock | None = None) -> None:
+        self.stepped = 0.0
+        self._verdict: bool | None = None  # None as long as it is tried
+        self._fused = False
+        self._place: torch.device | None = None  # no step was seen yet
+        self._clock = clock
+        self._update_clock = UpdateClock()
+        self._trial: ABTrial | None = None
+        self._facts: tuple[object, ...] = ()
+        optimizer.register_step_pre_hook(self._before_step)
+        optimizer.register_step_post_hook(self._after_step)
+        optimizer.register_state_dict_post_hook(_as_by_default)
+        optimizer.register_load_state_dict_post_hook(self._after_loading)
+
+    # ------------------------------------------------------------ the script's steps
+
+    def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if self._verdict is False or torch.compiler.is_compiling():
+            return
+        self.stepped = time.monotonic()
+        if self._place is None:
+            self._place = next((each.device for each in _parameters(optimizer)), torch.device("cpu"))
+            self._begin(optimizer)
+        if self._trial is not None and _has_closure(optimizer, args, kwargs):
+            self._decide(False, "steps are given a closure")
+        fused = self._tries_fused(self._trial) if self._trial is not None else bool(self._verdict)
+        if fused and (problem := _problem(optimizer)):
+            self._decide(False, problem)
+            fused = False
+        self._switch(optimizer, fused)
+        self._update_clock.begin()
+
+    def _after_step(self, optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
+        if self._verdict is False or torch.compiler.is_compiling():
+            return
+        self._update_clock.end()
+        if self._fused:
+            _count_versions([each for each in _parameters(optimizer) if each.grad is not None])
+
+    def _after_loading(self, _optimizer: torch.optim.Optimizer) -> None:
+        """The groups are the checkpoint's now, in which the default made the steps."""
+        self._fused = False
+
+    # ------------------------------------------------------------ the trial
+
+    def _begin(self, optimizer: torch.optim.Optimizer) -> None:
+        place, wish = self._place or torch.device("cpu"), setting("FUSED").lower()
+        sizes = [each.numel() for each in _parameters(optimizer)]
+        self._facts = type(optimizer).__name__, len(sizes), sum(sizes), devices.hardware_name(place)
+        known = decision_cache.recall("fused", *self._facts)
+        if problem := _unsuitable(optimizer):
+            self._decide(False, problem)
+        elif wish in ("on", "off"):
+            self._decide(wish == "on", "AUTOACCEL_FUSED")
+        elif known is not None and isinstance(known.get("fused"), bool):
+            self._decide(known["fused"], f"{known.get('why')}, in an earlier run")
+        else:
+            on_cpu = place.type == "cpu"
+            clock = self._clock or (self._update_clock if on_cpu else clock_of(place))
+            self._trial = ABTrial(clock, _UPDATES if on_cpu else _STEPS)
+            _tried.add(self)
+            note("fused optimizer", Decision("trying", "against the default"))
+
+    def _tries_fused(self, trial: ABTrial) -> bool:
+        if not (autocast_controller.settled() and compile_controller.settled()):
+            trial.discard_iteration()  # what those compare is not to change beneath them
+            return False
+        fused = trial.next_iteration()
+        if trial.decided:
+            fused = trial.state is TrialState.ADOPTED
+            why = trial.why if trial.ratio is None else f"{trial.ratio:.2f}x over {trial.measured} updates"
+            decision_cache.keep("fused", {"fused": fused, "why": why}, *self._facts)
+            self._decide(fused, why)
+        return fused
+
+    def _decide(self, fused: bool, why: str) -> None:
+        self._verdict, self._trial = fused, None
+        _tried.discard(self)
+        note("fused optimizer", Decision(fused, why))
+
+    def _switch(self, optimizer: torch.optim.Optimizer, fused: bool) -> None:
+        if fused is self._fused:
+            return
+        self._fused = fused
+        for group in optimizer.param_groups:
+            group["fused"] = True if fused else None
+            for parameter in group["params"]:
+                state = optimizer.state.get(parameter)
+                if state and parameter.device.type != "cpu":  # each of the two counts its steps elsewhere
+                    state["step"] = state["step"].to(parameter.device if fused else "cpu")
+
+
+def _unsuitable(optimizer: torch.optim.Optimizer) -> str:
+    """Why the fused kernel is out of the question from the first step on; empty if it is not."""
+    if is_distributed():
+        return "all processes have to compute alike"
+    chosen = ("fused", "foreach", "capturable", "differentiable")
+    if any(group.get(name) for group in optimizer.param_groups for name in chosen):
+        return "its implementation is chosen by hand"
+    if any(group.get(name) is False for group in optimizer.param_groups for name in ("fused", "foreach")):
+        return "its implementation is chosen by hand"
+    if torch.are_deterministic_algorithms_enabled():
+        return "what is tried is not the same in each run"
+    for parameter in _parameters(optimizer):
+        if parameter.dtype is not torch.float32 or parameter.device.type not in ("cpu", "cuda"):
+            return f"{parameter.dtype} parameters on {parameter.device.type}"
+    return ""
+
+
+def _problem(optimizer: torch.optim.Optimizer) -> str:
+    """Why the fused kernel cannot make this step; empty if it can.
+
+    Strides are those of the gradient and of the state: a state that autograd or the optimizer made has no gaps.
+    """
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], torch.Tensor) or any(isinstance(each, torch.Tensor) for each in group["betas"]):
+            return "settings are tensors"
+        for parameter in group["params"]:
+            gradient = parameter.grad
+            if gradient is None:
+                continue
+            strides, state = parameter.stride(), optimizer.state.get(parameter)
+            if gradient.stride() != strides or gradient.dtype is not torch.float32:
+                return "gradients are laid out otherwise than parameters"
+            if not state:
+                if not parameter.is_contiguous():
+                    return "a parameter is laid out otherwise than its state will be"
+            elif not _fits(state, strides):
+                return "the state is laid out otherwise than parameters"
+    return ""
+
+
+def _fits(state: dict[str, Any], strides: tuple[int, ...]) -> bool:
+    """Whether the state of a parameter with these strides is one that the fused kernel can go on with."""
+    step = state.get("step")
+    if not isinstance(step, torch.Tensor) or step.dtype is not torch.float32:
+        return False
+    return all(each.stride() == strides for name, each in state.items() if name != "step")
+
+
+def _as_by_default(_optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
+    """What is saved if the default makes the steps: the next run may be on another machine, or without this runtime."""
+    groups = [{**group, "fused": None} for group in state_dict["param_groups"]]
+    state = {key: _on_host(each) for key, each in state_dict["state"].items()}
+    return {**state_dict, "state": state, "param_groups": groups}
+
+
+def _on_host(state: Any) -> Any:
+    if isinstance(state, dict) and isinstance(step := state.get("step"), torch.Tensor) and step.device.type != "cpu":
+        return {**state, "step": step.cpu()}
+    return state
+
+
+def _count_versions(changed: list[torch.Tensor]) -> None:
+    try:
+        torch.autograd.graph.increment_version(changed)
+    except TypeError:  # before torch 2.7: one at a time
+        for each in changed:
+            torch.autograd.graph.increment_version(each)
+
+
+def _has_closure(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return any(each is not None and each is not optimizer for each in (*args, *kwargs.values()))
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])

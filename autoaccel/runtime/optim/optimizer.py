@@ -1,0 +1,29 @@
+"""`accel.optimizer`: the script's own optimizer, which may come to use its fused kernel."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Final, TypeVar
+
+import torch
+
+from ..environment import disabled
+from .fused_step import FusedStep
+
+_Kind = TypeVar("_Kind")
+_attached: Final[weakref.WeakSet[torch.optim.Optimizer]] = weakref.WeakSet()
+
+
+def optimizer(optimizer: _Kind) -> _Kind:
+    """The same optimizer; of Adam and AdamW the fused kernel is tried at the script's own steps, and kept if faster.
+
+    `state_dict()` says nothing of the kernel: checkpoints are those of the plain script, and go both ways.
+
+    Args:
+        optimizer: Of any kind; what has no fused kernel, or has its implementation chosen by hand, is left alone.
+    """
+    if isinstance(optimizer, torch.optim.Optimizer) and type(optimizer) in (torch.optim.Adam, torch.optim.AdamW):
+        if optimizer not in _attached and not disabled("fused"):
+            _attached.add(optimizer)
+            FusedStep(optimizer)
+    return optimizer

@@ -1,0 +1,87 @@
+"""Update all of Adam's parameters in one kernel.
+
+By default Adam computes the update of each parameter by a dozen operations, each of which goes through memory; on a GPU
+it does so for all parameters together. The fused kernel goes through memory once. `accel.optimizer` returns the same
+optimizer and tries the kernel when the script trains, step against step; checkpoints stay those of the plain script.
+Results differ by rounding.
+
+Left alone:
+- optimizers whose implementation is chosen: `fused`, `foreach`, `capturable` or `differentiable`;
+- calls whose arguments are not visible (`*args`, `**kwargs`);
+- scripts that capture CUDA graphs themselves, or register hooks on an optimizer's steps;
+- when the script runs: training in several processes, deterministic algorithms, parameters that are not float32, and
+  gradients that are laid out in memory otherwise than their parameters, which the kernel does not bear.
+
+Before:
+    optimizer = optim.Adam(model.parameters(), lr=1e-3)
+
+After:
+    optimizer = accel.optimizer(optim.Adam(model.parameters(), lr=1e-3))
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
+from autoaccel.pytorch import cuda_graphs
+from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
+from autoaccel.rewriting.rule import Rule
+
+if TYPE_CHECKING:
+    from autoaccel.analysis import Script
+
+RULE = Rule(
+    code="AA602",
+    name="fused-optimizer",
+    tier=Tier.EQUIVALENT,
+    needles=(b"Adam",),
+    pattern="torch",
+    references=("https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html",),
+    addresses=("optimizer",),
+)
+_NAMES = ("torch.optim.Adam", "torch.optim.AdamW")
+_CHOICES = frozenset({"fused", "foreach", "capturable", "differentiable"})
+_HOOKS = ("register_step_pre_hook", "register_optimizer_step_pre_hook")
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    calls = [call for call in script.calls(*_NAMES) if not _is_given(script, call)]
+    problem = _problem(script) if calls else None
+    for call in calls:
+        given = {keyword.arg for keyword in call.keywords}
+        if None in given or any(isinstance(each, ast.Starred) for each in call.args):
+            yield RULE.skip(call, "its arguments are not visible here")
+        elif given & _CHOICES:
+            continue
+        elif problem is not None:
+            yield RULE.skip(call, problem)
+        else:
+            name = script.source(call.func)
+            edit = Replace(call, Code(f"{script.accel}.optimizer({{0}})", (call,)))
+            yield RULE.finding(
+                call, f"`{name}` updates each parameter by many operations", edit, *script.import_runtime
+            )
+
+
+def _is_given(script: Script, call: ast.Call) -> bool:
+    """Whether an optimizer is handed to the runtime already."""
+    around = script.parent(call)
+    return isinstance(around, ast.Call) and script.runtime_name(around.func) == "optimizer"
+
+
+def _problem(script: Script) -> str | None:
+    """Why no optimizer of a file is to be touched."""
+    if cuda_graphs.captures(script):
+        return cuda_graphs.REASON
+    try:
+        for hook in _HOOKS:
+            if any(hook in text for text in script.project.texts_with_word(script, hook)):
+                return f"`{hook}` may change gradients before the step"
+        return monkeypatched_in_text(script, _NAMES)
+    except Incomplete as incomplete:
+        return str(incomplete)

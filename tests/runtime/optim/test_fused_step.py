@@ -1,0 +1,383 @@
+"""`accel.optimizer`: the fused kernel where it is faster, the same to within rounding, the same checkpoints."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from autoaccel import runtime as accel
+from autoaccel.runtime.amp import autocast_controller
+from autoaccel.runtime.optim import fused_step, settled
+
+ADAMS = (torch.optim.Adam, torch.optim.AdamW)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOACCEL_FUSED", "on")
+
+
+def network(**options: Any) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 4, **options), nn.ReLU(), nn.Linear(4, 2, **options))
+
+
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = 3) -> list[torch.Tensor]:
+    torch.manual_seed(1)
+    for _ in range(steps):
+        parameter = next(model.parameters())
+        x = torch.randn(5, 6, dtype=parameter.dtype)
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+    return [each.detach().clone() for each in model.parameters()]
+
+
+def unchanged(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    return optimizer
+
+
+def is_fused(optimizer: torch.optim.Optimizer) -> bool:
+    return all(group["fused"] is True for group in optimizer.param_groups)
+
+
+def near(one: list[torch.Tensor], two: list[torch.Tensor]) -> None:
+    for each, other in zip(one, two, strict=True):
+        torch.testing.assert_close(each, other, rtol=1e-5, atol=1e-6)
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(ADAMS),
+    st.fixed_dictionaries(
+        {
+            "lr": st.sampled_from([1e-3, 0.1]),
+            "amsgrad": st.booleans(),
+            "maximize": st.booleans(),
+            "weight_decay": st.sampled_from([0.0, 0.1]),
+            "eps": st.sampled_from([1e-8, 1e-3]),
+        }
+    ),
+    st.integers(1, 5),
+)
+def test_it_trains_as_the_default(kind: Any, options: dict[str, Any], steps: int) -> None:
+    with pytest.MonkeyPatch.context() as context:
+        context.setenv("AUTOACCEL_FUSED", "on")
+        plain, ours = network(), network()
+        expected = train(plain, kind(plain.parameters(), **options), steps)
+        optimizer = accel.optimizer(kind(ours.parameters(), **options))
+        near(train(ours, optimizer, steps), expected)
+        assert is_fused(optimizer)
+
+
+def transposed(parameter: nn.Parameter) -> None:
+    assert parameter.grad is not None
+    parameter.grad = parameter.grad.t().contiguous().t()
+
+
+def expanded(parameter: nn.Parameter) -> None:
+    assert parameter.grad is not None
+    parameter.grad = parameter.grad[:1, :1].expand(parameter.shape)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("change", [transposed, expanded])
+@pytest.mark.parametrize("before", [0, 2])
+def test_gradients_that_the_kernel_would_misread(change: Callable[[nn.Parameter], None], before: int) -> None:
+    """torch 2.13's kernel for the CPU takes all strides to be the same, and computes nonsense if they are not."""
+    results = []
+    for wrap in (unchanged, accel.optimizer):
+        model = network()
+        optimizer = wrap(torch.optim.Adam(model.parameters(), lr=0.1))
+        train(model, optimizer, before)
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(torch.ones(5, 6)).square().mean().backward()
+            change(model[0].weight)  # type: ignore[index]
+            optimizer.step()
+        results.append([each.detach() for each in model.parameters()])
+    near(results[1], results[0])
+    assert not is_fused(optimizer)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("layout", ["channels last", "transposed", "sliced"])
+def test_parameters_laid_out_otherwise(layout: str) -> None:
+    def made() -> nn.Parameter:
+        torch.manual_seed(0)
+        match layout:
+            case "channels last":
+                return nn.Parameter(torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last))
+            case "transposed":
+                return nn.Parameter(torch.randn(3, 4).t())
+            case _:
+                return nn.Parameter(torch.randn(4, 8)[:, ::2])
+
+    results = []
+    for wrap in (unchanged, accel.optimizer):
+        parameter = made()
+        optimizer = wrap(torch.optim.Adam([parameter], lr=0.1))
+        for step in range(4):
+            optimizer.zero_grad()
+            (parameter * torch.arange(parameter.numel()).view(parameter.shape) + step).square().sum().backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        results.append(parameter.detach())
+    torch.testing.assert_close(*results)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_layout_that_changes_between_steps() -> None:
+    results = []
+    for wrap in (unchanged, accel.optimizer):
+        torch.manual_seed(0)
+        model = nn.Conv2d(3, 4, 2)
+        optimizer = wrap(torch.optim.Adam(model.parameters(), lr=0.1))
+        for step in range(4):
+            if step == 2:
+                model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            optimizer.zero_grad()
+            model(torch.ones(1, 3, 4, 4) * step).square().sum().backward()
+            optimizer.step()
+        results.append(model.weight.detach())
+    torch.testing.assert_close(*results)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_checkpoints_are_the_plain_scripts() -> None:
+    plain, ours = network(), network()
+    theirs, optimizer = torch.optim.Adam(plain.parameters()), accel.optimizer(torch.optim.Adam(ours.parameters()))
+    train(plain, theirs)
+    train(ours, optimizer)
+    assert is_fused(optimizer)
+    assert optimizer.state_dict()["param_groups"] == theirs.state_dict()["param_groups"]
+    assert is_fused(optimizer)
+    for one, two in zip(optimizer.state_dict()["state"].values(), theirs.state_dict()["state"].values(), strict=True):
+        assert one.keys() == two.keys()
+        assert one["step"].equal(two["step"])
+        assert one["step"].dtype == two["step"].dtype
+
+
+@pytest.mark.usefixtures("at_once")
+def test_training_goes_on_from_a_checkpoint() -> None:
+    expected = train(plain := network(), torch.optim.Adam(plain.parameters()), 6)
+    for first in (torch.optim.Adam, lambda parameters: accel.optimizer(torch.optim.Adam(parameters))):
+        for second in (torch.optim.Adam, lambda parameters: accel.optimizer(torch.optim.Adam(parameters))):
+            model = network()
+            torch.manual_seed(1)
+            batches = [torch.randn(5, 6) for _ in range(6)]
+            optimizer = first(model.parameters())
+            for number, batch in enumerate(batches):
+                if number == 3:
+                    saved = copy.deepcopy(optimizer.state_dict())
+                    optimizer = second(model.parameters())
+                    optimizer.load_state_dict(saved)
+                optimizer.zero_grad()
+                model(batch).square().mean().backward()
+                optimizer.step()
+            near([each.detach() for each in model.parameters()], expected)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_changes_are_counted() -> None:
+    """Autograd refuses to go back through what has changed since; the kernel itself counts nothing."""
+    model = network()
+    optimizer = accel.optimizer(torch.optim.Adam(model.parameters()))
+    train(model, optimizer)
+    before = [each._version for each in model.parameters()]
+    loss = model(torch.ones(5, 6)).square().mean()
+    loss.backward(retain_graph=True)
+    optimizer.step()
+    assert all(each._version > was for each, was in zip(model.parameters(), before, strict=True))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def chosen() -> torch.optim.Optimizer:
+    return torch.optim.Adam(network().parameters(), foreach=True)
+
+
+def double() -> torch.optim.Optimizer:
+    return torch.optim.Adam(network(dtype=torch.float64).parameters())
+
+
+def own() -> torch.optim.Optimizer:
+    class Own(torch.optim.Adam):
+        pass
+
+    return Own(network().parameters())
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(
+    "make",
+    [
+        chosen,
+        double,
+        own,
+        lambda: torch.optim.SGD(network().parameters()),
+        lambda: torch.optim.Adam(network().parameters(), lr=torch.tensor(0.1)),
+    ],
+)
+def test_what_is_left_alone(make: Callable[[], torch.optim.Optimizer]) -> None:
+    optimizer = accel.optimizer(make())
+    for each in optimizer.param_groups[0]["params"]:
+        each.grad = torch.ones_like(each)
+    optimizer.step()
+    assert not is_fused(optimizer)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOACCEL_DISABLE", "fused")
+    optimizer = accel.optimizer(torch.optim.Adam(network().parameters()))
+    assert not optimizer._optimizer_step_pre_hooks
+
+
+@pytest.mark.usefixtures("at_once")
+def test_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    train(model := network(), optimizer := accel.optimizer(torch.optim.Adam(model.parameters())))
+    assert not is_fused(optimizer)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_deterministic_algorithms() -> None:
+    torch.use_deterministic_algorithms(True)
+    try:
+        train(model := network(), optimizer := accel.optimizer(torch.optim.Adam(model.parameters())))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert not is_fused(optimizer)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])
+def test_copies_go_on(copied: Callable[[Any], Any]) -> None:
+    model = network()
+    optimizer = accel.optimizer(torch.optim.Adam(model.parameters()))
+    train(model, optimizer)
+    both = copied((model, optimizer))
+    near(train(*both), train(model, optimizer))
+
+
+@pytest.mark.usefixtures("at_once")
+def test_groups_that_are_added() -> None:
+    results = []
+    for wrap in (unchanged, accel.optimizer):
+        model = network()
+        optimizer = wrap(torch.optim.Adam(model[2].parameters(), lr=0.1))  # type: ignore[index]
+        train(model, optimizer)
+        optimizer.add_param_group({"params": list(model[0].parameters()), "lr": 0.2})  # type: ignore[index]
+        results.append(train(model, optimizer))
+    near(*results)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_within_a_compiled_step() -> None:
+    results = []
+    for wrap in (unchanged, accel.optimizer):
+        model = network()
+        optimizer = wrap(torch.optim.Adam(model.parameters()))
+        step = torch.compile(optimizer.step, backend="eager")
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(5, 6)).square().mean().backward()
+            step()
+        results.append([each.detach() for each in model.parameters()])
+    near(*results)
+
+
+# ------------------------------------------------------------ the trial
+
+
+class Kernels:
+    """A clock in which the default takes a millisecond, and the fused kernel as long as is said."""
+
+    def __init__(self, fused: float) -> None:
+        self.optimizer: Any = None
+        self._fused = fused
+        self._spent = 0.0
+
+    def begin(self) -> None: ...
+
+    def end(self) -> None:
+        self._spent += self._fused if is_fused(self.optimizer) else 2e-3
+
+    def mark(self) -> float:
+        return self._spent
+
+    def seconds(self, start: float, end: float) -> float:
+        return end - start
+
+
+@pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], tuple[nn.Module, torch.optim.Optimizer]]:
+    monkeypatch.setattr(fused_step, "_tried", weakref.WeakSet())
+
+    def make(fused: float) -> tuple[nn.Module, torch.optim.Optimizer]:
+        clock = Kernels(fused)
+        monkeypatch.setattr(fused_step, "UpdateClock", lambda: clock)
+        model = network()
+        clock.optimizer = accel.optimizer(torch.optim.Adam(model.parameters()))
+        return model, clock.optimizer
+
+    return make
+
+
+def test_the_faster_kernel_is_kept(kernels: Callable[[float], Any]) -> None:
+    model, optimizer = kernels(1e-3)
+    train(model, optimizer, 1)
+    assert not settled()
+    train(model, optimizer, 80)
+    assert is_fused(optimizer)
+    assert settled()
+
+
+@pytest.mark.parametrize("fused", [2e-3, 4e-3])
+def test_a_kernel_that_is_not_faster(kernels: Callable[[float], Any], fused: float) -> None:
+    model, optimizer = kernels(fused)
+    train(model, optimizer, 200)
+    assert not is_fused(optimizer)
+    assert settled()
+
+
+def test_nothing_is_tried_while_precisions_are(
+    kernels: Callable[[float], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(autocast_controller, "settled", lambda: False)
+    model, optimizer = kernels(1e-3)
+    train(model, optimizer, 80)
+    assert not is_fused(optimizer)
+
+
+def test_short_runs_are_never_touched(kernels: Callable[[float], Any]) -> None:
+    model, optimizer = kernels(1e-3)
+    seen = []
+    for _ in range(8):
+        train(model, optimizer, 1)
+        seen.append(is_fused(optimizer))
+    assert not any(seen)
+
+
+def test_a_closure_is_not_timed(kernels: Callable[[float], Any]) -> None:
+    model, optimizer = kernels(1e-3)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss: torch.Tensor = model(torch.ones(5, 6)).square().mean()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    for _ in range(80):
+        optimizer.step(closure)
+    assert not is_fused(optimizer)
+    assert settled()
