@@ -36,6 +36,7 @@ Tensors:
     device_moves         `.to`, `.cuda`, `.type_as` in any spelling
     devices              the device that a place can name
     tensor_creation      factories and what is done to their tensors before a move
+    whole_number_casts   casts of decimals that a device may do differently
     tensor_type_aliases  `Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor`
     arrays               fresh NumPy arrays, lists of nothing but arrays
     integers             expressions that surely are whole numbers
