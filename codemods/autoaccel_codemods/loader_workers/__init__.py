@@ -17,7 +17,8 @@ Left alone:
 - streams (`IterableDataset`): every worker would repeat all of it, or make other batches of its part;
 - samples, their order or their collation that ask a model or that the loop changes: workers hold copies;
 - a dataset that is changed as it is read, or that keeps a random generator, an open file or gradients;
-- memory is not pinned for batches of the script's own making that the loop writes to, or asks for being a tuple;
+- memory is not pinned for batches of the script's own making that the loop writes to, in which it may ask a part for
+  being a tuple, or that are objects of a class of their own;
 - loaders of which only one batch is taken from each fresh iterator;
 - `DataLoader(**options)`, where the options may hold these settings.
 
