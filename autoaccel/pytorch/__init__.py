@@ -20,6 +20,7 @@ Autograd:
     graph_requirement    whether code must record its graph
     object_references    everywhere that an object may turn up
     kept_state           what called functions store for later
+    kept_generators      generators that go on with what they have computed
     special_methods      operators and setters that may keep a graph
     hidden_gradients     code out of sight that needs gradients
 

@@ -29,6 +29,7 @@ from autoaccel.pytorch.graph_flow import (
     GraphNeeded,
     push_call,
 )
+from autoaccel.pytorch.kept_generators import goes_on_with_graph
 from autoaccel.pytorch.kept_state import is_layer_weight, reads_of_computed_weights, stored_values
 from autoaccel.pytorch.object_references import connected_files, property_name
 
@@ -72,8 +73,11 @@ def needs_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[as
             states.extend((script, each, False, ()) for each in _operations(script, part, part))
             states.extend(_kept(script, part, (), seen))
         flow = GraphFlow()
+        home = None if isinstance(region[0], ast.FunctionDef) else script.function(region[0])
         for other in connected_files(script):
             states.extend(_hooked(other, flow))
+            if goes_on_with_graph(other, home):
+                raise GraphNeeded("a generator goes on elsewhere with what it has computed")
             for call in forwards[:1]:
                 states.extend(_kept_by_models(other, (script, call), seen))
             if _writes_into_kept(other) and any(_makes_view(script, part) for part in region):
