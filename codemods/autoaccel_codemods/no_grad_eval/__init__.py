@@ -69,7 +69,7 @@ from autoaccel.edits import (
     Tier,
     WrapStatements,
 )
-from autoaccel.pytorch.evaluation_passes import EvaluationPass, evaluations
+from autoaccel.pytorch.evaluation_passes import OWN_GRADIENTS, EvaluationPass, evaluations, evaluations_with_backward
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.no_grad_eval.display_only_forwards import display_only_forwards
 from autoaccel_codemods.no_grad_eval.grad_mode_seen import (
@@ -102,7 +102,11 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         grad_mode_seen         whether somebody would see that gradients are off, or that a function is decorated
         rounding               how exact it is to run the models without gradients: the tier of the finding
     """
-    for found in (*evaluations(script), *display_only_forwards(script)):
+    passes = (*evaluations(script), *display_only_forwards(script))
+    for function in evaluations_with_backward(script):
+        if not any(script.inside(found.node, function) for found in passes):
+            yield RULE.skip(function, OWN_GRADIENTS)
+    for found in passes:
         if found.covered:
             continue
         problem = found.problem or _framework(script, found) or _graph_tool(script) or _undecorated(script, found)
