@@ -29,6 +29,7 @@ from autoaccel.pytorch.graph_flow import (
     GraphNeeded,
     push_call,
 )
+from autoaccel.pytorch.implicit_calls import implicit_callees
 from autoaccel.pytorch.kept_generators import goes_on_with_graph
 from autoaccel.pytorch.kept_state import is_layer_weight, reads_of_computed_weights, stored_values
 from autoaccel.pytorch.object_references import connected_files, property_name
@@ -193,6 +194,10 @@ def _kept(script: Script, outer: ast.AST, call_stack: CallStack, seen: Seen) -> 
             if any(_may_keep_results(other, each) for each in function.decorator_list):
                 raise Incomplete("a decorator may keep it")
             yield from _all_computed(other, function, inner, seen)
+    for part in script.within(outer, ast.Subscript):
+        for file, method in implicit_callees(script, part):
+            if method not in seen:
+                yield from _all_computed(file, method, (), seen)
     for read in script.within(outer, ast.Attribute):
         for file, getter, keeps in _getters(script, read):
             if getter not in seen:
