@@ -20,6 +20,7 @@ Autograd:
     graph_requirement    whether code must record its graph
     object_references    everywhere that an object may turn up
     kept_state           what called functions store for later
+    kept_generators      generators that go on with what they have computed
     special_methods      operators and setters that may keep a graph
     hidden_gradients     code out of sight that needs gradients
 
@@ -36,6 +37,7 @@ Tensors:
     device_moves         `.to`, `.cuda`, `.type_as` in any spelling
     devices              the device that a place can name
     tensor_creation      factories and what is done to their tensors before a move
+    whole_number_casts   casts of decimals that a device may do differently
     tensor_type_aliases  `Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor`
     arrays               fresh NumPy arrays, lists of nothing but arrays
     integers             expressions that surely are whole numbers

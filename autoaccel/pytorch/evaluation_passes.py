@@ -22,6 +22,7 @@ from autoaccel.pytorch.gradients import (
     calls_training,
     has_grad_mode,
     in_grad_mode,
+    is_optimizer_step,
     sets_grad_mode,
     trains,
 )
@@ -36,6 +37,7 @@ _NAMED = re.compile(
 )
 
 
+OWN_GRADIENTS = "it needs gradients itself"
 OWN_MODE = "it switches gradients off itself, where it wants to"
 WITHOUT_PARAMETERS = frozenset(
     f"torch.nn.{name}"
@@ -83,6 +85,26 @@ def _evaluations(script: Script) -> Iterator[EvaluationPass]:
     for scope in scopes:
         if scope not in whole and not any(each in whole for each in script.ancestors(scope)):
             yield from _runs(script, scope)
+
+
+def evaluations_with_backward(script: Script) -> Iterator[ast.FunctionDef]:
+    """Functions that run a model in evaluation mode and go backward, and step no optimizer: saliency by `backward`."""
+    for function in script.find(ast.FunctionDef):
+        if _eval_calls(script, function) and trains(script, function) and not _steps(script, function):
+            yield function
+
+
+def _steps(script: Script, function: ast.AST) -> bool:
+    """Whether a function, or one that it calls, steps an optimizer."""
+    pending, seen = [(script, function)], {function}
+    for file, each in pending:
+        for call in file.within(each, ast.Call):
+            if is_optimizer_step(file, call):
+                return True
+            inner = [(other, callee) for other, callee in file.callees(call) if callee not in seen]
+            pending.extend(inner)
+            seen.update(callee for _, callee in inner)
+    return False
 
 
 def forward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
@@ -191,7 +213,7 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
         asked = asks_for_gradients(script, function)
         if asked is None or not _only_asks(asked):
             return None
-        return EvaluationPass(function, function, None, None, forwards, False, "it needs gradients itself")
+        return EvaluationPass(function, function, None, None, forwards, False, OWN_GRADIENTS)
     open_forwards = tuple(call for call in forwards if _records(script, call, function))
     if not open_forwards or called_in_grad_mode(script, function):
         return EvaluationPass(function, function, None, None, (), True, None)

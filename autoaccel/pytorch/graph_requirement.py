@@ -29,6 +29,8 @@ from autoaccel.pytorch.graph_flow import (
     GraphNeeded,
     push_call,
 )
+from autoaccel.pytorch.implicit_calls import implicit_callees
+from autoaccel.pytorch.kept_generators import goes_on_with_graph
 from autoaccel.pytorch.kept_state import is_layer_weight, reads_of_computed_weights, stored_values
 from autoaccel.pytorch.object_references import connected_files, property_name
 
@@ -72,8 +74,11 @@ def needs_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[as
             states.extend((script, each, False, ()) for each in _operations(script, part, part))
             states.extend(_kept(script, part, (), seen))
         flow = GraphFlow()
+        home = None if isinstance(region[0], ast.FunctionDef) else script.function(region[0])
         for other in connected_files(script):
             states.extend(_hooked(other, flow))
+            if goes_on_with_graph(other, home):
+                raise GraphNeeded("a generator goes on elsewhere with what it has computed")
             for call in forwards[:1]:
                 states.extend(_kept_by_models(other, (script, call), seen))
             if _writes_into_kept(other) and any(_makes_view(script, part) for part in region):
@@ -189,6 +194,10 @@ def _kept(script: Script, outer: ast.AST, call_stack: CallStack, seen: Seen) -> 
             if any(_may_keep_results(other, each) for each in function.decorator_list):
                 raise Incomplete("a decorator may keep it")
             yield from _all_computed(other, function, inner, seen)
+    for part in script.within(outer, ast.Subscript):
+        for file, method in implicit_callees(script, part):
+            if method not in seen:
+                yield from _all_computed(file, method, (), seen)
     for read in script.within(outer, ast.Attribute):
         for file, getter, keeps in _getters(script, read):
             if getter not in seen:

@@ -43,6 +43,7 @@ _PINNING = re.compile(
     r"\((?:[^()]|\([^()]*\))*?\bpin_memory\s*=\s*(?!False)"
 )
 _CHANGED = "the host tensor is changed after its copy has begun"
+_UNORDERED = "the host tensor may be changed after its copy has begun: who else does it is not seen"
 _KEPT = "the host tensor is kept, and may be changed after its copy has begun"
 _MAYBE_CHANGED = "the host tensor is kept, and what may be it is changed after its copy has begun"
 _REFILLED = "batches may lie in page-locked memory of the script's own, which is filled again while it is copied"
@@ -90,7 +91,7 @@ class _HostTensor:
                 if self._replaces(file, node) or not self._may_follow(file, node):
                     continue
                 if any(self._is_part(value, node) for value in found):
-                    return _CHANGED
+                    return _CHANGED if self._follows(file, node) else _UNORDERED
                 if self._was_held(file, owner):
                     return _MAYBE_CHANGED
                 if not _is_sum(file, owner, node):
@@ -134,9 +135,11 @@ class _HostTensor:
 
     def _may_follow(self, file: Script, node: ast.AST) -> bool:
         """Whether a place may run after the move, for the same batch."""
+        return self._frames(file, node).missing is not None or self._follows(file, node) is not False
+
+    def _follows(self, file: Script, node: ast.AST) -> bool | None:
+        """Whether a place runs after the move, as far as its calls are seen; None where nothing connects the two."""
         places = self._frames(file, node)
-        if places.missing is not None:
-            return True
         met = False
         for where, move in self._moved_at:
             for other, use in places:
@@ -144,7 +147,7 @@ class _HostTensor:
                     met = True
                     if self._in_order(where, move, use):
                         return True
-        return not met
+        return False if met else None
 
     def _frames(self, file: Script, node: ast.AST) -> Answer[ScriptNode]:
         """A place and the calls that lead to it from the loop."""

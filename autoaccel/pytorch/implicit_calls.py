@@ -37,7 +37,7 @@ def implicit_callees(script: Script, node: ast.AST) -> Iterator[tuple[Script, as
             if any(value.kind is Kind.UNKNOWN and value.cls is None for value in script.values(owner)):
                 yield from (each for each in _all_properties(script) if each[1].name == name)
         case ast.Subscript(value=owner, ctx=ast.Load()):
-            yield from _methods(script, owner, ("__getitem__",))
+            yield from _methods(script, owner, ("__getitem__", "__missing__"))
         case ast.For(iter=owner) | ast.comprehension(iter=owner):
             yield from _methods(script, owner, ("__iter__", "__next__", "__getitem__"))
         case ast.withitem(context_expr=owner):

@@ -47,9 +47,17 @@ def reads_of_computed_weights(script: Script) -> Iterator[tuple[Script, ast.expr
     if any(True for each in files for _ in each.calls("torch.nn.utils.parametrize.cached")):
         raise Incomplete("what parametrizations compute is kept")
     names = {name for each in files for name in imported(each)}
+    cached = any(keyword.arg == "cache_size" for each in files for keyword in each.find(ast.keyword))
+    if cached or any(each.syntax_index.mentions("with_cache") for each in files) or _transforms_of_pyro(names):
+        raise Incomplete("a transform of distributions keeps what it has computed")
     mentioned = any(each.syntax_index.mentions("prune", "weight_norm", "spectral_norm") for each in files)
     if mentioned or any(name.startswith(_COMPUTING) for name in names):
         yield from attribute_reads(script, None, "weight", called=False)
+
+
+def _transforms_of_pyro(names: set[str]) -> bool:
+    """Whether transforms are imported that keep their last result unless they are told otherwise."""
+    return any(name.startswith("pyro.distributions") for name in names)
 
 
 def stored_values(script: Script, function: ast.AST) -> Iterator[ast.expr]:

@@ -27,6 +27,7 @@ _DRAWN = frozenset({"uniform_", "normal_", "random_", "bernoulli_", "exponential
 _CASTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "short", "byte", "bool"})
 _FUNCTIONS = frozenset(f"torch.{name}" for name in ("tril", "triu", *(RESHAPING - {"view", "t"})))
 _NO_LEAF = "the moved tensor is not the leaf that requires_grad makes"
+_LARGEST = 2**63  # within the range of whole numbers and of decimals
 _INTEGERS = frozenset(f"torch.{name}" for name in ("long", "int", "int64", "int32", "short", "int16", "uint8", "int8"))
 
 
@@ -50,15 +51,15 @@ class Cast:
 class Creation:
     """A factory call and what happens to its result before the place that was asked about.
 
-    `casts` outermost first; `changed` when values are filled in or drawn after the creation; `variables` are
-    `Variable(…)` wrappers on the way; `problem` says why the tensor cannot be created elsewhere.
+    `casts` outermost first; `fills` are the calls that fill values in or draw them after the creation; `variables`
+    are `Variable(…)` wrappers on the way; `problem` says why the tensor cannot be created elsewhere.
     """
 
     call: ast.Call
     name: str
     tier: Tier
     casts: list[Cast] = field(default_factory=list)
-    changed: bool = False
+    fills: list[ast.Call] = field(default_factory=list)
     variables: list[ast.Call] = field(default_factory=list)
     problem: str | None = None
 
@@ -104,13 +105,14 @@ def creation(script: Script, expression: ast.expr) -> Creation | None:
         return None
     casts: list[Cast] = []
     variables: list[ast.Call] = []
-    changed = drawn = False
+    fills: list[ast.Call] = []
+    drawn = False
     problem: str | None = None
     node = expression
     while True:
         match node:
             case ast.Call(func=function) if (made := _factory(script, node)) is not None:
-                made.casts, made.variables, made.changed = casts, variables, changed or drawn
+                made.casts, made.variables, made.fills = casts, variables, fills
                 made.problem = made.problem or problem
                 if drawn:
                     made.tier = max(made.tier, Tier.EQUIVALENT)
@@ -130,10 +132,11 @@ def creation(script: Script, expression: ast.expr) -> Creation | None:
                     casts.append(Cast(node))
                 elif attribute in _DRAWN:
                     drawn = True
+                    fills.append(node)
                     if any(each.arg == "generator" for each in node.keywords):
                         problem = problem or "a generator of the host is given"
                 elif attribute in _FILLED:
-                    changed = True
+                    fills.append(node)
                 elif attribute in ("to", "cuda", "cpu", "numpy", "type_as", "type", "item", "tolist"):
                     return None
                 elif attribute not in _SHAPED:
@@ -203,7 +206,7 @@ def _factory(script: Script, call: ast.Call) -> Creation | None:
         return Creation(call, "torch.tensor", Tier.EXACT) if literal and not legacy.cuda else None
     if short in DRAWING:
         tier = Tier.EQUIVALENT
-    elif short in ROUNDED or (short == "arange" and not _integral_range(script, call)):
+    elif short in ROUNDED or (short == "arange" and not integral_range(script, call)):
         tier = Tier.NUMERICS
     elif short in FILLING:
         tier = Tier.EXACT
@@ -240,20 +243,39 @@ def _refusal(call: ast.Call, short: str) -> str | None:
     return None
 
 
-def _integral_range(script: Script, call: ast.Call) -> bool:
+def integral_range(script: Script, call: ast.Call) -> bool:
     """Whether `arange` counts in whole numbers, which every device does alike."""
-    if _is_integral(script, call):
-        return True
-    bounds = [*call.args, *(each.value for each in call.keywords if each.arg in ("start", "end", "step"))]
-    return all(integral(script, each) for each in bounds)
+    return _is_integral(script, call) or all(integral(script, each) for each in bounds(call))
+
+
+def bounds(call: ast.Call) -> list[ast.expr]:
+    """What `arange` is given: start, end and step, as far as they are."""
+    return [*call.args, *(each.value for each in call.keywords if each.arg in ("start", "end", "step"))]
 
 
 def scalar(script: Script, made: Creation) -> ast.expr | None:
-    """The number of `torch.tensor(3.0)`, of a type that `torch.full` infers alike: Python literals only."""
+    """The number of `torch.tensor(3.0)`, of a type that `torch.full` infers alike: Python literals only.
+
+    `torch.full` refuses numbers beyond the range of what they are written to, of which `torch.tensor` makes infinity.
+    """
     if made.name != "torch.tensor" or len(made.call.args) != 1 or tensor_type(script, made.call.func) is not None:
         return None
     if any(each.arg != "dtype" for each in made.call.keywords) or changes_default(script):
         return None
     data = made.call.args[0]
-    number = data.operand if isinstance(data, ast.UnaryOp) and isinstance(data.op, ast.USub) else data
-    return data if isinstance(number, ast.Constant) and isinstance(number.value, int | float) else None
+    value = None if isinstance(data, ast.BinOp) else number(data)
+    return data if value is not None and abs(value) < _LARGEST else None
+
+
+def number(expression: ast.expr) -> float | None:
+    """The number that an expression of literals spells; None where it is none, or not known."""
+    match expression:
+        case ast.Constant(value=int() | float() as value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=operand) if (positive := number(operand)) is not None:
+            return -positive
+        case ast.BinOp(op=ast.Div(), left=left, right=right):
+            above, below = number(left), number(right)
+            return above / below if above is not None and below else None
+        case _:
+            return None

@@ -10,7 +10,8 @@ and its like may differ in the last bit: `numerics`.
 Left alone:
 - `requires_grad=True` in the factory: the moved tensor is not a leaf, the created one would be;
 - calls with a `generator=` of the CPU, and pinned buffers, which are there to be copied from;
-- a cast on the way that would round differently if it came first;
+- a cast on the way that would round differently if it came first, and one to whole numbers of what may not fit them,
+  such as infinity: what these become is up to the device;
 - `.cuda(gpu)` where `gpu` may be `None`: to `.cuda` that is the current GPU, to a factory the CPU;
 - arithmetic between creation and move, and `linspace` of whole numbers, which the device may round differently;
 - legacy types of computed data, which are copied either way;
@@ -37,6 +38,7 @@ from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.monkeypatching import intercepted, monkeypatched_in_text
 from autoaccel.pytorch.tensor_creation import FOLDING, Creation, creation, is_plain_variable, scalar
 from autoaccel.pytorch.tensor_type_aliases import ChosenType, changes_default, chosen_type, tensor_type
+from autoaccel.pytorch.whole_number_casts import undefined_cast
 from autoaccel.rewriting.rule import Rule
 
 if TYPE_CHECKING:
@@ -93,7 +95,8 @@ def _moved(script: Script, moved: DeviceMove) -> Iterator[Finding | Skipped]:
     if _is_there(script, made, moved):
         return
     problem = made.problem or moved.problem or problem or _unknown_precision(script, made, moved)
-    problem = problem or _computed(script, made) or _patched(script, made, moved)
+    problem = problem or _computed(script, made) or _undefined_cast(script, made, moved)
+    problem = problem or _patched(script, made, moved)
     if problem is not None:
         yield RULE.skip(moved.call, problem)
     else:
@@ -176,6 +179,13 @@ def _unknown_precision(script: Script, made: Creation, moved: DeviceMove) -> str
     return "a cast of data of unknown precision stays on the host"
 
 
+def _undefined_cast(script: Script, made: Creation, moved: DeviceMove) -> str | None:
+    """Moves cast on the host. So does a factory that is given data of another type, and none need fit what it fills."""
+    if moved.dtype is None or _folds_move(script, made, moved):
+        return undefined_cast(script, made)
+    return undefined_cast(script, made, moved.dtype.holes[0] if moved.dtype.text == "{0}" else None)
+
+
 def _computed(script: Script, made: Creation) -> str | None:
     """A legacy type that is given computed data: they are copied either way, and may be converted differently."""
     legacy = tensor_type(script, made.call.func) is not None
@@ -192,7 +202,7 @@ def _is_literal(data: ast.expr) -> bool:
 
 def _folds_move(script: Script, made: Creation, moved: DeviceMove) -> bool:
     """Whether the type of `.to(device, dtype)` may be the factory's; arrays are converted in one step either way."""
-    if moved.dtype is None or made.has("dtype") or made.casts or made.changed:
+    if moved.dtype is None or made.has("dtype") or made.casts or made.fills:
         return False
     array = made.name == "torch.tensor" and bool(made.call.args) and script.kind(made.call.args[0]) is Kind.ARRAY
     return made.name in FOLDING or array

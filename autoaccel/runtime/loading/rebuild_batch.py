@@ -89,10 +89,9 @@ def _with_items(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
         clone = copy.copy(value)  # keeps a subclass's other attributes: encodings, default factories
         clone.update(items)
         return clone
-    try:
-        return type(value)({**value, **items})  # type: ignore[call-arg]
-    except TypeError:
-        return value
+    whole = {**value, **items}
+    clone = _made_of(value, whole)
+    return clone if len(clone) == len(whole) and all(clone.get(key) is whole[key] for key in whole) else value
 
 
 def _with_elements(value: Any, items: list[Any]) -> Any:
@@ -103,11 +102,16 @@ def _with_elements(value: Any, items: list[Any]) -> Any:
         for index, item in enumerate(items):
             clone[index] = item
         return clone
-    if hasattr(value, "_make"):
-        return value._make(items)
+    clone = value._make(items) if hasattr(value, "_make") else _made_of(value, items)
+    same = len(clone) == len(items) and all(one is other for one, other in zip(clone, items, strict=True))
+    return clone if same and getattr(clone, "__dict__", {}).keys() == getattr(value, "__dict__", {}).keys() else value
+
+
+def _made_of(value: Any, contents: Any) -> Any:
+    """An object of the same class out of other contents, or `value` where that takes no such argument."""
     try:
-        return type(value)(items)
-    except TypeError:
+        return type(value)(contents)
+    except Exception:  # a constructor of the script's own raises what it likes
         return value
 
 

@@ -114,7 +114,7 @@ def is_bound(script: Script, scope: ast.AST, point: ast.stmt, expression: ast.ex
     root = expression
     while isinstance(root, ast.Attribute | ast.Subscript):
         root = root.value
-    if not isinstance(root, ast.Name) or not _stands(script, scope, point, expression):
+    if not isinstance(root, ast.Name) or not stands(script, scope, point, expression):
         return False
     definitions = script.definitions(root)
     own = [each for each in definitions if each.scope.node is scope]
@@ -132,7 +132,7 @@ def is_bound(script: Script, scope: ast.AST, point: ast.stmt, expression: ast.ex
     return False
 
 
-def _stands(script: Script, scope: ast.AST, point: ast.stmt, expression: ast.expr) -> bool:
+def stands(script: Script, scope: ast.AST, point: ast.stmt, expression: ast.expr) -> bool:
     """Whether a function does not make anew, from a place on, what an expression reads."""
     text = script.source(expression)
     for part in walk_scope(scope):

@@ -11,7 +11,7 @@ from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import position, walk_scope
 from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem
-from autoaccel_codemods.autocast.definite_assignment import always_runs, is_bound, is_empty, last_binding
+from autoaccel_codemods.autocast.definite_assignment import always_runs, is_bound, is_empty, last_binding, stands
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -59,7 +59,9 @@ def scaler_creations(script: Script, step: TrainingStep) -> Iterator[ScalerCreat
         named = [each for each in step.steps if _text(script, each) in names]
         unsure = next((each for each in named if not is_bound(script, function, first, each.optimizer)), None)
         if unsure is not None:
-            yield unsure.call, skip_reasons.UNSURE_OPTIMIZERS
+            assert unsure.optimizer is not None, "a problem otherwise"
+            stays = stands(script, function, first, unsure.optimizer)
+            yield unsure.call, skip_reasons.UNSURE_OPTIMIZERS if stays else skip_reasons.REMADE_OPTIMIZERS
             return
         yield ScalerCreation(first, False, names, None, (function,))
 

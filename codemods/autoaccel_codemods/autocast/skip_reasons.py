@@ -87,7 +87,8 @@ SEVERAL_STEPS: Final = "an optimizer steps several times before the scale may be
 UNSURE_CLEARING: Final = "it is not sure that all gradients of the optimizer are cleared between its steps"
 UNSEEN_CALLS: Final = "`{name}` goes backward and may be called in ways that are not seen"
 STEP_IN_OTHER_FUNCTION: Final = "backward and optimizer step are in different functions"
-UNSURE_OPTIMIZERS: Final = "not every path to the step makes its optimizers"
+UNSURE_OPTIMIZERS: Final = "nothing shows that every path to the step makes its optimizers"
+REMADE_OPTIMIZERS: Final = "its optimizers are made anew on the way"
 
 # -- Where low precision would get to (`low_precision_flow` and the modules that serve it)
 

@@ -17,7 +17,8 @@ Left alone:
 - streams (`IterableDataset`): every worker would repeat all of it, or make other batches of its part;
 - samples, their order or their collation that ask a model or that the loop changes: workers hold copies;
 - a dataset that is changed as it is read, or that keeps a random generator, an open file or gradients;
-- memory is not pinned for batches of the script's own making that the loop writes to, or asks for being a tuple;
+- memory is not pinned for batches of the script's own making that the loop writes to, in which it may ask a part for
+  being a tuple, or that are objects of a class of their own;
 - loaders of which only one batch is taken from each fresh iterator;
 - `DataLoader(**options)`, where the options may hold these settings.
 
@@ -126,7 +127,7 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
 
 def _pinned(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) -> Finding | Skipped:
     if _only_looked_at(made, uses):
-        return RULE.skip(made.call, "no pinned memory: its batches stay on the host")
+        return RULE.skip(made.call, "no pinned memory: nothing shows that its batches go to a device")
     if (reason := told_apart(script, made, uses)) is not None:
         return RULE.skip(made.call, reason)
     edits = _add(script, made, "pin_memory", "pin_memory()")
@@ -248,7 +249,7 @@ def _has_accelerator(script: Script, uses: tuple[Iteration, ...]) -> bool:
 
 
 def _only_looked_at(made: LoaderCall, uses: tuple[Iteration, ...]) -> bool:
-    """Whether every batch stays on the host: plotted, counted, written to a file."""
+    """Whether nothing shows that a batch leaves the host: they are plotted, counted, written to a file."""
     return bool(uses) and not _moved(made, uses) and not any(_works(use) for use in uses)
 
 

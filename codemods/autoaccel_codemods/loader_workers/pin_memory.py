@@ -1,25 +1,27 @@
-"""Where a loop can tell a pinned batch from the one that was made: it is a copy, and a tuple may be a list.
+"""Where a loop can tell a pinned batch from the one that was made: it is a copy, and its containers are made again.
 
-What torch's own collation makes belongs to nobody else, and holds no tuples. A collate function, or samples that are
-handed out as they are (`batch_size=None`), may give views of the data set or the same tensor twice: what is written to
-the batch then shows elsewhere, but not what is written to a copy. Before torch 2.11 (pytorch#169690), pinning made a
-list of every tuple as well.
+What torch's own collation makes belongs to nobody else, holds no tuples, and has been made like this already. A collate
+function, or samples that are handed out as they are (`batch_size=None`), may give views of the data set or the same
+tensor twice: what is written to the batch then shows elsewhere, but not what is written to a copy. Before torch 2.11
+(pytorch#169690), pinning made a list of every tuple as well, wherever in the batch; a mapping or sequence of a class
+that cannot be made of its items becomes a dict or a list to this day, and loses its methods.
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.dataflow.abstract_values import ANY, Kind, Value, Values, union
-from autoaccel.dataflow.value_parts import part
+from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value, Values, any_item, item, union
+from autoaccel.dataflow.definitions import STAR
+from autoaccel.library_models.tensor_operations import INFORMATION, METHODS
 from autoaccel.pytorch.batches import changed_in_place, root
 from autoaccel.pytorch.host_writes import memory
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import ElementPath
     from autoaccel.pytorch.loader_calls import Iteration, LoaderCall
 
 _DEFAULT = ("torch.utils.data.default_collate", "torch.utils.data.dataloader.default_collate")
@@ -33,6 +35,9 @@ _SAME_FOR_BOTH = frozenset(
     "enumerate zip list tuple map filter iter len reversed sorted set sum any all min max".split()
 )
 
+_COMMON = METHODS | INFORMATION | {*dir(tuple), *dir(list), *dir(dict), "device", "dtype"}
+"""What tensors and containers are asked for; other classes may answer to it as well."""
+
 
 def told_apart(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) -> str | None:
     """Why the loops over a loader may take a pinned batch for another one."""
@@ -41,6 +46,8 @@ def told_apart(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) ->
         return None
     if not _are_new(batches) and any(_is_written_to(use, batches) for use in uses):
         return "no pinned memory: what the loop writes to a batch may show elsewhere, and pinned it is a copy"
+    if any(value.kind is Kind.OBJECT for value in _parts(batches)) or any(_asks_object(use, batches) for use in uses):
+        return "no pinned memory: batches of a class of their own may be made again as another, or left unpinned"
     if any(_asks_for_tuple(use, batches) for use in uses):
         return "no pinned memory: older versions of torch make a list of it where a batch is a tuple"
     return None
@@ -117,35 +124,86 @@ def _nexts(use: Iteration) -> Iterator[ast.AST]:
         yield from use.script.syntax_index.calls_named("next")
 
 
+def _asks_object(use: Iteration, batches: Values) -> bool:
+    """Whether a loop asks a part of its batches, of which nothing is known, for what no tensor or container has."""
+    return any(value.kind is Kind.UNKNOWN for value in _parts(batches)) and any(
+        attribute.attr not in _COMMON and Kind.UNKNOWN in _taken(file, attribute.value, use, batches).kinds
+        for file in use.script.project.related(use.script)
+        for attribute in file.find(ast.Attribute)
+    )
+
+
 def _asks_for_tuple(use: Iteration, batches: Values) -> bool:
     """Whether it matters to a loop that a part of its batches is a tuple."""
-    file, sites = use.script, (use.node, *_nexts(use))
+    file = use.script
     pending: list[tuple[Script, ast.AST]] = [(file, file.function(use.node) or file.tree)]
     for where, scope in pending:
-        for name in where.within(scope, ast.Name):
-            parts = [each for each in where.values(name) if each.kind is Kind.BATCH and each.node in sites]
-            paths = [each.path for each in parts if each.how != "copy"]
-            if not any(_may_be_tuple(batches, path) for path in paths):
+        kinds = ast.Name, ast.Subscript, ast.Call
+        for node in itertools.chain.from_iterable(where.within(scope, kind) for kind in kinds):
+            taken = _taken(where, node, use, batches)
+            if not any(map(_may_be_tuple, _parts(taken))):
                 continue
-            if not isinstance(name.ctx, ast.Load):
-                match where.parent(name):
+            if isinstance(node, ast.Name | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                match where.parent(node):
                     case ast.AugAssign(op=ast.Add(), value=value) if where.kind(value) is not Kind.NUMBER:
                         return True
                 continue
-            followed = _calls_on(where, name)
+            parent = where.parent(node)
+            unpacked = isinstance(parent, ast.keyword) and parent.arg is None  # a mapping then
+            if unpacked if any(map(_may_be_tuple, taken)) else not _is_handed_on(parent, node):
+                continue
+            followed = _calls_on(where, node)
             if followed is None:
                 return True
             pending.extend(each for each in followed if each not in pending)
     return False
 
 
-def _may_be_tuple(batches: Values, path: ElementPath) -> bool:
-    parts = part(batches, path)
-    return any(
-        value.kind in (Kind.UNKNOWN, Kind.OBJECT)
-        or (value.kind is Kind.SEQUENCE and not isinstance(value.node, ast.List | ast.ListComp))
-        for value in parts
+def _may_be_tuple(value: Value) -> bool:
+    return value.kind in (Kind.UNKNOWN, Kind.OBJECT) or (
+        value.kind is Kind.SEQUENCE and not isinstance(value.node, ast.List | ast.ListComp)
     )
+
+
+def _taken(where: Script, node: ast.expr, use: Iteration, batches: Values) -> Values:
+    """What an expression takes out of a loop's batches: none where it is no part of them."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="get" | "pop")):
+            return union(_item(value, None) for value in _taken(where, owner, use, batches))
+        case ast.Call():
+            return NOTHING
+    sites = (use.node, *_nexts(use))
+    parts = [each for each in where.values(node) if each.kind is Kind.BATCH and each.node in sites]
+    return union(_at(batches, each) for each in parts if each.how != "copy")
+
+
+def _at(batches: Values, value: Value) -> Values:
+    """The part of a batch that a value is; any part within it where an index is not known."""
+    for step in value.path:
+        batches = union(_item(each, None if step == STAR else step) for each in batches)
+    return Values(_parts(batches)) if value.how == "view" else batches
+
+
+def _item(owner: Value, step: int | str | None) -> Values:
+    match owner.kind:
+        case Kind.SEQUENCE | Kind.MAPPING:
+            return item(owner, step)
+        case Kind.UNKNOWN | Kind.OBJECT:
+            return ANY
+        case _:
+            return Values({owner})
+
+
+def _parts(values: Values) -> Iterator[Value]:
+    """Values, and all that containers among them hold."""
+    for value in values:
+        yield value
+        yield from _parts(any_item(value))
+
+
+def _is_handed_on(parent: ast.AST | None, node: ast.expr) -> bool:
+    """Whether a call takes a container whole: what is in it may matter there."""
+    return isinstance(parent, ast.keyword) or (isinstance(parent, ast.Call) and node in parent.args)
 
 
 def _calls_on(where: Script, node: ast.expr) -> list[tuple[Script, ast.AST]] | None:
@@ -156,7 +214,7 @@ def _calls_on(where: Script, node: ast.expr) -> list[tuple[Script, ast.AST]] | N
             return []
         case ast.Attribute() | ast.Starred() | ast.For() | ast.comprehension() | ast.Assign() | ast.Expr():
             return []
-        case ast.keyword(arg=None) | ast.If() | ast.While() | ast.Delete():
+        case ast.If() | ast.While() | ast.Delete():
             return []
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             other = right if left is node else left

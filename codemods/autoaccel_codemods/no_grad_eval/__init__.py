@@ -23,8 +23,8 @@ Left alone:
 - code that needs gradients in evaluation mode: adversarial examples, saliency, forces, a frozen network in a loss, also
   where it may be entered out of sight: by callbacks, context managers, special methods (where the batches of a loop
   come from such code, the body of the loop alone is wrapped);
-- results that may reach a backward pass, also by way of what is kept: in lists, attributes, closures, defaults, or by
-  the model itself, for its next forward pass;
+- results that may reach a backward pass, also by way of what is kept: in lists, attributes, closures, defaults, by the
+  model itself, for its next forward pass, or by a generator that waits for its next turn;
 - functions whose callers are not known, and which return tensors: others may reach them by a name that they compute,
   or override what they call;
 - code that sets the grad mode itself, or is called in one;
@@ -69,7 +69,7 @@ from autoaccel.edits import (
     Tier,
     WrapStatements,
 )
-from autoaccel.pytorch.evaluation_passes import EvaluationPass, evaluations
+from autoaccel.pytorch.evaluation_passes import OWN_GRADIENTS, EvaluationPass, evaluations, evaluations_with_backward
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.no_grad_eval.display_only_forwards import display_only_forwards
 from autoaccel_codemods.no_grad_eval.grad_mode_seen import (
@@ -102,7 +102,11 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         grad_mode_seen         whether somebody would see that gradients are off, or that a function is decorated
         rounding               how exact it is to run the models without gradients: the tier of the finding
     """
-    for found in (*evaluations(script), *display_only_forwards(script)):
+    passes = (*evaluations(script), *display_only_forwards(script))
+    for function in evaluations_with_backward(script):
+        if not any(script.inside(found.node, function) for found in passes):
+            yield RULE.skip(function, OWN_GRADIENTS)
+    for found in passes:
         if found.covered:
             continue
         problem = found.problem or _framework(script, found) or _graph_tool(script) or _undecorated(script, found)

@@ -19,6 +19,16 @@ def both(samples):
     return [x, x]
 def cut(samples):
     return table[samples[0] : samples[-1]]
+def named(samples):
+    return {"x": torch.stack(samples), "ids": tuple(samples), "size": [1, (2, 3)]}
+def own(samples):
+    return Batch(samples)
+class Batch(dict):
+    pass
+def read(given):
+    return table[given["ids"]]
+def look(given):
+    return given["x"]
 def follow(given):
     a, b = given
 def compare(given):
@@ -50,6 +60,22 @@ def compare(given):
         ("collate_fn=pair", "isinstance(x, list)", "list"),
         ("collate_fn=pair", "x += (1,)", "list"),
         ("collate_fn=both", "x + [1]", None),
+        ("collate_fn=named", "f(x['x']); a, b = x['ids']; len(x['size'])", None),
+        ("collate_fn=named", "table[x['ids']]", "list"),
+        ("collate_fn=named", "ids = x['ids']; table[ids]", "list"),
+        ("collate_fn=named", "for k in x: f(x[k])", "list"),
+        ("collate_fn=named", "for k, v in x.items(): isinstance(v, tuple)", "list"),
+        ("collate_fn=named", "table[x.get('ids')]", "list"),
+        ("collate_fn=named", "x['size'][1] + (4,)", "list"),
+        ("collate_fn=named", "x['size'][0] + 4", None),
+        ("collate_fn=named", "f(x)", "list"),
+        ("collate_fn=named", "f(**x)", "list"),
+        ("collate_fn=named", "read(x)", "list"),
+        ("collate_fn=named", "look(x)", None),
+        ("collate_fn=own", "x['a'].to(device)", "class of their own"),
+        ("collate_fn=unknown", "x['a'].to(device)", None),
+        ("collate_fn=unknown", "x.images.to(device)", "class of their own"),
+        ("collate_fn=unknown", "x['a'].images.to(device)", "class of their own"),
         ("collate_fn=lambda s: torch.stack(s)", "f(x)", None),
         ("collate_fn=lambda s: unknown(s)", "f(x)", "list"),
     ],

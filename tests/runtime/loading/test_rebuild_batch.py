@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import dataclasses
 from collections import OrderedDict, UserDict, defaultdict, deque, namedtuple
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -47,6 +48,41 @@ Pair = namedtuple("Pair", ["x", "y"])
 class OwnTuple(tuple[Any, ...]):
     def __new__(cls, first: Any, second: Any) -> OwnTuple:
         return super().__new__(cls, (first, second))
+
+
+class OneAndMore(tuple[Any, ...]):
+    def __new__(cls, first: Any, second: Any = None) -> OneAndMore:
+        return super().__new__(cls, (first, second))
+
+
+class Labelled(tuple[Any, ...]):
+    label = "none"
+
+
+class Columns(Mapping[str, Any]):
+    def __init__(self, x: Any, y: Any = None) -> None:
+        self.x, self.y = x, y
+        self.first = x[0]
+
+    def __getitem__(self, key: str) -> Any:
+        return {"x": self.x, "y": self.y}[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("x", "y"))
+
+    def __len__(self) -> int:
+        return 2
+
+
+class Defaults(Columns):
+    def __init__(self, x: Any, y: Any = None) -> None:
+        self.x, self.y = x, y
+
+
+def labelled() -> Labelled:
+    value = Labelled((X, Y))
+    value.label = "some"
+    return value
 
 
 def test_tensors_in_every_container() -> None:
@@ -121,9 +157,14 @@ def test_what_holds_nothing_to_replace_is_the_very_same(value: Any) -> None:
     assert rebuild(value, marked) is value
 
 
-def test_what_cannot_be_rebuilt_is_left() -> None:
-    own = OwnTuple(X, Y)
+@pytest.mark.parametrize(
+    "own",
+    [OwnTuple(X, Y), OneAndMore(X), labelled(), Columns(X, Y), Defaults(X, Y)],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_cannot_be_rebuilt_is_left(own: Any) -> None:
     assert rebuild(own, marked) is own
+    assert rebuild({"k": own}, marked)["k"] is own
 
 
 def test_aliases_stay_aliases() -> None:

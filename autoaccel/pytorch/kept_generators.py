@@ -1,0 +1,125 @@
+"""Generators that wait between two values for whoever asks next: what runs in them has the grad mode of that one."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from autoaccel.analysis.callables import called_name
+from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import position
+from autoaccel.library_models.python_names import CONTAINER_CHANGES
+from autoaccel.pytorch.kept_state import may_carry_graph, stored_values
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.definitions import Definition
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_READ_AT_ONCE = frozenset("list tuple set frozenset dict sorted sum any all min max next".split())
+_READ_BY_A_LOOP = frozenset("enumerate zip map filter iter tqdm islice chain".split())
+
+
+def goes_on_with_graph(script: Script, home: ast.AST | None) -> bool:
+    """Whether a generator of a file keeps from one value to the next what may carry a graph, and may be asked for
+    values here and there: it has begun before some code of the function `home` runs, or goes on after it."""
+    for function in _generators(script):
+        sites = script.callers(function)
+        kept = [(other, call) for other, call in sites if _is_kept(other, call, home)]
+        given = any(may_carry_graph(other, each, set()) for other, call in kept for each in given_values(call))
+        if (kept or sites.missing is not None) and (given or _keeps_graph(script, function, set())):
+            return True
+    return any(_is_kept(script, call, home) for call in script.calls("itertools.accumulate"))
+
+
+@once
+def _generators(script: Script) -> tuple[_Function, ...]:
+    yields: list[ast.AST] = [*script.find(ast.Yield), *script.find(ast.YieldFrom)]
+    functions = (script.function(each) for each in yields)
+    return tuple(dict.fromkeys(each for each in functions if each is not None))
+
+
+def _is_kept(script: Script, call: ast.expr, home: ast.AST | None) -> bool:
+    """Whether the generator that a call makes may be asked for values at several places."""
+    parent = script.parent(call)
+    match parent:
+        case ast.For() | ast.comprehension() | ast.withitem() | ast.YieldFrom():
+            return False
+        case ast.Call(func=function) if function is not call:
+            name = (called_name(script, function) or "").rpartition(".")[2]
+            return name not in _READ_AT_ONCE and (name not in _READ_BY_A_LOOP or _is_kept(script, parent, home))
+        case ast.Assign(targets=[ast.Name() as name]):
+            scope = script.function(parent)
+            if scope is None or scope is home:
+                return True
+            uses = [use for each in script.definitions(name) for use in script.uses(each)]
+            return not all(script.function(use) is scope and _is_asked(script, use) for use in uses)
+        case _:
+            return True
+
+
+def _is_asked(script: Script, use: ast.Name) -> bool:
+    """Whether a use of a generator asks it for values, and keeps it nowhere."""
+    match script.parent(use):
+        case ast.For(iter=source) | ast.comprehension(iter=source) if source is use:
+            return True
+        case ast.Call(func=function, args=[first, *_]) if first is use:
+            return called_name(script, function) == "builtins.next"
+        case ast.Attribute(attr="send" | "close"):
+            return True
+        case _:
+            return False
+
+
+def _keeps_graph(script: Script, function: _Function, seen: set[ast.AST]) -> bool:
+    """Whether what a generator, or one that it reads, computes for one value may be used for a later one."""
+    if function in seen:
+        return False
+    seen.add(function)
+    if any(True for _ in stored_values(script, function)) or _collects_graph(script, function):
+        return True
+    scope = script.reaching_definitions.scopes[function]
+    definitions = [each for rows in scope.definitions.values() for each in rows]
+    yields: list[ast.AST] = [*script.in_scope(function, ast.Yield), *script.in_scope(function, ast.YieldFrom)]
+    if any(_outlives(script, each, yields) and _may_carry(script, each) for each in definitions):
+        return True
+    return any(
+        _keeps_graph(other, callee, seen)
+        for call in script.in_scope(function, ast.Call)
+        for other, callee in script.callees(call)
+        if callee in _generators(other)
+    )
+
+
+def _collects_graph(script: Script, function: _Function) -> bool:
+    """Whether a container of the generator's own gets what may carry a graph."""
+    added = [
+        each
+        for call in script.in_scope(function, ast.Call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr in CONTAINER_CHANGES
+        for each in given_values(call)
+    ]
+    added += [
+        statement.value
+        for statement in script.in_scope(function, ast.Assign)
+        if any(isinstance(each, ast.Subscript) for each in statement.targets)
+    ]
+    return any(may_carry_graph(script, each, set()) for each in added)
+
+
+def _outlives(script: Script, definition: Definition, yields: list[ast.AST]) -> bool:
+    """Whether a binding is read after a `yield` that follows it: further down, or in the next turn of a loop."""
+    start = position(definition.node)
+    return any(
+        (position(use) <= start and bool(yields))
+        or script.inside(use, definition.node)
+        or any(start < position(each) < position(use) and not script.inside(use, each) for each in yields)
+        for use in script.uses(definition)
+    )
+
+
+def _may_carry(script: Script, definition: Definition) -> bool:
+    if definition.how == "param":
+        return False
+    return definition.value is None or may_carry_graph(script, definition.value, set())

@@ -1,0 +1,98 @@
+"""Generators that keep a graph from one value to the next, for whoever asks for it."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from autoaccel.analysis import load
+from autoaccel.pytorch.kept_generators import goes_on_with_graph
+
+HEAD = """\
+import itertools
+import torch
+from torch import nn
+
+model = nn.Linear(4, 4)
+data = torch.randn(8, 4)
+
+def states():
+    h = torch.zeros(1)
+    while True:
+        h = model(h)
+        yield h
+
+def averaged(values):
+    mean = 0
+    for value in values:
+        mean = 0.9 * mean + value
+        yield mean
+
+def collected():
+    seen = []
+    while True:
+        seen.append(model(data))
+        yield sum(seen)
+
+def measured():
+    proto = model(data)
+    yield 1
+    yield proto.sum()
+
+def nested():
+    for h in states():
+        yield h
+
+def outputs():
+    while True:
+        out = model(data)
+        yield out
+
+def cycled(loader):
+    while True:
+        for batch in loader:
+            yield batch
+
+def pieces():
+    order = torch.randperm(8)
+    for i in range(8):
+        yield data[order[i]]
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "goes_on"),
+    [
+        ("stream = states()", True),
+        ("model.stream = states()", True),
+        ("streams = [states()]", True),
+        ("stream = iter(states())", True),
+        ("def f(): return states()", True),
+        ("f(states())", True),
+        ("f = states", True),
+        ("stream = averaged(model(x) for x in data)", True),
+        ("stream = averaged(data)", False),
+        ("stream = collected()", True),
+        ("stream = measured()", True),
+        ("stream = nested()", True),
+        ("stream = itertools.accumulate(map(model, data))", True),
+        ("stream = outputs()", False),
+        ("stream = cycled(data)", False),
+        ("stream = pieces()", False),
+        ("for h in states(): print(h)", False),
+        ("for i, h in enumerate(states()): print(h)", False),
+        ("for h, x in zip(states(), data): print(h)", False),
+        ("first = next(states())", False),
+        ("several = list(itertools.islice(states(), 3))", False),
+        ("for x in itertools.accumulate(data): print(x)", False),
+        ("def f():\n    stream = states()\n    next(stream)\n    for h in stream: print(h)", False),
+        ("def f():\n    stream = states()\n    return stream", True),
+        ("def home():\n    stream = states()\n    next(stream)", True),
+    ],
+)
+def test_generators(lines: str, goes_on: bool) -> None:
+    script = load(HEAD + lines + "\n")
+    home = next((each for each in script.find(ast.FunctionDef) if each.name == "home"), None)
+    assert goes_on_with_graph(script, home) is goes_on
