@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.library_models.python_names import LOOKING
-from autoaccel.library_models.tensor_operations import RESHAPING
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -30,14 +29,6 @@ COPYING_METHODS = frozenset("clone copy repeat new_zeros new_ones new_empty new_
 ENDING_ATTRIBUTES = frozenset("data shape dtype device ndim layout is_cuda is_sparse names itemsize nbytes".split())
 MODE_ATTRIBUTES = frozenset("requires_grad grad grad_fn is_leaf".split())
 """Attributes of tensors that tell whether there is a graph."""
-VIEW_ATTRIBUTES = frozenset("T mT H mH real imag".split())
-"""Attributes of tensors that are tensors, of the same graph."""
-
-VIEW_METHODS = RESHAPING | frozenset(
-    """view_as reshape_as swapaxes swapdims movedim moveaxis unflatten expand expand_as narrow select diagonal unbind
-    split chunk tensor_split unfold detach ravel""".split()
-)
-"""Methods of tensors that may give a view of their data."""
 
 ENDING_FUNCTIONS = frozenset(
     f"torch.{name}"

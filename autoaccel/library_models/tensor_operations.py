@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from autoaccel.library_models.autocast_operations import LOWER
 from autoaccel.library_models.python_names import LOOKING
+from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
 
 # Results that are no tensors of decimals, whatever goes in: Python values, whole numbers, masks, arrays.
 WHOLE = frozenset(
@@ -35,9 +36,7 @@ ROUNDED = frozenset(
     "linspace logspace hann_window hamming_window bartlett_window blackman_window kaiser_window".split()
 )
 DRAWING = frozenset("rand randn randint randperm normal rand_like randn_like randint_like".split())
-
-# Methods, and functions but for `view`, that give the same numbers in another shape.
-RESHAPING = frozenset("view reshape squeeze unsqueeze transpose permute t flatten".split())
+DRAWING_IN_PLACE = frozenset("uniform_ normal_ random_ bernoulli_ exponential_ log_normal_".split())
 
 # Decimals, whatever goes in.
 FLOATING = frozenset(
@@ -53,15 +52,13 @@ FLOATING = frozenset(
     DoubleTensor HalfTensor lerp multi_head_attention_forward""".split()
 )
 # What goes in, with other values or in another shape: decimals stay decimals and whole numbers whole.
-KEEPING = RESHAPING | frozenset(
-    """detach detach_ clone cpu cuda contiguous ravel expand
-    expand_as narrow select movedim swapaxes swapdims unfold fold unflatten view_as reshape_as flip roll repeat
-    repeat_interleave tile stack cat concat concatenate hstack vstack dstack split chunk unbind index_select gather
-    take take_along_dim masked_select masked_fill masked_fill_ where clamp clamp_ clip clamp_min clamp_max abs neg
-    negative sign relu relu_ threshold maximum minimum amax amin max min sum nansum prod cumsum cumprod topk sort
-    median mode kthvalue cummax cummin add sub mul add_ sub_ mul_ pow square tril triu diag diagonal diag_embed
-    outer mm bmm matmul mv dot einsum addmm baddbmm addmv inner tensordot zeros_like ones_like empty_like pad
-    pixel_shuffle pixel_unshuffle round floor ceil trunc data T mT mH H real nan_to_num broadcast_to meshgrid rot90
+KEEPING = (VIEW_METHODS | VIEW_ATTRIBUTES) | frozenset(
+    """detach_ clone cpu cuda contiguous fold flip roll repeat repeat_interleave tile stack cat concat concatenate
+    hstack vstack dstack index_select gather take take_along_dim masked_select masked_fill masked_fill_ where clamp
+    clamp_ clip clamp_min clamp_max abs neg negative sign relu relu_ threshold maximum minimum amax amin max min sum
+    nansum prod cumsum cumprod topk sort median mode kthvalue cummax cummin add sub mul add_ sub_ mul_ pow square
+    tril triu diag diag_embed outer mm bmm matmul mv dot einsum addmm baddbmm addmv inner tensordot zeros_like
+    ones_like empty_like pad pixel_shuffle pixel_unshuffle round floor ceil trunc data nan_to_num meshgrid rot90
     trace diff fmod remainder unique unique_consecutive Variable tensor as_tensor requires_grad_ pin_memory
     share_memory_ chain max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d values scatter
     scatter_add index_add zero_ fill_ copy_ nanmedian aminmax squeeze_ unsqueeze_ kron cross logcumsumexp renorm cov
@@ -88,10 +85,10 @@ LOSSES = frozenset(
     poisson_nll_loss soft_margin_loss triplet_margin_loss ctc_loss binary_cross_entropy""".split()
 )
 # Insist on one precision for the tensor and what is written into it.
-WRITING = frozenset(
-    """scatter_ scatter_add_ index_add_ index_copy_ masked_scatter_ index_put_ scatter_reduce_ scatter_add index_add
-    index_put scatter_reduce lerp_ index_copy scatter masked_scatter""".split()
+WRITING_ROWS = frozenset(
+    "scatter scatter_add scatter_reduce index_add index_copy index_put index_reduce masked_scatter".split()
 )
+WRITING = WRITING_ROWS | frozenset(f"{name}_" for name in WRITING_ROWS) | {"lerp_"}
 STORING = frozenset("append extend insert appendleft extendleft add put push update setdefault".split())
 NO_TENSOR_BUILTINS = (LOOKING | {"range", "delattr", "super", "object"}) | frozenset(
     """round input open callable hash vars dir complex bytes divmod any all exit quit exec eval chr ord bin hex oct

@@ -18,10 +18,9 @@ from autoaccel.library_models.graph_operations import (
     ENDING_FUNCTIONS,
     ENDING_METHODS,
     SHOWING_METHODS,
-    VIEW_ATTRIBUTES,
-    VIEW_METHODS,
 )
 from autoaccel.library_models.python_names import CONTAINERS, PLAIN_DECORATORS
+from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
 from autoaccel.pytorch.graph_flow import (
     CallStack,
     FlowState,

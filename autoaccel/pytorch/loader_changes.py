@@ -24,6 +24,7 @@ from autoaccel.library_models.in_place_operations import (
 )
 from autoaccel.library_models.python_names import BUILTINS, CONSTRUCTORS, CONTAINER_CHANGES
 from autoaccel.library_models.tensor_operations import METHODS
+from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.execution_order import extents_of, in_body, runs_after, runs_within
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls, repeats
@@ -47,14 +48,13 @@ _UNCHANGED = frozenset(
     | {Kind.FUNCTION, Kind.LOSS_FUNCTION, Kind.BATCH}
 )
 _READING = ("get_", "is_", "has_", "to_", "num_", "n_", "as_", "convert_ids_to_")
-_READS = frozenset(
+_READS = RESHAPING | frozenset(
     """decode batch_decode encode tokenize inverse inverse_transform denormalize unnormalize format log info debug
     warning error print show plot describe summary state_dict save dump index count copy keys values items get
     len size numel dim item tolist join split strip rstrip lstrip lower upper replace startswith endswith clone
-    detach float double half long int bool to cuda cpu numpy type view reshape flatten squeeze unsqueeze permute
-    transpose t expand repeat contiguous narrow chunk unbind mean sum std var max min argmax argmin any all norm
-    mul add_scalar sub div pow exp log sqrt abs clamp round eq ne lt gt le ge softmax log_softmax sigmoid matmul
-    mm bmm dot astype ravel""".split()
+    detach float double half long int bool to cuda cpu numpy type expand repeat contiguous narrow chunk unbind mean
+    sum std var max min argmax argmin any all norm mul add_scalar sub div pow exp log sqrt abs clamp round eq ne lt gt
+    le ge softmax log_softmax sigmoid matmul mm bmm dot astype ravel""".split()
 )
 _SOURCES = re.compile(r"(sampler|data_?set|collate(_fn)?|curriculum|replay|buffer)$", re.IGNORECASE)
 
