@@ -14,8 +14,8 @@ import pytest
 
 from autoaccel import sources
 from autoaccel.analysis import Project
-from autoaccel.measure.observing.record import FINISHED, RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import FINISHED, RunRecord
 from autoaccel.rewriting import engine, registry
 from tests.measure.forking import REPOSITORY, Forking
 

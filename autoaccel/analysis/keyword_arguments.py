@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.rebound_names import rebound_names
+from autoaccel.dataflow.bounds import MAPPINGS
 from autoaccel.dataflow.definitions import Definition
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _only_read(script: Script, definition: Definition) -> bool:
     return True
 
 
-def mapping_keys(script: Script, expression: ast.expr, depth: int = 4) -> frozenset[str] | None:
+def mapping_keys(script: Script, expression: ast.expr, depth: int = MAPPINGS) -> frozenset[str] | None:
     """Every key that a mapping may have where it is unpacked; None when some are not known.
 
     Follows literals, `dict(…)`, conditional expressions, and what `update` and item assignment add to a name.

@@ -1,4 +1,4 @@
-"""How far the analysis looks. Past a bound an answer is incomplete, and whoever asked takes it as "anything"."""
+"""How far the analysis looks: every bound. Past one an answer is incomplete, and who asked takes it as "anything"."""
 
 from __future__ import annotations
 
@@ -37,3 +37,20 @@ class Bounds:
     """Calls that lead from an evaluation to one of these."""
     graph_files: int = 160
     """Files in which what an evaluation keeps may be read."""
+
+
+# Of one question each, whose answer is "not known" past them.
+OPERANDS = 8
+"""How deep an expression of integers, or of arrays, is followed."""
+MAPPINGS = 4
+"""Mappings within mappings whose keys are told."""
+TABLES = 2
+"""Names for a table of functions that are followed."""
+MANAGERS = 4
+"""Names of context managers that are followed: beyond, one may swallow exceptions."""
+TRANSFORMS = 4
+"""Names of transforms that are followed."""
+CASTS = 3
+"""Names behind which a cast to float32 is seen."""
+CALLS_TO_STEP = 3
+"""Calls that lead from where a model is made to its training step."""

@@ -6,6 +6,7 @@ import ast
 import sys
 from typing import TYPE_CHECKING
 
+from autoaccel.dataflow.bounds import MANAGERS
 from autoaccel.dataflow.syntax_index import walk_scope
 
 if TYPE_CHECKING:
@@ -25,11 +26,10 @@ _LIBRARIES = sys.stdlib_module_names | frozenset(
     """torch torchvision numpy pandas scipy tqdm rich PIL h5py tensorboard tensorboardX tensorflow requests apex
     accelerate lightning lightning_fabric pytorch_lightning deepspeed fairscale horovod autoaccel""".split()
 )
-_DEPTH = 4  # how far names are followed: beyond it, anything may be bound to them
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def may_swallow(index: SyntaxIndex, manager: ast.expr, depth: int = _DEPTH) -> bool:
+def may_swallow(index: SyntaxIndex, manager: ast.expr, depth: int = MANAGERS) -> bool:
     """Whether a block may go on behind a `with` after an exception; true of everything that the file does not show."""
     match manager:
         case ast.IfExp(body=body, orelse=orelse):

@@ -12,7 +12,7 @@ Training:
     module_containers    the elements of containers of modules
     mentions_in_reach    whether a program uses something of a library
     data_parallel        models that DataParallel copies to every device
-    cuda_graphs          programs that capture CUDA graphs
+    graph_capture        programs that capture CUDA graphs
 
 Autograd:
     gradients            what makes code training
@@ -34,7 +34,7 @@ Data:
 
 Tensors:
     device_moves         `.to`, `.cuda`, `.type_as` in any spelling
-    devices              the device that a place can name
+    device_expressions   the device that a place can name
     tensor_creation      factories and what is done to their tensors before a move
     tensor_type_aliases  `Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor`
     arrays               fresh NumPy arrays, lists of nothing but arrays

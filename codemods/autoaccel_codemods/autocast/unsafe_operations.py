@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import external_lineage
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.bounds import CASTS
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name, walk_scope
 from autoaccel.library_models import autocast_operations
@@ -120,7 +121,7 @@ def _is_cast(script: Script, part: ast.AST) -> bool:
     return isinstance(part, ast.Call) and last_name(part.func) in NO_LOW_PRECISION_KERNELS and _refuses(script, part)
 
 
-def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = 3) -> bool:
+def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = CASTS) -> bool:
     """Whether a value is surely no tensor in low precision in a region on a device: cast, or computed in float32."""
     match expression:
         case ast.Constant() | ast.Call(func=ast.Attribute(attr="float" | "double"), args=[]):
