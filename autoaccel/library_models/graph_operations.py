@@ -19,7 +19,7 @@ _INDICES = "argmax argmin argsort nonzero multinomial bincount count_nonzero sea
 ENDING_METHODS = frozenset(
     f"""{_COMPARISONS} {_INDICES} item tolist numpy detach detach_ size dim ndimension numel nelement element_size
     stride get_device data_ptr any all long int short byte bool is_contiguous is_floating_point zero_ new_zeros new_ones
-    new_tensor new_empty new_full index_of""".split()
+    new_tensor new_empty new_full""".split()
 )
 """Methods of tensors whose result carries no graph."""
 
@@ -48,6 +48,16 @@ SHOWING_METHODS = frozenset(
     savefig write writerow save_image""".split()
 )
 """Methods, of whatever object, that show what they are given."""
+
+FORWARD_HOOKS = frozenset(
+    """register_forward_hook register_forward_pre_hook register_module_forward_hook
+    register_module_forward_pre_hook""".split()
+)
+GRADIENT_HOOKS = frozenset(
+    """register_hook register_full_backward_hook register_full_backward_pre_hook register_backward_hook
+    register_post_accumulate_grad_hook""".split()
+)
+"""Methods that make torch call a function of the script, in forward and in backward passes."""
 
 DIFFERENTIATING = frozenset(
     """torch.autograd.grad torch.autograd.functional.jacobian torch.autograd.functional.hessian

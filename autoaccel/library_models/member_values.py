@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
 _RETURNS_SELF = frozenset(
-    """to cuda cpu xpu float double half bfloat16 train eval apply requires_grad_ share_memory type zero_ to_empty
-    ipu""".split()
+    """to cuda cpu xpu float double half bfloat16 train eval apply requires_grad_ share_memory type zero_
+    to_empty""".split()
 )
 _NUMBER_METHODS = frozenset("item numel size dim nelement".split())
 _STRING_METHODS = frozenset("format join lower upper strip replace read decode".split())

@@ -43,6 +43,7 @@ from autoaccel.edits import (
     Tier,
     literal,
 )
+from autoaccel.library_models.library_values import FRAMEWORKS
 from autoaccel.pytorch.introspection import class_inspected, name_looked_up, names_a_type, object_inspected
 from autoaccel.pytorch.monkeypatching import monkeypatched
 from autoaccel.rewriting.rule import Rule
@@ -65,10 +66,7 @@ _DEFAULTS = {"cuda": "torch.float16", "cpu": "torch.bfloat16"}
 _SETS_PRECISION = ("set_autocast_dtype", "set_autocast_gpu_dtype", "set_autocast_cpu_dtype", "_enter_autocast")
 _SETS_CACHE = ("cache_enabled", "set_autocast_cache_enabled")
 # They run what they are given in regions of their own.
-_FRAMEWORKS = (
-    "lightning", "pytorch_lightning", "accelerate", "deepspeed", "ignite", "fastai", "apex", "composer", "mmengine",
-    "speechbrain", "catalyst", "colossalai", "Seq2SeqTrainer", "Trainer",
-)  # fmt: skip
+_FRAMEWORKS = tuple(name.rpartition(".")[2] for name in FRAMEWORKS)
 
 
 @dataclass(frozen=True, slots=True)
