@@ -27,6 +27,8 @@ Data:
     loader_loops         loops over loaders, the parts of their batches, where these are moved
     loader_calls         `DataLoader(…)`: arguments, who iterates it and how often
     loader_inputs        what the batches of a loader are made from
+    changing_calls       calls and assignments that may change an object
+    order_generators     whether the order of samples is drawn from a generator of its own
     loader_changes       where a program changes that, and when
     datasets             what a dataset does when a worker indexes it
     batches              where moves of batch data go, what a file changes in place

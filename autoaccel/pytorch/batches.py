@@ -13,14 +13,14 @@ from autoaccel.dataflow.definitions import ElementPath
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import AddImport, InsertAfter
-from autoaccel.pytorch.loader_calls import loader_calls
-from autoaccel.pytorch.loader_changes import (
+from autoaccel.pytorch.changing_calls import (
     bound_methods,
     changed_by_library,
     is_in_place,
     is_library,
     writes_to_input,
 )
+from autoaccel.pytorch.loader_calls import loader_calls
 from autoaccel.pytorch.loader_loops import BatchTransfer, loader_loops
 from autoaccel.pytorch.tensor_type_aliases import chosen_type, tensor_type
 

@@ -61,9 +61,9 @@ def test_matrices_and_complex_numbers() -> None:
 
 
 def test_nobody_keeps_a_list_of_his_own() -> None:
-    """But for the methods that `loader_changes` says to be named as if they only read, whatever they belong to; NumPy
+    """But for the methods that `changing_calls` says to be named as if they only read, whatever they belong to; NumPy
     has its own names, and the runtime imports no tables."""
-    own = ("tensor_views.py", "numpy_functions.py", "loader_changes.py")
+    own = ("tensor_views.py", "numpy_functions.py", "changing_calls.py")
     sources = [*(ROOT / "autoaccel").rglob("*.py"), *(ROOT / "codemods").rglob("*.py")]
     lists = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {sorted(words & VIEW_METHODS)}"
