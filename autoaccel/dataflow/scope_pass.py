@@ -140,13 +140,11 @@ class ScopePass:
             self.continues[-1].append(self.state)
         self.state = None
 
-    def visit_Return(self, node: ast.Return) -> None:
+    def visit_Return(self, node: ast.Return | ast.Raise) -> None:
         self.read_children(node)
         self.state = None
 
-    def visit_Raise(self, node: ast.Raise) -> None:
-        self.read_children(node)
-        self.state = None
+    visit_Raise = visit_Return
 
     def visit_If(self, node: ast.If) -> None:
         self.read(node.test)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
-from autoaccel.dataflow.query import once
+from autoaccel.dataflow.query import once, once_all
 from autoaccel.library_models.in_place_operations import (
     HANDING_ON,
     IN_PLACE_METHODS,
@@ -41,13 +41,8 @@ _READS = RESHAPING | frozenset(
 )
 
 
-@once
-def possible_changes(script: Script) -> tuple[ast.AST, ...]:
-    """The places of a file that may change an object."""
-    return tuple(_possible_changes(script))
-
-
-def _possible_changes(script: Script) -> Iterator[ast.AST]:
+@once_all
+def possible_changes(script: Script) -> Iterator[ast.AST]:
     """The places of a file that may change an object: what is assigned to, and calls that do not only read."""
     targets: Iterator[ast.Attribute | ast.Subscript] = script.find(ast.Attribute, ast.Subscript)
     for target in targets:
@@ -119,14 +114,9 @@ def changes_owner(method: str) -> bool:
     return method in CHANGING_METHODS or is_in_place(method)
 
 
-@once
-def bound_methods(script: Script) -> tuple[tuple[ast.expr, ast.AST], ...]:
-    """What may be changed by a method that is looked up, and where."""
-    return tuple(_bound_methods(script))
-
-
-def _bound_methods(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
-    """In-place methods that are looked up, or kept: `step = x.add_` may be whatever is called and not known."""
+@once_all
+def bound_methods(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
+    """What in-place methods may change that are looked up, and where: `step = x.add_` may be called by any name."""
     for read in script.find(ast.Attribute):
         known = read.attr in METHODS or read.attr[:-1] in METHODS
         if known and is_in_place(read.attr) and script.call_of(read) is None:

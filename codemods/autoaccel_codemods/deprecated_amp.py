@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from autoaccel.analysis import Script
-from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.call_arguments import given_values, unpacks
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import breadth_first, last_name
 from autoaccel.edits import (
@@ -179,7 +179,7 @@ def _opens_region(script: Script, device: str) -> bool:
 
 
 def _has_other_precision(script: Script, call: ast.Call, name: str | None, device: str) -> bool:
-    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
+    if unpacks(call):
         return True
     given = {each.arg: each.value for each in call.keywords}
     dtype = call.args[1] if len(call.args) > 1 else given.get("dtype")
