@@ -40,17 +40,10 @@ class Bounds:
 
 
 # Of one question each, whose answer is "not known" past them.
-OPERANDS = 8
-"""How deep an expression of integers, or of arrays, is followed."""
-MAPPINGS = 4
-"""Mappings within mappings whose keys are told."""
-TABLES = 2
-"""Names for a table of functions that are followed."""
-MANAGERS = 4
-"""Names of context managers that are followed: beyond, one may swallow exceptions."""
-TRANSFORMS = 4
-"""Names of transforms that are followed."""
-CASTS = 3
-"""Names behind which a cast to float32 is seen."""
-CALLS_TO_STEP = 3
-"""Calls that lead from where a model is made to its training step."""
+OPERANDS = 8  # how deep an expression of integers, or of arrays, is followed
+MAPPINGS = 4  # mappings within mappings whose keys are told
+TABLES = 2  # names for a table of functions that are followed
+MANAGERS = 4  # names of context managers that are followed: beyond, one may swallow exceptions
+TRANSFORMS = 4  # names of transforms that are followed
+CASTS = 3  # names behind which a cast to float32 is seen
+CALLS_TO_STEP = 3  # calls that lead from where a model is made to its training step
