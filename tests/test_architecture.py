@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_layers import BESIDE, LAYERS
+from tests.test_layers import BESIDE, LAYERS, imports
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+# Names of modules that occur twice and mean one thing: a rule and its verb, a feature in two layers, of each rule, of
+# `verify` and of `bench`.
+SHARED = {"autocast", "compile", "in_memory", "baseline", "rules", "blockers", "procedure", "report"}
 NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)))
 
 
@@ -32,6 +35,23 @@ def test_each_question_is_answered_in_few_files_that_exist() -> None:
         named = re.findall(r"`([\w/]+/[\w.]+|\w+\.md)`", files)
         assert len(named) <= 3, question
         assert all((ROOT / each).is_file() for each in named), question
+
+
+def test_a_name_of_a_module_means_one_thing() -> None:
+    names = [name.rpartition(".")[2] for name in imports()]
+    assert {name for name in names if names.count(name) > 1} == SHARED | {"__main__"}
+
+
+def test_every_bound_is_in_one_module() -> None:
+    """No depth is a number where it is counted."""
+    own = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for room in ("autoaccel/analysis", "autoaccel/dataflow", "autoaccel/pytorch", "codemods")
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(r"\b(depth|nesting)\b(: int)? *(=|>|>=|<|<=) *[1-9]", line) and path.name != "bounds.py"
+    ]
+    assert own == []
 
 
 def test_every_contract_has_a_page_and_a_test() -> None:

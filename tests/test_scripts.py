@@ -14,8 +14,8 @@ import pytest
 
 from autoaccel import sources
 from autoaccel.analysis import Project
-from autoaccel.measure.observing.record import FINISHED, RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import FINISHED, RunRecord
 from autoaccel.rewriting import engine, registry
 from tests.measure.forking import REPOSITORY, Forking
 
@@ -28,7 +28,7 @@ DRAWING = frozenset({"project/main"})
 MODES = {
     "all off": {"AUTOACCEL_DISABLE": "all"},
     "only what is exact": {"AUTOACCEL_DISABLE": "amp,compile,fused,workers"},
-    "all but autocast": {"AUTOACCEL_DISABLE": "amp"},
+    "all but what rounds": {"AUTOACCEL_DISABLE": "amp,fused"},
 }
 
 

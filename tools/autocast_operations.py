@@ -51,7 +51,7 @@ Names = frozenset[str]
 def tables() -> dict[str, tuple[str, dict[str, set[str]]]]:
     """Names by device for each table, with what the table is."""
     found: dict[str, dict[str, set[str]]] = {
-        policy: {device: set() for device in KEYS} for policy in ("lower", "float32", "promoted")
+        policy: {device: set() for device in KEYS} for policy in ("lower", "float32")
     }
     for device, key in KEYS.items():
         for operator in torch._C._dispatch_get_registrations_for_dispatch_key(key):
@@ -63,7 +63,6 @@ def tables() -> dict[str, tuple[str, dict[str, set[str]]]]:
     return {
         "LOWER": ("Operations whose operands are cast to the low precision.", found["lower"]),
         "FLOAT32": ("Operations that compute in float32, whatever they are given.", found["float32"]),
-        "PROMOTED": ("Operations whose operands are cast to the widest precision among them.", found["promoted"]),
         "REFUSING": ("Functions that raise in a region when they are given low precision.", functions),
         "REFUSING_METHODS": ("Methods of tensors that do.", methods),
         "SAME_DTYPE": ("Operations that raise in a region when their operands differ in precision.", mixed),
@@ -85,15 +84,12 @@ class _Casts(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def policy_of(operator: str, device: str) -> str | None:
-    """`lower`, `float32`, `promoted`, or None for an operator that is refused altogether."""
+    """`lower`, `float32`, or None for an operator that is refused, or computes in the widest precision it is given."""
     low_casts, low_result = _call(operator, device, itertools.repeat(LOW))
     single_casts, _ = _call(operator, device, itertools.repeat(SINGLE))
-    mixed_casts, _ = _call(operator, device, itertools.chain([LOW], itertools.repeat(SINGLE)))
     if LOW in single_casts:
         return "lower"
-    if SINGLE in low_casts or low_result is SINGLE:
-        return "float32"
-    return "promoted" if SINGLE in mixed_casts else None
+    return "float32" if SINGLE in low_casts or low_result is SINGLE else None
 
 
 def _call(operator: str, device: str, dtypes: Iterator[torch.dtype]) -> tuple[list[Any], torch.dtype | None]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.rebound_names import rebound_names
+from autoaccel.dataflow.bounds import MAPPINGS
+from autoaccel.dataflow.call_arguments import unpacks
 from autoaccel.dataflow.definitions import Definition
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def _only_read(script: Script, definition: Definition) -> bool:
     return True
 
 
-def mapping_keys(script: Script, expression: ast.expr, depth: int = 4) -> frozenset[str] | None:
+def mapping_keys(script: Script, expression: ast.expr, depth: int = MAPPINGS) -> frozenset[str] | None:
     """Every key that a mapping may have where it is unpacked; None when some are not known.
 
     Follows literals, `dict(…)`, conditional expressions, and what `update` and item assignment add to a name.
@@ -147,7 +149,7 @@ def _passed_keys(script: Script, definition: Definition, depth: int) -> frozense
         passed = list(arguments_for(script, function, definition.name))
         given = [mapping_keys(other, expression, depth) for other, expression in passed]
         if len(passed) < len(calls):  # some give nothing: it is the default then, or hidden behind `*` or `**`
-            default = None if any(_unpacks(call) for _, call in calls) else definition.value
+            default = None if any(unpacks(call) for _, call in calls) else definition.value
             given.append(None if default is None else mapping_keys(script, default, depth))
         return frozenset().union(*(keys for keys in given if keys)) if given and None not in given else None
     names = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
@@ -157,7 +159,3 @@ def _passed_keys(script: Script, definition: Definition, depth: int) -> frozense
             added = frozenset({keyword.arg}) if keyword.arg else mapping_keys(other, keyword.value, depth)
             found = _merged(found, added)
     return None if found is None else found - names
-
-
-def _unpacks(call: ast.Call) -> bool:
-    return any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.bounds import TABLES
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.library_values import CALLING_NOTHING
 from autoaccel.library_models.python_names import LOOKING, NAMESPACES, TEXT_RUNNERS
@@ -25,7 +26,6 @@ MODULES_AT_RUN_TIME = re.compile(
     r"\b(import_module|__import__|run_module|run_path|spec_from_file_location)\b|\bsys\.modules\b"
 )
 _NOT_CALLING = LOOKING | {"dir", "setattr"}  # builtins that call none of their arguments
-_DEEP = 2  # names for a table that are followed
 
 
 def named_member(call: ast.expr) -> tuple[ast.expr, str] | None:
@@ -96,13 +96,13 @@ def _kept_tables(other: Script) -> Iterator[ast.expr]:
                 yield name
 
 
-def _is_kept(script: Script, table: ast.expr, depth: int = _DEEP) -> bool:
+def _is_kept(script: Script, table: ast.expr, depth: int = TABLES) -> bool:
     """Whether a table of names goes where it is not seen what becomes of it."""
     around = script.parent(table)
     match around:
         case ast.Subscript(value=value, ctx=context) if value is table:
             told = isinstance(context, ast.Load) and not isinstance(around.slice, ast.Constant)
-            return depth < _DEEP and told and _may_be_called(script, around)
+            return depth < TABLES and told and _may_be_called(script, around)
         case ast.Attribute(attr="items" | "values"):
             call = script.parent(around)
             loop = script.parent(call) if isinstance(call, ast.Call) else None
@@ -113,7 +113,7 @@ def _is_kept(script: Script, table: ast.expr, depth: int = _DEEP) -> bool:
             uses = (use for each in values for made in script.definitions(each) for use in script.uses(made))
             return not values or any(_may_be_called(script, use, deep=False) for use in uses)
         case ast.Attribute(attr=method):
-            known = depth == _DEEP and method in ("get", "pop")  # looked at for what they are asked
+            known = depth == TABLES and method in ("get", "pop")  # looked at for what they are asked
             return not known and method not in ("keys", "update", "setdefault", "clear", "__contains__")
         case ast.Assign(targets=[ast.Name() as target]) if depth:
             uses = (use for made in script.definitions(target) for use in script.uses(made))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autoaccel.cli import inputs, reporting, trials
+from autoaccel.cli import inputs, observed_scripts, reporting
 from autoaccel.cli.options import FilledPath, SourcePath, configuration_options, output_options, rule_options, settled
 from autoaccel.cli.progress import Activity
 from autoaccel.cli.terminal import Terminal
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Measure what rewriting a script gains.")
-@trials.trial_options
+@observed_scripts.trial_options
 @click.option(
     "--time",
     "seconds",
@@ -69,7 +69,7 @@ def bench(
     from autoaccel.measure.benching.procedure import BenchError, Task
     from autoaccel.measure.scratch import ScratchError
 
-    trial = trials.prepare(script, arguments, is_module=is_module, python=python)
+    trial = observed_scripts.prepare(script, arguments, is_module=is_module, python=python)
     _check_outputs(json_file, html_file, trial.path)
     configuration = configure([trial.path])
     configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
@@ -88,7 +88,7 @@ def bench(
                 task, runs, partial(changes.find, configuration=configuration), known_rules(), tell
             )
     except BenchError as error:
-        raise trials.gave_up(str(error), error.failure, verbose=speaker.verbose) from error
+        raise observed_scripts.gave_up(str(error), error.failure, verbose=speaker.verbose) from error
     except ScratchError as error:
         raise click.ClickException(f"{script}: {error}") from error
     return 0 if _deliver(report, json_file, html_file, speaker) else 2

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autoaccel.cli import inputs, reporting, trials
+from autoaccel.cli import inputs, observed_scripts, reporting
 from autoaccel.cli.options import SourcePath, configuration_options, output_options, rule_options, settled
 from autoaccel.cli.progress import Activity
 from autoaccel.cli.terminal import Terminal
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from autoaccel.config import Configuration
     from autoaccel.jobs import conversion
     from autoaccel.measure.changes import Changes
-    from autoaccel.measure.observing.record import RunRecord
     from autoaccel.measure.observing.request import Request
+    from autoaccel.measure.observing.run_record import RunRecord
     from autoaccel.measure.scratch import Scratch
     from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits
     from autoaccel.measure.verifying.report import Verification
@@ -30,7 +30,7 @@ SAME, DIFFERENT, FAILED = 0, 1, 2
 
 
 @click.command(short_help="Prove that a rewritten script trains the same.")
-@trials.trial_options
+@observed_scripts.trial_options
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
@@ -66,7 +66,7 @@ def verify(
     something differs, the change that makes the difference is searched for and named. Exit status: 0 the same, 1 a
     difference, 2 nothing can be said.
     """
-    trial = trials.prepare(script, arguments, is_module=is_module, python=python)
+    trial = observed_scripts.prepare(script, arguments, is_module=is_module, python=python)
     reporting.check_output(json_file, [trial.path], "--json")
     configuration = configure([trial.path])
     configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
@@ -80,7 +80,7 @@ def verify(
         message = reason(error, trial)
         if json_file is not None:
             reporting.deliver_json(verification.failure_to_json(script, message), json_file, speaker)
-        raise trials.gave_up(message, error.failure, verbose=speaker.verbose) from error
+        raise observed_scripts.gave_up(message, error.failure, verbose=speaker.verbose) from error
     delivered = _deliver(report, json_file, speaker)
     if not delivered or report.says_nothing:
         return FAILED
@@ -91,7 +91,7 @@ def verify(
 class Session:
     """Verifies one script; also for `rewrite --verified`."""
 
-    trial: trials.Trial
+    trial: observed_scripts.Trial
     timeout: float = 600.0
     steps: int | None = None
     seeds: int | None = None
@@ -155,7 +155,7 @@ class _Showing:
         self.activity(f"{self.name}, step {made}{of}")
 
 
-def reason(error: CannotVerifyError, trial: trials.Trial) -> str:
+def reason(error: CannotVerifyError, trial: observed_scripts.Trial) -> str:
     """Why nothing can be said, in one line."""
     from autoaccel.measure import failures
 
@@ -185,11 +185,11 @@ def passed(
     from autoaccel.measure.verifying.procedure import CannotVerifyError
     from autoaccel.reports import verification
 
-    trial = trials.prepare(str(script), arguments, is_module=False, python=None)
+    trial = observed_scripts.prepare(str(script), arguments, is_module=False, python=None)
     try:
         report, changes = Session(trial).verify(configuration, speaker)
     except CannotVerifyError as error:
-        raise trials.gave_up(reason(error, trial), error.failure, verbose=speaker.verbose) from error
+        raise observed_scripts.gave_up(reason(error, trial), error.failure, verbose=speaker.verbose) from error
     speaker.say(verification.verdict(report))
     return [_rewritten(path, script, report, changes) for path in changes.files]
 

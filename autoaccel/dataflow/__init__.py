@@ -4,6 +4,7 @@ Each standing on those before it:
     syntax_index          parents, blocks, nodes by type, source text
     context_managers      which `with` blocks may swallow an exception
     definitions           bindings of names, and their scopes
+    scope_pass            the statements of one scope in the order they may run
     reaching_definitions  which bindings a name may have where it is read
     qualified_names       one spelling for everything that can be imported
     abstract_values       kinds, and the sets of values that an expression may have: the lattice of the inference

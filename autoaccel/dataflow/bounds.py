@@ -1,4 +1,4 @@
-"""How far the analysis looks. Past a bound an answer is incomplete, and whoever asked takes it as "anything"."""
+"""How far the analysis looks: every bound. Past one an answer is incomplete, and who asked takes it as "anything"."""
 
 from __future__ import annotations
 
@@ -37,3 +37,13 @@ class Bounds:
     """Calls that lead from an evaluation to one of these."""
     graph_files: int = 160
     """Files in which what an evaluation keeps may be read."""
+
+
+# Of one question each, whose answer is "not known" past them.
+OPERANDS = 8  # how deep an expression of integers, or of arrays, is followed
+MAPPINGS = 4  # mappings within mappings whose keys are told
+TABLES = 2  # names for a table of functions that are followed
+MANAGERS = 4  # names of context managers that are followed: beyond, one may swallow exceptions
+TRANSFORMS = 4  # names of transforms that are followed
+CASTS = 3  # names behind which a cast to float32 is seen
+CALLS_TO_STEP = 3  # calls that lead from where a model is made to its training step

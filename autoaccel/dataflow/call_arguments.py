@@ -10,6 +10,11 @@ def given_values(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(each.value for each in call.keywords)]
 
 
+def unpacks(call: ast.Call) -> bool:
+    """Whether a call is given what is not written there: `*args`, `**kwargs`."""
+    return any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords)
+
+
 def given_as(call: ast.Call, name: str) -> ast.expr | None:
     """What a call is given by a name."""
     return next((each.value for each in call.keywords if each.arg == name), None)

@@ -6,7 +6,8 @@ import ast
 import sys
 from typing import TYPE_CHECKING
 
-from autoaccel.dataflow.syntax_index import walk_scope
+from autoaccel.dataflow.bounds import MANAGERS
+from autoaccel.dataflow.syntax_index import last_name, walk_scope
 
 if TYPE_CHECKING:
     from autoaccel.dataflow.syntax_index import SyntaxIndex
@@ -25,11 +26,10 @@ _LIBRARIES = sys.stdlib_module_names | frozenset(
     """torch torchvision numpy pandas scipy tqdm rich PIL h5py tensorboard tensorboardX tensorflow requests apex
     accelerate lightning lightning_fabric pytorch_lightning deepspeed fairscale horovod autoaccel""".split()
 )
-_DEPTH = 4  # how far names are followed: beyond it, anything may be bound to them
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def may_swallow(index: SyntaxIndex, manager: ast.expr, depth: int = _DEPTH) -> bool:
+def may_swallow(index: SyntaxIndex, manager: ast.expr, depth: int = MANAGERS) -> bool:
     """Whether a block may go on behind a `with` after an exception; true of everything that the file does not show."""
     match manager:
         case ast.IfExp(body=body, orelse=orelse):
@@ -44,7 +44,7 @@ def may_swallow(index: SyntaxIndex, manager: ast.expr, depth: int = _DEPTH) -> b
             values = [
                 each.value
                 for each in index.find(ast.Assign)
-                if any(isinstance(to, ast.Name | ast.Attribute) and _name(to) == name for to in each.targets)
+                if any(isinstance(to, ast.Name | ast.Attribute) and last_name(to) == name for to in each.targets)
             ]
             return not values or any(may_swallow(index, each, depth - 1) for each in values)
         case _:
@@ -74,7 +74,7 @@ def _made_swallows(index: SyntaxIndex, made: ast.ClassDef | _FUNCTIONS, depth: i
     if isinstance(made, ast.ClassDef):
         ends = [each for each in made.body if isinstance(each, _FUNCTIONS) and each.name in ("__exit__", "__aexit__")]
         return not ends or any(_gives_truth(each) for each in ends)
-    if any(_name(each) in ("contextmanager", "asynccontextmanager") for each in made.decorator_list):
+    if any(last_name(each) in ("contextmanager", "asynccontextmanager") for each in made.decorator_list):
         return any(_hides(index, each, depth) for each in walk_scope(made))
     returned = [each.value for each in walk_scope(made) if isinstance(each, ast.Return) and each.value is not None]
     if not returned or made.decorator_list or not depth:
@@ -108,7 +108,3 @@ def _hides(index: SyntaxIndex, block: ast.AST, depth: int) -> bool:
 
 def _yields(statement: ast.stmt) -> bool:
     return any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(statement))
-
-
-def _name(expression: ast.expr) -> str:
-    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

@@ -10,9 +10,9 @@ Source: the top-down solver of Le Charlier and Van Hentenryck, "A universal top-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial, wraps
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from autoaccel.dataflow.completeness import Incomplete
 
@@ -30,6 +30,8 @@ class Asked(Protocol):
 
 Answer = TypeVar("Answer")
 Function = TypeVar("Function", bound=Callable[..., Any])
+P = ParamSpec("P")
+Item = TypeVar("Item")
 
 
 def once(function: Function) -> Function:
@@ -39,6 +41,16 @@ def once(function: Function) -> Function:
     that is still open, until that one has its answer.
     """
     return _remembered(function, lambda queries: queries.keep)
+
+
+def once_all(generate: Callable[P, Iterator[Item]]) -> Callable[P, tuple[Item, ...]]:
+    """The same for a generator: all that it yields."""
+
+    @wraps(generate)
+    def collect(*args: P.args, **kwargs: P.kwargs) -> tuple[Item, ...]:
+        return tuple(generate(*args, **kwargs))
+
+    return once(collect)
 
 
 def fixpoint(nothing: object, anything: object) -> Callable[[Function], Function]:

@@ -1,40 +1,24 @@
 """Reaching definitions: which bindings a name may refer to where it is read.
 
-One structured pass over each scope, over the body of a function when something in it is asked for. Branches join,
-loops run twice (enough for definitions carried round), `break`, `continue`, `return` and `raise` end a path. Names read
-from an outer scope get every definition that scope gives them, since the time of the call is unknown. A name with no
-definition here comes from builtins, a star import, or nowhere: it has none."""
+One structured pass over each scope, over the body of a function when something in it is asked for. Names read from an
+outer scope get every definition that scope gives them, since the time of the call is unknown. A name with no definition
+here comes from builtins, a star import, or nowhere: it has none."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
 
-from autoaccel.dataflow.context_managers import may_swallow
 from autoaccel.dataflow.definitions import (
-    STAR,
-    BindingKind,
-    Bindings,
     Definition,
-    ElementPath,
     Qualified,
     Scope,
-    ScopeNode,
-    bound_names,
     join,
-    merge_states,
-    state_raised,
 )
 from autoaccel.dataflow.qualified_names import canonical
-from autoaccel.dataflow.syntax_index import SyntaxIndex, children, position
-
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
-_PLAIN = frozenset(
-    {ast.keyword, ast.BinOp, ast.BoolOp, ast.Compare, ast.UnaryOp, ast.Subscript, ast.Slice, ast.Tuple, ast.List}
-    | {ast.Dict, ast.IfExp, ast.Starred, ast.JoinedStr, ast.FormattedValue}
-)
+from autoaccel.dataflow.scope_pass import Reached, ScopePass
+from autoaccel.dataflow.syntax_index import SyntaxIndex, position
 
 
 class ReachingDefinitions:
@@ -46,18 +30,11 @@ class ReachingDefinitions:
 
     def __init__(self, tree: SyntaxIndex) -> None:
         self._tree = tree
-        self._binds_outward = any(tree.find(ast.Global, ast.Nonlocal))
-        self._deferred: dict[ast.AST, _ScopePass] = {}  # functions whose bodies nobody has asked for yet
+        self._reached = Reached(tree)
+        self._reach = self._reached.definitions
         self._qualified: dict[ast.AST, Qualified | None] = {}
-        self.walrus = bool(tree.within(tree.module, ast.NamedExpr))
-        self.known: dict[ast.AST, Scope] = {}  # every scope that was met; a deferred one has no definitions yet
-        self._reach: dict[ast.Name, tuple[Definition, ...]] = {}
-        self._added_to: dict[ast.Name, tuple[Definition, ...]] = {}
-        self._outer: list[tuple[ast.Name, Scope]] = []
         self._uses: dict[str, dict[Definition, list[ast.Name]]] = {}  # by the name
-        self._interned: dict[tuple[ast.AST, str, ElementPath, BindingKind], Definition] = {}
-        self._order: dict[Definition, int] = {}
-        _ScopePass(self, Scope(tree.module, None)).run(tree.module.body)
+        ScopePass(self._reached, Scope(tree.module, None)).run(tree.module.body)
         self._resolve_outer()
 
     @property
@@ -67,7 +44,7 @@ class ReachingDefinitions:
 
     def analyse(self, node: ast.AST) -> None:
         """Go through the bodies of the functions that hold `node`, and of itself, if that has not been done."""
-        if not self._deferred:
+        if not self._reached.deferred:
             return
         around: list[ast.AST] = []
         current: ast.AST | None = node
@@ -75,16 +52,16 @@ class ReachingDefinitions:
             around.append(current)
             current = self._tree.function(current)
         for each in reversed(around):
-            run = self._deferred.get(each)
+            run = self._reached.deferred.get(each)
             if run is not None:
                 run.function(each)  # which may be too deep for the stack: then it stays deferred
-                del self._deferred[each]
+                del self._reached.deferred[each]
                 self._resolve_outer()
 
     def complete(self) -> None:
         """Go through all bodies."""
-        while self._deferred:
-            for node in list(self._deferred):
+        while self._reached.deferred:
+            for node in list(self._reached.deferred):
                 self.analyse(node)
 
     def _mentions(self, name: str) -> list[ast.Name]:
@@ -96,10 +73,10 @@ class ReachingDefinitions:
 
     def clear(self) -> None:
         """Scopes and their definitions hold one another, and a whole tree with them."""
-        for scope in self.known.values():
+        for scope in self._reached.scopes.values():
             scope.definitions.clear()
             scope.entry.clear()
-        self._deferred.clear()
+        self._reached.deferred.clear()
 
     def definitions(self, name: ast.Name) -> tuple[Definition, ...]:
         """What a name that is read may be bound to; for a name that is written, its own binding."""
@@ -163,24 +140,20 @@ class ReachingDefinitions:
     def additions(self, definition: Definition) -> list[ast.Name]:
         """The targets of augmented assignments (`x += y`) that read what a definition bound; no part of `uses`."""
         self.uses(definition)  # everything that mentions the name is analysed then
-        found = [name for name, reached in self._added_to.items() if definition in reached]
+        found = [name for name, reached in self._reached.added_to.items() if definition in reached]
         return sorted(found, key=position)
 
     def before_addition(self, target: ast.Name) -> tuple[Definition, ...]:
         """What the target of an augmented assignment may have been bound to before it."""
         self.analyse(target)
-        return self._added_to.get(target, ())
-
-    def note_addition(self, target: ast.Name) -> None:
-        """Keep what the target of an augmented assignment held before; its own binding takes its place at once."""
-        self._added_to[target] = join(self._added_to.get(target, ()), self._reach.get(target, ()))
+        return self._reached.added_to.get(target, ())
 
     def _in_order(self) -> list[Scope]:
         """The scopes that were met, in preorder."""
-        return [self.known[node] for node in self._tree.in_order(list(self.known))]
+        return [self._reached.scopes[node] for node in self._tree.in_order(list(self._reached.scopes))]
 
     def _resolve_outer(self) -> None:
-        waiting, self._outer = self._outer, []
+        waiting, self._reached.outer = self._reached.outer, []
         for name, scope in waiting:
             outer = scope if scope.parent is None else scope.lookup(name.id)
             found = outer.definitions.get(name.id, []) if outer is not None else []
@@ -189,15 +162,17 @@ class ReachingDefinitions:
                 child = scope.child_on_path(outer)
                 entry = child.entry.get(name.id, ())
                 found = [
-                    each for each in found if each in entry or self._order[each] > child.born or each.how == "global"
+                    each
+                    for each in found
+                    if each in entry or self._reached.order[each] > child.born or each.how == "global"
                 ]
             self._reach[name] = join(self._reach.get(name, ()), found)
         # A name that an inner function rebinds through `global` or `nonlocal` may hold that value wherever it is read.
-        if not self._binds_outward:
+        if not self._reached.binds_outward:
             return
         rebound = {
             (scope, name): extra
-            for scope in self.known.values()
+            for scope in self._reached.scopes.values()
             for name, found in scope.definitions.items()
             if (extra := [each for each in found if each.how == "global"])
         }
@@ -215,7 +190,7 @@ class _Scopes(Mapping[ast.AST, Scope]):
 
     def __getitem__(self, node: ast.AST) -> Scope:
         self._flow.analyse(node)
-        return self._flow.known[node]
+        return self._flow._reached.scopes[node]
 
     def __iter__(self) -> Iterator[ast.AST]:
         self._flow.complete()
@@ -223,403 +198,4 @@ class _Scopes(Mapping[ast.AST, Scope]):
 
     def __len__(self) -> int:
         self._flow.complete()
-        return len(self._flow.known)
-
-
-class _ScopePass:
-    """Runs one scope; nested scopes run when theirs is met, after which outer names are resolved."""
-
-    def __init__(self, reaching: ReachingDefinitions, scope: Scope) -> None:
-        self.reaching = reaching
-        self.scope = scope
-        self.state: Bindings | None = {}
-        self.breaks: list[list[Bindings | None]] = []
-        self.continues: list[list[Bindings | None]] = []
-        self.tried: list[list[Definition]] = []  # what the `try` statements around here have bound so far
-        self.local: frozenset[str] = frozenset()
-        reaching.known[scope.node] = scope
-
-    def run(self, body: list[ast.stmt]) -> None:
-        bound = dict.fromkeys(bound_names(self.scope.node, self.scope, walrus=self.reaching.walrus))
-        self.local = frozenset(bound) - self.scope.global_names
-        for name in bound:  # in an order that does not depend on how names are hashed
-            if name in self.local and name not in self.scope.nonlocal_names:
-                self.scope.definitions.setdefault(name, [])
-        self.block(body)
-
-    # -- statements
-
-    def block(self, body: list[ast.stmt]) -> None:
-        for statement in body:
-            self.visit(statement)
-
-    def visit(self, node: ast.stmt) -> None:
-        method = _VISITS.get(type(node))
-        if method is not None:
-            method(self, node)
-        else:
-            self.read_children(node)
-
-    def read_children(self, node: ast.AST) -> None:
-        for child in children(node):
-            self.read(child)
-
-    def visit_Assign(self, node: ast.Assign) -> None:
-        self.read(node.value)
-        for target in node.targets:
-            self.bind(target, node, "assign", node.value)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        self.read(node.annotation)
-        if node.value is not None:
-            self.read(node.value)
-            self.bind(node.target, node, "assign", node.value)
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        self.read(node.value)
-        if isinstance(node.target, ast.Name):
-            self.record(node.target)
-            self.reaching.note_addition(node.target)
-        self.bind(node.target, node, "aug", node.value)
-
-    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
-        self.read(node.iter)
-        self.loop(node.body, node.orelse, lambda: self.bind(node.target, node, "for", node.iter))
-
-    visit_AsyncFor = visit_For
-
-    def visit_While(self, node: ast.While) -> None:
-        self.loop(node.body, node.orelse, lambda: self.read(node.test), tests=True)
-
-    def loop(self, body: list[ast.stmt], orelse: list[ast.stmt], head: object, tests: bool = False) -> None:
-        entry = self.state
-        for _ in range(2):
-            self.breaks.append([])
-            self.continues.append([])
-            self.state = None if entry is None else dict(entry)
-            head()  # type: ignore[operator]
-            tested = None if self.state is None else dict(self.state)
-            self.block(body)
-            again = merge_states([self.state, *self.continues.pop()])
-            broken = self.breaks.pop()
-            entry = merge_states([entry, again])
-        self.state = merge_states([entry, tested]) if tests else (None if entry is None else dict(entry))
-        self.block(orelse)
-        self.state = merge_states([self.state, *broken])
-
-    def visit_Break(self, _: ast.Break) -> None:
-        if self.breaks:
-            self.breaks[-1].append(self.state)
-        self.state = None
-
-    def visit_Continue(self, _: ast.Continue) -> None:
-        if self.continues:
-            self.continues[-1].append(self.state)
-        self.state = None
-
-    def visit_Return(self, node: ast.Return) -> None:
-        self.read_children(node)
-        self.state = None
-
-    def visit_Raise(self, node: ast.Raise) -> None:
-        self.read_children(node)
-        self.state = None
-
-    def visit_If(self, node: ast.If) -> None:
-        self.read(node.test)
-        before = self.state
-        self.state = None if before is None else dict(before)
-        self.block(node.body)
-        after = self.state
-        self.state = None if before is None else dict(before)
-        self.block(node.orelse)
-        self.state = merge_states([after, self.state])
-
-    def cut_short(self, run: Callable[[], None]) -> Bindings | None:
-        """Go through a part that may be left anywhere within it; what names may be bound to behind it."""
-        entry = None if self.state is None else dict(self.state)
-        self.tried.append([])
-        run()
-        return state_raised(entry, self.tried.pop())
-
-    def visit_Try(self, node: ast.Try) -> None:
-        entry = None if self.state is None else dict(self.state)
-        made: list[Definition] = []
-        self.tried.append(made)
-        self.block(node.body)
-        raised = state_raised(entry, made)
-        self.block(node.orelse)
-        ends = [self.state]
-        for handler in node.handlers:
-            self.state = None if raised is None else dict(raised)
-            if handler.type is not None:
-                self.read(handler.type)
-            if handler.name:
-                self.define(handler.name, handler, "except", None, ())
-            self.block(handler.body)
-            ends.append(self.state)
-        self.tried.pop()
-        if node.finalbody:  # also on the way out of anything before it: an exception, `return`, `break`
-            self.state = state_raised(entry, made)
-            self.block(node.finalbody)
-        self.state = merge_states(ends)
-        if node.finalbody:
-            self.block(node.finalbody)
-
-    visit_TryStar = visit_Try
-
-    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
-        for item in node.items:
-            self.read(item.context_expr)
-            if item.optional_vars is not None:
-                self.bind(item.optional_vars, node, "with", item.context_expr)
-        if any(may_swallow(self.reaching._tree, item.context_expr) for item in node.items):
-            self.state = self.cut_short(lambda: self.block(node.body))
-        else:
-            self.block(node.body)
-
-    visit_AsyncWith = visit_With
-
-    def visit_Match(self, node: ast.Match) -> None:
-        self.read(node.subject)
-        before = self.state
-        ends: list[Bindings | None] = [before]
-        for case in node.cases:
-            self.state = None if before is None else dict(before)
-            for part in ast.walk(case.pattern):
-                name = getattr(part, "name", None) or getattr(part, "rest", None)
-                if isinstance(name, str):
-                    self.define(name, part, "match", None, ())
-                elif isinstance(part, ast.expr):
-                    self.read(part)
-            if case.guard is not None:
-                self.read(case.guard)
-            self.block(case.body)
-            ends.append(self.state)
-        self.state = merge_states(ends)
-
-    def visit_Import(self, node: ast.Import) -> None:
-        for alias in node.names:
-            bound = alias.asname or alias.name.split(".")[0]
-            self.define(bound, node, "import", None, (), target=alias.name if alias.asname else bound)
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        module = node.module or ""
-        for alias in node.names:
-            if alias.name == "*":
-                self.scope.stars.append((module, node.level))
-                continue
-            target = f"{module}.{alias.name}" if module else alias.name
-            self.define(alias.asname or alias.name, node, "import", None, (), target=target, level=node.level)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        for decorator in node.decorator_list:
-            self.read(decorator)
-        self.read_signature(node.args)
-        if node.returns is not None:
-            self.read(node.returns)
-        self.define(node.name, node, "def", None, ())
-        self.nested(node, node.body)
-
-    visit_AsyncFunctionDef = visit_FunctionDef
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        for part in (*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)):
-            self.read(part)
-        self.define(node.name, node, "class", None, ())
-        self.nested(node, node.body)
-
-    def visit_Delete(self, node: ast.Delete) -> None:
-        for target in node.targets:
-            if isinstance(target, ast.Name):
-                self.record(target)
-                if self.state is not None:
-                    self.state[target.id] = ()
-            else:
-                self.read(target)
-
-    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> None:
-        pass
-
-    visit_Nonlocal = visit_Global
-
-    # -- scopes
-
-    def nested(self, node: ScopeNode, body: list[ast.stmt]) -> None:
-        if node in self.reaching.known:  # the second turn round a loop
-            return
-        run = _ScopePass(self.reaching, self.inner(node))
-        if isinstance(node, ast.ClassDef):
-            run.run(body)
-        elif self.reaching._binds_outward:
-            run.function(node)
-        else:
-            self.reaching._deferred[node] = run
-
-    def function(self, node: ast.AST) -> None:
-        """A function, when somebody asks for something in it."""
-        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        self.state, self.breaks, self.continues = {}, [], []
-        self.parameters(node.args)
-        self.run(node.body)
-
-    def inner(self, node: ScopeNode) -> Scope:
-        scope = Scope(node, self.scope)
-        scope.entry = dict(self.state or {})
-        scope.born = len(self.reaching._order) - 1
-        return scope
-
-    def parameters(self, arguments: ast.arguments) -> None:
-        positional = [*arguments.posonlyargs, *arguments.args]
-        defaults: dict[ast.arg, ast.expr | None] = {}
-        if arguments.defaults:
-            defaults.update(zip(positional[-len(arguments.defaults) :], arguments.defaults, strict=True))
-        defaults.update(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
-        for argument in (*positional, *arguments.kwonlyargs):
-            self.define(argument.arg, argument, "param", defaults.get(argument), ())
-        for starred in (arguments.vararg, arguments.kwarg):
-            if starred is not None:
-                self.define(starred.arg, starred, "param", None, (STAR,))
-
-    def read_signature(self, arguments: ast.arguments) -> None:
-        for default in (*arguments.defaults, *arguments.kw_defaults):
-            if default is not None:
-                self.read(default)
-        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-            if argument.annotation is not None:
-                self.read(argument.annotation)
-
-    # -- expressions
-
-    def read(self, node: ast.AST) -> None:
-        kind = type(node)  # half of all nodes are names, attributes, calls and constants: those go first
-        if kind is ast.Name:
-            self.record(node)  # type: ignore[arg-type]
-        elif kind is ast.Attribute:
-            self.read(node.value)  # type: ignore[attr-defined]
-        elif kind is ast.Call:
-            self.read_children(node)
-        elif kind is ast.Constant:
-            pass
-        elif kind in _PLAIN:
-            if self.reaching.walrus and kind in (ast.BoolOp, ast.IfExp):
-                self.state = self.cut_short(lambda: self.read_children(node))
-            else:
-                self.read_children(node)
-        elif isinstance(node, ast.NamedExpr):
-            self.read(node.value)
-            self.bind(node.target, node, "walrus", node.value)
-        elif isinstance(node, ast.Lambda):
-            self.read_signature(node.args)
-            if node not in self.reaching.known:
-                run = _ScopePass(self.reaching, self.inner(node))
-                run.parameters(node.args)
-                run.local = frozenset(run.scope.definitions)
-                run.read(node.body)
-        elif isinstance(node, _COMPREHENSIONS):
-            self.read_comprehension(node)
-        elif isinstance(node, ast.stmt):
-            self.visit(node)
-        else:
-            self.read_children(node)
-
-    def read_comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
-        """Inline, since it runs at once; its targets hide names of the scope only inside it, where a walrus binds names
-        that the next round and the scope go on with."""
-        before, local = self.state, self.local
-        nodes = ast.walk(node) if self.reaching.walrus else ()
-        kept = {part.target.id for part in nodes if isinstance(part, ast.NamedExpr)}
-        for _ in range(2 if kept else 1):
-            self.read_round(node)
-            after, self.state, self.local = self.state, before, local
-            if kept and before is not None and after is not None:
-                self.state = {**before, **{name: join(before.get(name, ()), after.get(name, ())) for name in kept}}
-
-    def read_round(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
-        for generator in node.generators:
-            self.read(generator.iter)
-            hidden = {part.id for part in ast.walk(generator.target) if isinstance(part, ast.Name)}
-            self.local |= hidden
-            if self.state is not None:
-                self.state = dict(self.state)
-            self.bind(generator.target, generator, "for", generator.iter, transient=True)
-            for condition in generator.ifs:
-                self.read(condition)
-        if isinstance(node, ast.DictComp):
-            self.read(node.key)
-            self.read(node.value)
-        else:
-            self.read(node.elt)
-
-    def record(self, name: ast.Name) -> None:
-        if name.id in self.local and name.id not in self.scope.nonlocal_names:
-            reached = () if self.state is None else self.state.get(name.id, ())
-            if reached or not isinstance(self.scope.node, ast.ClassDef):
-                known = self.reaching._reach.get(name)
-                self.reaching._reach[name] = reached if known is None else join(known, reached)
-                return
-        self.reaching._reach.setdefault(name, ())
-        self.reaching._outer.append((name, self.scope))
-
-    def bind(
-        self,
-        target: ast.expr,
-        node: ast.AST,
-        how: BindingKind,
-        value: ast.expr | None,
-        path: ElementPath = (),
-        transient: bool = False,
-    ) -> None:
-        match target:
-            case ast.Name():
-                definition = self.define(target.id, node, how, value, path, transient=transient)
-                self.reaching._reach[target] = (definition,)
-            case ast.Tuple() | ast.List():
-                starred = False
-                for index, element in enumerate(target.elts):
-                    if isinstance(element, ast.Starred):
-                        starred = True
-                        self.bind(element.value, node, how, value, (*path, STAR), transient)
-                    else:
-                        step = index - len(target.elts) if starred else index
-                        self.bind(element, node, how, value, (*path, step), transient)
-            case ast.Starred():
-                self.bind(target.value, node, how, value, (*path, STAR), transient)
-            case _:
-                self.read_children(target)
-
-    def define(
-        self,
-        name: str,
-        node: ast.AST,
-        how: BindingKind,
-        value: ast.expr | None,
-        path: ElementPath,
-        *,
-        target: str | None = None,
-        level: int = 0,
-        transient: bool = False,
-    ) -> Definition:
-        key = (node, name, path, how)
-        definition = self.reaching._interned.get(key)
-        scope = self.scope
-        outward = not transient and (name in scope.global_names or name in scope.nonlocal_names)
-        if definition is None:
-            definition = Definition(name, node, "global" if outward else how, scope, value, path, target, level)
-            self.reaching._interned[key] = definition
-            self.reaching._order[definition] = len(self.reaching._order)
-            if not transient:
-                owner = (scope.lookup(name) or scope.module) if outward else scope
-                owner.definitions.setdefault(name, []).append(definition)
-        if self.state is not None:
-            self.state[name] = (definition,)
-            for made in () if transient else self.tried:
-                made.append(definition)
-        return definition
-
-
-_VISITS: dict[type[ast.AST], Callable[[_ScopePass, Any], None]] = {
-    getattr(ast, name.removeprefix("visit_")): method
-    for name, method in vars(_ScopePass).items()
-    if name.startswith("visit_")
-}
+        return len(self._flow._reached.scopes)

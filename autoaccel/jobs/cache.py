@@ -15,16 +15,15 @@ import functools
 import io
 import json
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from hashlib import blake2b
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from autoaccel.jobs.cache_files import DIGITS, KINDS, are, built, digest, load, plain, read_back, touched, write
 from autoaccel.jobs.cache_keys import fingerprint
-from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
+from autoaccel.rewriting.record import Report
 
 if TYPE_CHECKING:
     from autoaccel.analysis.files import Files
@@ -33,25 +32,15 @@ if TYPE_CHECKING:
 
 FOLDER = ".autoaccel_cache"
 
-_MAGIC = b"autoaccel cache 1"
-_KINDS = ("lint", "fixes", "index")  # without and with the edits that mend findings; summaries
-_DIGITS = 16  # in the name of a file
-_MOST_BYTES = 1 << 28
-_AT_ONCE = 1 << 20  # bytes
 _MOST_FILES = 60_000  # whose answers are kept
 _MOST_TREES = 4  # states of the project under which answers were found to hold
 _MOST_CHOICES = 8  # of rules beside those of the run, the most recently used ones
-_MOST_CACHES = 8  # of versions, of each kind in one folder
 
 # File systems stamp with a clock that lags behind by up to a tick.
 _TICK = 12_000_000  # ns
 
 Fact = tuple[str, str, str]
 """Something beside the file that an answer leans on: its kind, the name of a file or folder, and a digest."""
-
-
-def digest(data: bytes) -> str:
-    return blake2b(data, digest_size=16).hexdigest()
 
 
 class Cache:
@@ -61,8 +50,8 @@ class Cache:
         self._started = time.time_ns() - _TICK
         self._root = os.path.join(os.path.abspath(root), "")
         key = digest(f"{fingerprint()}\0{self._home(folder)}".encode(errors="surrogateescape"))
-        self._file = folder / f"{_KINDS[changes]}-{key[:_DIGITS]}.json"
-        self._index = folder / f"{_KINDS[2]}-{key[:_DIGITS]}.json"
+        self._file = folder / f"{KINDS[changes]}-{key[:DIGITS]}.json"
+        self._index = folder / f"{KINDS[2]}-{key[:DIGITS]}.json"
         self._names = {path: self._name(os.path.abspath(path)) for path in files}
         self._paths = {name: path for path, name in self._names.items()}
         self._digests: dict[str, str] = {}
@@ -84,7 +73,7 @@ class Cache:
         ] = {}  # by choice and file: the digest of a content without opportunities
         self._answers: dict[str, dict[str, list[Any]]] = {}  # by choice and file: digest, name, facts, report
         with contextlib.suppress(OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            stored = _load(self._file)
+            stored = load(self._file)
             self._facts = [(kind, name, seen.partition(" ")[0]) for kind, name, seen in stored["facts"]]
             self._held = {number: seen.partition(" ")[2] for number, (_, _, seen) in enumerate(stored["facts"])}
             self._numbers = {fact: number for number, fact in enumerate(self._facts)}
@@ -128,7 +117,7 @@ class Cache:
         try:
             if answer is None or answer[0] != self._digests.get(name) or answer[1] != str(path):
                 return None
-            return _built(Report, answer[3]) if all(map(self._holds, answer[2])) else None
+            return built(Report, answer[3]) if all(map(self._holds, answer[2])) else None
         except (ValueError, TypeError, LookupError):
             return None
 
@@ -167,7 +156,7 @@ class Cache:
             numbers.append(number)
             self._true[number] = True
         name = self._names[path]
-        self._answers.setdefault(choice, {})[name] = [content, str(path), numbers, _plain(report)]
+        self._answers.setdefault(choice, {})[name] = [content, str(path), numbers, plain(report)]
         self._silent.get(choice, {}).pop(name, None)
         self._changed = True
 
@@ -186,7 +175,7 @@ class Cache:
                 self._store()
             self._lay_aside()
             if self._aside is not None:
-                _write(self._index, self._aside)
+                write(self._index, self._aside)
 
     def _store(self) -> None:
         kept = _Kept({name for name in self._digests if name in self._paths}, self._full)
@@ -214,7 +203,7 @@ class Cache:
                 for choice, group in answers.items()
             },
         }
-        _write(self._file, io.BytesIO(json.dumps(document, separators=(",", ":")).encode()))
+        write(self._file, io.BytesIO(json.dumps(document, separators=(",", ":")).encode()))
 
     # -- how things are
 
@@ -255,8 +244,8 @@ class Cache:
         if self._summaries is None:
             self._summaries = {}
             with contextlib.suppress(OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-                known = _read_back(self._index)["summaries"]
-                if all(_are(str, each, 3) for each in known.values()):
+                known = read_back(self._index)["summaries"]
+                if all(are(str, each, 3) for each in known.values()):
                     self._summaries = known
         stored = self._summaries.get(name)
         if stored is None or stored[0] != content:
@@ -322,7 +311,7 @@ class Cache:
         key = f"fresh {kind}", "" if kind == "asked" else name
         if key not in self._current:
             names: Iterable[str] = self._paths if kind == "asked" else () if kind == "homes" else (name,)
-            self._current[key] = "yes" if any(_touched(self._full(each)) > self._started for each in names) else ""
+            self._current[key] = "yes" if any(touched(self._full(each)) > self._started for each in names) else ""
         return bool(self._current[key])
 
 
@@ -364,14 +353,6 @@ def _content(path: str) -> str:
     return "" if data is None else digest(data)
 
 
-def _touched(path: str) -> int:
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return 0
-    return max(status.st_mtime_ns, status.st_ctime_ns)
-
-
 def _listing(folder: str) -> str:
     """What imports can find in a folder: Python files, folders that may be packages, where a distribution begins; of
     a file, whether it is there."""
@@ -390,118 +371,3 @@ def _listing(folder: str) -> str:
     except (OSError, ValueError):
         return ""
     return digest("\0".join(sorted(names)).encode(errors="surrogateescape"))
-
-
-# -- reports as plain data
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Report | Record | Failure | Range | TextEdit):
-        return [_plain(getattr(value, name)) for name in value.__slots__]
-    return [_plain(each) for each in value] if isinstance(value, tuple) else value
-
-
-def _built(kind: Any, values: Any) -> Any:
-    return kind(*(_restored(name, value) for name, value in zip(kind.__slots__, values, strict=True)))
-
-
-def _restored(name: str, value: Any) -> Any:
-    match name:
-        case "where":
-            return _built(Range, value)
-        case "edits":
-            return tuple(_built(Range, each) for each in value)
-        case "changes":
-            return tuple(_built(TextEdit, each) for each in value)
-        case "findings" | "skipped":
-            return tuple(_built(Record, each) for each in value)
-        case "failures":
-            return tuple(_built(Failure, each) for each in value)
-        case _:
-            return tuple(value) if isinstance(value, list) else value
-
-
-# -- on disk
-
-
-def _load(file: Path) -> dict[str, Any]:
-    """The answers that `_write` wrote. Raises `OSError` and `ValueError`."""
-    document = _read_back(file)
-    if not _is_well_formed(document):
-        raise ValueError("not what is written")
-    return document
-
-
-def _read_back(file: Path) -> dict[str, Any]:
-    with file.open("rb") as stream:
-        data = stream.read(_MOST_BYTES)
-    head, _, body = data.partition(b"\n")
-    if head != _head(io.BytesIO(body)):
-        raise ValueError("not what was written")
-    return dict(json.loads(body))
-
-
-def _is_well_formed(document: Any) -> bool:
-    facts = len(document["facts"])
-    return (
-        all(_are(str, fact, 3) for fact in document["facts"])
-        and all(_are(str, [each for names in pair for each in names]) for pair in document["trees"].values())
-        and all(len(pair) == 2 for pair in document["trees"].values())
-        and all(
-            seen.count(" ") == 1 and name.count("\0") == 2 for kind, name, seen in document["facts"] if kind == "asked"
-        )
-        and all(_are(str, list(group.values())) for group in document["silent"].values())
-        and all(
-            _are(str, answer[:2], 2) and _are(int, answer[2]) and all(0 <= number < facts for number in answer[2])
-            for group in document["answers"].values()
-            for answer in group.values()
-        )
-    )
-
-
-def _are(kind: type, items: list[Any], length: int | None = None) -> bool:
-    return all(isinstance(each, kind) for each in items) and (length is None or len(items) == length)
-
-
-def _head(body: IO[bytes]) -> bytes:
-    body.seek(0)
-    content = blake2b(digest_size=16)
-    while part := body.read(_AT_ONCE):
-        content.update(part)
-    return b" ".join((_MAGIC, content.hexdigest().encode()))
-
-
-def _write(file: Path, body: IO[bytes]) -> None:
-    """Replace a cache whole; old ones of other versions make room. Raises `OSError`."""
-    folder = file.parent
-    if not folder.exists():
-        # In a folder of others' (`--cache-dir .`) these would hide the whole project from git.
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / ".gitignore").write_text("# Created by autoaccel.\n*\n")
-        (folder / "CACHEDIR.TAG").write_text(
-            "Signature: 8a477f597d28d172789f06886806bc55\n# A cache of autoaccel: may be deleted.\n"
-        )
-    temporary = folder / f".{file.name}.{os.getpid()}.tmp"
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(_head(body) + b"\n")
-            body.seek(0)
-            shutil.copyfileobj(body, stream, _AT_ONCE)
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
-    for kind in _KINDS:
-        caches = sorted(_ours(folder, kind, ".json"), key=lambda each: _touched(str(each)), reverse=True)
-        for old in (*caches[_MOST_CACHES:], *_left_behind(folder, kind)):
-            old.unlink(missing_ok=True)
-
-
-def _left_behind(folder: Path, kind: str) -> list[Path]:
-    """What runs that were killed did not finish."""
-    an_hour_ago = time.time_ns() - 3600 * 10**9
-    return [each for each in _ours(folder, f".{kind}", ".json.*.tmp") if _touched(str(each)) < an_hour_ago]
-
-
-def _ours(folder: Path, kind: str, after: str) -> Iterator[Path]:
-    """Files that `_write` names so, and no others that lie there."""
-    return folder.glob(f"{kind}-{'[0-9a-f]' * _DIGITS}{after}")

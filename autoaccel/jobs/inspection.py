@@ -192,7 +192,7 @@ def _inspect_file(
     report = inspect_data(data, path, rules_of(choice), tier_of(choice), project, changes=changes)
     if not digests:
         return Inspected(path, report)
-    from autoaccel.jobs.cache import digest
+    from autoaccel.jobs.cache_files import digest
 
     return Inspected(path, report, digest(data), project.consulted)
 

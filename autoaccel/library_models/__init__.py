@@ -5,6 +5,7 @@ Tables:
     member_values        what attributes and methods of their objects give
     python_names         what builtins, methods of containers and decorators of Python do
     numpy_functions      what functions and methods of NumPy do with memory
+    tensor_views         which operations give a view
     tensor_operations    what operations on tensors do to their precision
     autocast_operations  what autocast does with each operation, generated from torch
     in_place_operations  what functions and layers write to

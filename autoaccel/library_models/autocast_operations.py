@@ -57,16 +57,6 @@ FLOAT32: Final[dict[str, Names]] = {
 }
 """Operations that compute in float32, whatever they are given."""
 
-PROMOTED: Final[dict[str, Names]] = {
-    "cpu": frozenset(
-        """cat index_copy stack""".split()
-    ),
-    "cuda": frozenset(
-        """addcdiv addcmul atan2 bilinear cross dot grid_sampler index_put scatter_add tensordot vdot""".split()
-    ),
-}
-"""Operations whose operands are cast to the widest precision among them."""
-
 REFUSING: Final[dict[str, Names]] = {
     "cpu": frozenset(
         """torch.complex torch.det torch.fft.hfft2 torch.fft.hfftn torch.fft.ihfft2 torch.fft.ihfftn

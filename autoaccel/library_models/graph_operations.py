@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.library_models.python_names import LOOKING
-from autoaccel.library_models.tensor_operations import RESHAPING
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -20,7 +19,7 @@ _INDICES = "argmax argmin argsort nonzero multinomial bincount count_nonzero sea
 ENDING_METHODS = frozenset(
     f"""{_COMPARISONS} {_INDICES} item tolist numpy detach detach_ size dim ndimension numel nelement element_size
     stride get_device data_ptr any all long int short byte bool is_contiguous is_floating_point zero_ new_zeros new_ones
-    new_tensor new_empty new_full index_of""".split()
+    new_tensor new_empty new_full""".split()
 )
 """Methods of tensors whose result carries no graph."""
 
@@ -30,14 +29,6 @@ COPYING_METHODS = frozenset("clone copy repeat new_zeros new_ones new_empty new_
 ENDING_ATTRIBUTES = frozenset("data shape dtype device ndim layout is_cuda is_sparse names itemsize nbytes".split())
 MODE_ATTRIBUTES = frozenset("requires_grad grad grad_fn is_leaf".split())
 """Attributes of tensors that tell whether there is a graph."""
-VIEW_ATTRIBUTES = frozenset("T mT H mH real imag".split())
-"""Attributes of tensors that are tensors, of the same graph."""
-
-VIEW_METHODS = RESHAPING | frozenset(
-    """view_as reshape_as swapaxes swapdims movedim moveaxis unflatten expand expand_as narrow select diagonal unbind
-    split chunk tensor_split unfold detach ravel""".split()
-)
-"""Methods of tensors that may give a view of their data."""
 
 ENDING_FUNCTIONS = frozenset(
     f"torch.{name}"
@@ -57,6 +48,16 @@ SHOWING_METHODS = frozenset(
     savefig write writerow save_image""".split()
 )
 """Methods, of whatever object, that show what they are given."""
+
+FORWARD_HOOKS = frozenset(
+    """register_forward_hook register_forward_pre_hook register_module_forward_hook
+    register_module_forward_pre_hook""".split()
+)
+GRADIENT_HOOKS = frozenset(
+    """register_hook register_full_backward_hook register_full_backward_pre_hook register_backward_hook
+    register_post_accumulate_grad_hook""".split()
+)
+"""Methods that make torch call a function of the script, in forward and in backward passes."""
 
 DIFFERENTIATING = frozenset(
     """torch.autograd.grad torch.autograd.functional.jacobian torch.autograd.functional.hessian

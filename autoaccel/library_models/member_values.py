@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import ANY, NONE, NUMBER, STRING, Kind, Value, Values, made
 from autoaccel.dataflow.definitions import STAR
 from autoaccel.library_models.library_values import canonical, named
-from autoaccel.library_models.tensor_operations import RESHAPING
+from autoaccel.library_models.tensor_operations import WITH_INDICES
+from autoaccel.library_models.tensor_views import PIECES, VIEW_ATTRIBUTES, VIEWS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
 _RETURNS_SELF = frozenset(
-    """to cuda cpu xpu float double half bfloat16 train eval apply requires_grad_ share_memory type zero_ to_empty
-    ipu""".split()
-)
-# Methods whose result is one tensor over the data of what they are called on.
-_VIEWS = RESHAPING | frozenset(
-    "expand expand_as narrow select detach contiguous view_as unfold swapaxes movedim unflatten data T mT".split()
+    """to cuda cpu xpu float double half bfloat16 train eval apply requires_grad_ share_memory type zero_
+    to_empty""".split()
 )
 _NUMBER_METHODS = frozenset("item numel size dim nelement".split())
 _STRING_METHODS = frozenset("format join lower upper strip replace read decode".split())
@@ -35,9 +32,9 @@ _ELEMENTS = {
 def attribute(owner: Value, name: str, node: ast.expr, script: Script) -> Values:
     """What `owner.name` is, no method called; `ANY` where nothing tells."""
     match owner.kind:
-        case Kind.BATCH if name in ("data", "T", "mT", "real"):
+        case Kind.BATCH if name in VIEW_ATTRIBUTES | {"data"}:
             return Values({owner._replace(how=owner.how or "view")})
-        case Kind.TENSOR | Kind.BATCH | Kind.PARAMETER if name in ("data", "grad", "T", "mT", "real", "imag"):
+        case Kind.TENSOR | Kind.BATCH | Kind.PARAMETER if name in VIEW_ATTRIBUTES | {"data", "grad"}:
             return made(Kind.TENSOR, node, script)
         case Kind.LOADER if name == "dataset":
             return made(Kind.DATASET, owner.node, owner.script)
@@ -86,7 +83,7 @@ def _of_batch(owner: Value, name: str, node: ast.Call, script: Script) -> Values
     }
     if name in items:
         return made(Kind.SEQUENCE, node, script, items=((None, items[name]),))
-    if name in _VIEWS:
+    if name in VIEWS or name == "contiguous":
         return Values({owner._replace(how=owner.how or "view")})
     if name in _NUMBER_METHODS:
         return Values({NUMBER})
@@ -117,5 +114,4 @@ def _of_tensor(name: str, node: ast.Call, script: Script) -> Values:
         return made(Kind.SEQUENCE, node, script, items=((None, Values({NUMBER})),))
     if name in ("backward", "register_hook", "retain_grad"):
         return Values({NONE})
-    several = name in ("max", "min", "topk", "sort", "split", "chunk", "unbind")
-    return made(Kind.TENSOR, node, script, how=None if several else name)
+    return made(Kind.TENSOR, node, script, how=None if name in WITH_INDICES | PIECES else name)

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 # Functions whose result never shares memory with an argument; a positional argument beyond the number may be `out`.
-_CONSTRUCTORS = (
-    "array", "vstack", "hstack", "dstack", "column_stack", "row_stack", "block", "zeros", "ones", "full",
-    "empty", "eye", "identity", "arange", "linspace", "logspace", "geomspace", "zeros_like", "ones_like",
-    "full_like", "empty_like", "copy", "tile", "repeat", "pad", "append", "insert", "delete", "where", "sort",
-    "argsort", "tril", "triu", "load", "loadtxt", "genfromtxt", "fromfile", "fromiter", "bincount", "digitize",
-    "argwhere", "unique", "searchsorted", "interp", "convolve", "cross", "kron",
-)  # fmt: skip
-_OF_ONE = (
-    "abs", "absolute", "exp", "log", "log1p", "log2", "log10", "expm1", "sqrt", "square", "sin", "cos", "tan",
-    "tanh", "sign", "floor", "ceil", "logical_not", "isnan", "isfinite", "round", "cumsum", "cumprod",
-)  # fmt: skip
-_OF_TWO = (
-    "outer", "matmul", "maximum", "minimum", "power", "add", "subtract", "multiply", "divide", "mod", "logical_and",
-    "logical_or", "take",
-)  # fmt: skip
+_CONSTRUCTORS = """array vstack hstack dstack column_stack row_stack block zeros ones full empty eye
+    identity arange linspace logspace geomspace zeros_like ones_like full_like empty_like copy tile
+    repeat pad append insert delete where sort argsort tril triu load loadtxt genfromtxt fromfile
+    fromiter bincount digitize argwhere unique searchsorted interp convolve cross kron""".split()
+_OF_ONE = """abs absolute exp log log1p log2 log10 expm1 sqrt square sin cos tan tanh sign floor ceil
+    logical_not isnan isfinite round cumsum cumprod""".split()
+_OF_TWO = """outer matmul maximum minimum power add subtract multiply divide mod logical_and logical_or take""".split()
 MOST_ARGUMENTS = {
     **{f"numpy.{name}": 99 for name in _CONSTRUCTORS},
     "numpy.stack": 2,

@@ -8,7 +8,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, Failure, RunRecord
 
 CANNOT_START, EXIT_STATUS = "cannot start", "exit status"
 

@@ -18,8 +18,8 @@ from typing import BinaryIO
 
 from autoaccel.measure import failures, scratch, watchdog, watchdog_client
 from autoaccel.measure.observing.exchange import Exchange
-from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import FAILED, Failure, RunRecord
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _CHILD = Path("measure", "observing", "__main__.py")

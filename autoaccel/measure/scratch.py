@@ -22,8 +22,8 @@ from pathlib import Path
 
 from autoaccel.measure import watchdog_client
 from autoaccel.measure.observing.exchange import CREATED, DOWNLOADED, Exchange
-from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import RunRecord
 
 _LARGE = 4 << 20
 _MOST_ENTRIES = 100_000

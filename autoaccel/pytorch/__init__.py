@@ -12,7 +12,7 @@ Training:
     module_containers    the elements of containers of modules
     mentions_in_reach    whether a program uses something of a library
     data_parallel        models that DataParallel copies to every device
-    cuda_graphs          programs that capture CUDA graphs
+    graph_capture        programs that capture CUDA graphs
 
 Autograd:
     gradients            what makes code training
@@ -28,6 +28,8 @@ Data:
     loader_loops         loops over loaders, the parts of their batches, where these are moved
     loader_calls         `DataLoader(…)`: arguments, who iterates it and how often
     loader_inputs        what the batches of a loader are made from
+    changing_calls       calls and assignments that may change an object
+    order_generators     whether the order of samples is drawn from a generator of its own
     loader_changes       where a program changes that, and when
     datasets             what a dataset does when a worker indexes it
     batches              where moves of batch data go, what a file changes in place
@@ -35,7 +37,7 @@ Data:
 
 Tensors:
     device_moves         `.to`, `.cuda`, `.type_as` in any spelling
-    devices              the device that a place can name
+    device_expressions   the device that a place can name
     tensor_creation      factories and what is done to their tensors before a move
     whole_number_casts   casts of decimals that a device may do differently
     tensor_type_aliases  `Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor`

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.bounds import OPERANDS
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant
@@ -192,7 +193,7 @@ def _surely_array(script: Script, value: Value, depth: int = 0) -> bool:
     """Whether a value is an array or a NumPy scalar: `np.random.beta(1, 1)` and `a.tolist()` hold Python numbers."""
     home = value.script or script
     name = value.name or ""
-    if depth > 8:
+    if depth > OPERANDS:
         return False
     match value.node:
         case ast.BinOp(left=left, right=right):

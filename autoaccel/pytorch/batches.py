@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind, Value, union
 from autoaccel.dataflow.definitions import ElementPath
-from autoaccel.dataflow.query import once
+from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import AddImport, InsertAfter
-from autoaccel.pytorch.loader_calls import loader_calls
-from autoaccel.pytorch.loader_changes import (
+from autoaccel.pytorch.changing_calls import (
     bound_methods,
     changed_by_library,
     is_in_place,
     is_library,
     writes_to_input,
 )
+from autoaccel.pytorch.loader_calls import loader_calls
 from autoaccel.pytorch.loader_loops import BatchTransfer, loader_loops
 from autoaccel.pytorch.tensor_type_aliases import chosen_type, tensor_type
 
@@ -175,15 +175,10 @@ def _used_by_key(script: Script, transfer: BatchTransfer) -> bool:
     return False
 
 
-@once
-def changed_in_place(script: Script) -> tuple[tuple[ast.expr, ast.AST], ...]:
-    """What a file changes in place, and where."""
-    return tuple(_changes(script))
-
-
-def _changes(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
-    """In-place methods, functions and layers, `out=`, item assignments and `x += y`: the object that they change, and
-    where."""
+@once_all
+def changed_in_place(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
+    """What a file changes in place, and where: by in-place methods, functions and layers, `out=`, item assignments and
+    `x += y`."""
     for call in script.find(ast.Call):
         if is_library(script, call):
             yield from ((changed, call) for changed in changed_by_library(script, call))

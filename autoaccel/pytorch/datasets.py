@@ -14,6 +14,7 @@ from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.python_names import CONTAINER_CHANGES
 from autoaccel.library_models.tensor_operations import STORING
+from autoaccel.library_models.tensor_views import RESHAPING
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -34,10 +35,7 @@ _CHANGES = CONTAINER_CHANGES | {"shuffle"}
 _CHEAP_CALLS = frozenset(
     "int float len bool str tuple list torch.tensor torch.as_tensor torch.from_numpy torch.is_tensor".split()
 )
-_CHEAP_METHODS = frozenset(
-    """item long float double int bool to type astype tolist view reshape unsqueeze squeeze flatten size clone
-    copy""".split()
-)
+_CHEAP_METHODS = RESHAPING | frozenset("item long float double int bool to type astype tolist size clone copy".split())
 _PURE_TRANSFORMS = frozenset(
     f"torchvision.transforms.{name}"
     for name in """Compose ToTensor PILToTensor ConvertImageDtype Normalize Resize CenterCrop Grayscale Pad ToPILImage

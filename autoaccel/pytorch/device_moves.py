@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import unpacks
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import Code
 from autoaccel.pytorch.tensor_creation import Creation, comes_from_factory, creation
@@ -65,7 +66,7 @@ def device_move(script: Script, call: ast.Call) -> DeviceMove | None:
     ):
         return None
     receiver = function.value
-    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
+    if unpacks(call):
         return DeviceMove(call, receiver, None, problem="the arguments of the move come as *args")
     given = dict(zip(_PARAMETERS[function.attr], call.args, strict=False))
     given |= {each.arg: each.value for each in call.keywords if each.arg is not None}

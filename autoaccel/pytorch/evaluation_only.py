@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.evaluation_passes import evaluations, forward_calls
 from autoaccel.pytorch.gradients import sets_grad_mode
 from autoaccel.pytorch.loader_loops import loader_loops
@@ -24,9 +25,9 @@ _TRAINS = re.compile(
     re.MULTILINE,
 )
 _LOGITS = frozenset("argmax max topk softmax log_softmax sigmoid".split())
-_KEEPS = frozenset(
-    """data detach cpu cuda to numpy shape size dim dtype device item tolist mean sum view reshape squeeze unsqueeze
-    flatten float exp eq clone contiguous min permute transpose""".split()
+_KEEPS = RESHAPING | frozenset(
+    """data detach cpu cuda to numpy shape size dim dtype device item tolist mean sum float exp eq clone contiguous
+    min""".split()
 )
 _JUDGES = frozenset(
     f"torch.{place}{name}" for place in ("", "nn.functional.") for name in (*_LOGITS, "cross_entropy", "nll_loss")

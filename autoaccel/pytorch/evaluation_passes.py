@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.classes import instance_kind
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.dataflow.query import once
+from autoaccel.dataflow.query import once, once_all
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.graph_operations import is_false
 from autoaccel.library_models.python_names import BUILTINS
@@ -64,13 +64,9 @@ class EvaluationPass:
     problem: str | None
 
 
-@once
-def evaluations(script: Script) -> tuple[EvaluationPass, ...]:
+@once_all
+def evaluations(script: Script) -> Iterator[EvaluationPass]:
     """Every evaluation pass of a file: functions first, then runs of statements."""
-    return tuple(_evaluations(script))
-
-
-def _evaluations(script: Script) -> Iterator[EvaluationPass]:
     whole: set[ast.AST] = set()
     functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [*script.find(ast.FunctionDef)]
     functions.extend(script.find(ast.AsyncFunctionDef))

@@ -12,7 +12,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name
-from autoaccel.library_models.graph_operations import DIFFERENTIATING
+from autoaccel.library_models.graph_operations import DIFFERENTIATING, GRADIENT_HOOKS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -24,10 +24,7 @@ _GRAD_ASKED = DIFFERENTIATING | frozenset(
     """torch.autograd.backward torch.enable_grad torch.autograd.functional.vhp
     torch.distributed.autograd.backward""".split()
 )
-_GRAD_METHODS = frozenset(
-    """requires_grad_ retain_grad register_hook register_full_backward_hook register_backward_hook
-    register_full_backward_pre_hook register_post_accumulate_grad_hook""".split()
-)
+_GRAD_METHODS = GRADIENT_HOOKS | {"requires_grad_", "retain_grad"}
 _ASKING_NAMES = (*sorted({"backward", *_GRAD_METHODS} | {each.rpartition(".")[2] for each in _GRAD_ASKED}),)
 
 

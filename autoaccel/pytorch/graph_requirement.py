@@ -17,11 +17,11 @@ from autoaccel.library_models.graph_operations import (
     ENDING_BUILTINS,
     ENDING_FUNCTIONS,
     ENDING_METHODS,
+    FORWARD_HOOKS,
     SHOWING_METHODS,
-    VIEW_ATTRIBUTES,
-    VIEW_METHODS,
 )
 from autoaccel.library_models.python_names import CONTAINERS, PLAIN_DECORATORS
+from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
 from autoaccel.pytorch.graph_flow import (
     CallStack,
     FlowState,
@@ -41,9 +41,8 @@ if TYPE_CHECKING:
 Seen = dict[ast.AST, bool]
 """The functions that were entered, and whether they compute anything that carries a graph."""
 
-_HOOKS = frozenset(
-    """register_forward_hook register_forward_pre_hook register_module_forward_hook register_module_forward_pre_hook
-    _forward_hooks _forward_pre_hooks _global_forward_hooks _global_forward_pre_hooks""".split()
+_HOOKS = FORWARD_HOOKS | frozenset(
+    "_forward_hooks _forward_pre_hooks _global_forward_hooks _global_forward_pre_hooks".split()
 )
 _NEEDED = "its result may reach a backward pass"
 _HOOK = "a hook that is not in sight sees it"

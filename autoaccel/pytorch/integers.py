@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from autoaccel.dataflow.bounds import OPERANDS
+
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.definitions import Definition
@@ -15,7 +17,7 @@ def integral(script: Script, expression: ast.expr, depth: int = 0) -> bool:
 
     False also where it is not known. Annotations of single parameters and of names are believed.
     """
-    if depth > 8:
+    if depth > OPERANDS:
         return False
     match expression:
         case ast.Constant(value=int() as value):

@@ -17,7 +17,8 @@ from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.definitions import ElementPath
 from autoaccel.dataflow.value_parts import part
-from autoaccel.library_models.tensor_operations import LOSSES, METHODS, PRODUCTS, RESHAPING
+from autoaccel.library_models.tensor_operations import LOSSES, METHODS, PRODUCTS
+from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.evaluation_passes import WITHOUT_PARAMETERS
 
@@ -45,17 +46,16 @@ _SHARES = frozenset(
     f"{library}.{view}"
     for library in ("torch", "numpy")
     for view in (
-        *RESHAPING - {"view"},
-        *"""ravel narrow select view_as_real expand_dims swapaxes swapdims moveaxis
-    movedim broadcast_to atleast_1d atleast_2d atleast_3d diagonal unbind split chunk real imag""".split(),
+        *VIEW_METHODS,
+        *VIEW_ATTRIBUTES,
+        *"expand_dims atleast_1d atleast_2d atleast_3d".split(),
     )
 }
-_VIEWS = RESHAPING | {"expand", "narrow", "detach", "contiguous", "numpy", "to", "storage", "untyped_storage"}
+_VIEWS = VIEW_METHODS | {"contiguous", "numpy", "to", "storage", "untyped_storage"}
 # Methods that may give the same memory, or something that holds it, where the analysis says "copy".
-MAYBE_SAME = frozenset(
-    """float double half bfloat16 long int short char byte bool type type_as to cpu pin_memory split chunk unbind
-    tensor_split hsplit vsplit dsplit diagonal swapdims moveaxis ravel as_strided broadcast_to real imag view_as_real
-    asfarray astype get pop setdefault copy popitem""".split()
+MAYBE_SAME = (VIEW_METHODS | VIEW_ATTRIBUTES) | frozenset(
+    """contiguous float double half bfloat16 long int short char byte bool type type_as to cpu pin_memory asfarray
+    astype get pop setdefault copy popitem""".split()
 )
 NEW_MEMORY = frozenset(name for name in METHODS | PRODUCTS | LOSSES if not name.endswith("_")) - {
     "storage", "untyped_storage", *MAYBE_SAME

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.definitions import STAR, ElementPath
-from autoaccel.dataflow.query import once
+from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.library_models import library_values
 
@@ -56,13 +56,9 @@ class BatchTransfer:
     site_script: Script
 
 
-@once
-def loader_loops(script: Script) -> tuple[LoaderLoop, ...]:
+@once_all
+def loader_loops(script: Script) -> Iterator[LoaderLoop]:
     """Every loop over a loader in source order of the loops."""
-    return tuple(_loader_loops(script))
-
-
-def _loader_loops(script: Script) -> Iterator[LoaderLoop]:
     for node in script.find(ast.For):
         for loader, target, prefetched in _leaves(script, node.iter, node.target, False):
             kinds = script.values(loader).kinds - {Kind.NONE}
@@ -72,14 +68,10 @@ def _loader_loops(script: Script) -> Iterator[LoaderLoop]:
                 yield LoaderLoop(node, loader, target, False, prefetched)
 
 
-@once
-def loops_of_unknown(script: Script) -> tuple[tuple[ast.For, ast.expr], ...]:
+@once_all
+def loops_of_unknown(script: Script) -> Iterator[tuple[ast.For, ast.expr]]:
     """The loops, with what they iterate, that move what they get to a device and of which nothing shows that they
     are over a loader."""
-    return tuple(_loops_of_unknown(script))
-
-
-def _loops_of_unknown(script: Script) -> Iterator[tuple[ast.For, ast.expr]]:
     known = {loop.node for loop in loader_loops(script)}
     for node in script.find(ast.For):
         if node in known or not _moves_elements(script, node):
@@ -165,18 +157,14 @@ def _named_loader(expression: ast.expr) -> bool:
             return False
 
 
-@once
-def transfers(script: Script) -> tuple[BatchTransfer, ...]:
-    """Moves of batch data anywhere in the file, whichever file holds the loop, in source order."""
-    return tuple(_transfers(script))
-
-
 def transfers_of(script: Script, loop: LoaderLoop) -> tuple[BatchTransfer, ...]:
     """The moves, in this file, of the batches that one loop yields."""
     return tuple(each for each in transfers(script) if each.site is loop.node)
 
 
-def _transfers(script: Script) -> Iterator[BatchTransfer]:
+@once_all
+def transfers(script: Script) -> Iterator[BatchTransfer]:
+    """Moves of batch data anywhere in the file, whichever file holds the loop, in source order."""
     for call in script.find(ast.Call):
         function = call.func
         if not isinstance(function, ast.Attribute) or function.attr not in _WIDENING:

@@ -57,7 +57,7 @@ _BOOKKEEPING = frozenset(
     add_module register_buffer register_module register_parameter get_submodule share_memory init_weights initialize
     reset_parameters compile append extend insert items keys values pop size numel load save save_pretrained
     push_to_hub num_parameters print_trainable_parameters get_parameters init_hidden initHidden no_sync
-    flatten_parameters cuda_is_available extra_repr tie_weights join""".split()
+    flatten_parameters extra_repr tie_weights join""".split()
 )
 
 # Libraries in which no call runs a model of the script, unless it is handed one.

@@ -10,7 +10,8 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import AddImport, Code, Tier
-from autoaccel.library_models.tensor_operations import DRAWING, FILLING, RESHAPING, ROUNDED
+from autoaccel.library_models.tensor_operations import DRAWING, DRAWING_IN_PLACE, FILLING, ROUNDED
+from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.tensor_type_aliases import changes_default, tensor_type
 
@@ -23,7 +24,6 @@ FOLDING = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.eye"})
 
 _SHAPED = RESHAPING | frozenset("repeat contiguous tril triu clone detach tile".split())
 _FILLED = frozenset({"fill_", "zero_", "fill_diagonal_"})
-_DRAWN = frozenset({"uniform_", "normal_", "random_", "bernoulli_", "exponential_", "log_normal_"})
 _CASTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "short", "byte", "bool"})
 _FUNCTIONS = frozenset(f"torch.{name}" for name in ("tril", "triu", *(RESHAPING - {"view", "t"})))
 _NO_LEAF = "the moved tensor is not the leaf that requires_grad makes"
@@ -130,7 +130,7 @@ def creation(script: Script, expression: ast.expr) -> Creation | None:
             case ast.Call(func=ast.Attribute(value=inner, attr=attribute)):
                 if _is_cast(script, node):
                     casts.append(Cast(node))
-                elif attribute in _DRAWN:
+                elif attribute in DRAWING_IN_PLACE:
                     drawn = True
                     fills.append(node)
                     if any(each.arg == "generator" for each in node.keywords):

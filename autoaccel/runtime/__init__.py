@@ -8,26 +8,26 @@ models, loaders and optimizers.
 Only torch is needed, and nothing of the rest of the tool: `autoaccel rewrite --vendor` copies this folder beside a
 script.
 
-    amp              `autocast` and `grad_scaler`: low precision where it pays
-    compile          `compile`: in place, where it pays, eager where it fails
-    loading          `prefetch`, `num_workers` and `pin_memory`: batches before the loop asks for them
-    in_memory        `in_memory`: batches of data in memory, looked up whole; `prefetch` uses it as well
-    optim            `optimizer`: all parameters updated in one kernel, where that is faster
-    trial            A/B trials over the script's own steps, and what later runs are told of them
-    environment      what the user asked for by AUTOACCEL_*, and the log of what was decided
-    devices          which device something speaks of, and what it can do
-    rng_state        the states of the random generators that a program shares
-    execution_mode   whether a call is traced, intercepted, in a backward pass, in a distributed run
-    decision_report  what would be decided here, for `autoaccel env`
+    amp                `autocast` and `grad_scaler`: low precision where it pays
+    compile            `compile`: in place, where it pays, eager where it fails
+    loading            `prefetch`, `num_workers` and `pin_memory`: batches before the loop asks for them
+    in_memory          `in_memory`: batches of data in memory, looked up whole; `prefetch` uses it as well
+    optim              `optimizer`: all parameters updated in one kernel, where that is faster
+    trial              A/B trials over the script's own steps, and what later runs are told of them
+    environment        what the user asked for by AUTOACCEL_*, and the log of what was decided
+    devices            which device something speaks of, and what it can do
+    rng_state          the states of the random generators that a program shares
+    execution_mode     whether a call is traced, intercepted, in a backward pass, in a distributed run
+    machine_decisions  what would be decided here, for `autoaccel env`
 """
 
 from .amp.autocast import autocast
 from .amp.grad_scaler import grad_scaler
 from .compile.in_place_compile import compile  # noqa: A004 - scripts say accel.compile
-from .decision_report import decisions
 from .in_memory.whole_batches import in_memory
 from .loading.loader_settings import num_workers, pin_memory
 from .loading.prefetcher import prefetch
+from .machine_decisions import decisions
 from .optim.optimizer import optimizer
 
 __all__ = [

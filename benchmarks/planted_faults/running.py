@@ -16,8 +16,8 @@ from autoaccel.config import Configuration
 from autoaccel.config.settings import Settings
 from autoaccel.edits import Finding
 from autoaccel.measure import changes
-from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import RunRecord
 from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits, verify
 from autoaccel.measure.verifying.report import Outcome, Verdict, Verification
 from autoaccel.rewriting.engine import Analysis

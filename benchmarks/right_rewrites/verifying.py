@@ -15,8 +15,8 @@ from typing import Any
 
 from autoaccel.config import Configuration
 from autoaccel.measure import changes
-from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import RunRecord
 from autoaccel.measure.rewriter import project_root
 from autoaccel.measure.verifying.procedure import CannotVerifyError, verify
 from autoaccel.reports import verification

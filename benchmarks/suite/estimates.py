@@ -13,8 +13,8 @@ import random
 import statistics
 from collections.abc import Sequence
 
+from autoaccel.measure.benching.medians import LEVEL, RESOLUTION, widened
 from autoaccel.measure.benching.report import Interval
-from autoaccel.measure.benching.statistics import LEVEL, RESOLUTION, widened
 
 _RESAMPLES = 2000
 

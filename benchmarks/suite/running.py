@@ -15,7 +15,7 @@ from autoaccel.measure import launching
 from autoaccel.measure.benching import machine
 from autoaccel.measure.benching.contenders import Observed
 from autoaccel.measure.benching.report import Interval
-from autoaccel.measure.observing.record import RunRecord
+from autoaccel.measure.observing.run_record import RunRecord
 from benchmarks.suite import estimates, gate, measuring, schedule
 from benchmarks.suite.candidates import Candidate, Setting, candidates
 from benchmarks.suite.catalogue import ACCELERATE, AGAIN, DEFAULT, EXACT, FABRIC, ORIGINAL, PAIRED, Script

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from autoaccel.analysis import Script
-from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.call_arguments import given_values, unpacks
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import breadth_first, last_name
 from autoaccel.edits import (
@@ -43,6 +43,7 @@ from autoaccel.edits import (
     Tier,
     literal,
 )
+from autoaccel.library_models.library_values import FRAMEWORKS
 from autoaccel.pytorch.introspection import class_inspected, name_looked_up, names_a_type, object_inspected
 from autoaccel.pytorch.monkeypatching import monkeypatched
 from autoaccel.rewriting.rule import Rule
@@ -65,10 +66,7 @@ _DEFAULTS = {"cuda": "torch.float16", "cpu": "torch.bfloat16"}
 _SETS_PRECISION = ("set_autocast_dtype", "set_autocast_gpu_dtype", "set_autocast_cpu_dtype", "_enter_autocast")
 _SETS_CACHE = ("cache_enabled", "set_autocast_cache_enabled")
 # They run what they are given in regions of their own.
-_FRAMEWORKS = (
-    "lightning", "pytorch_lightning", "accelerate", "deepspeed", "ignite", "fastai", "apex", "composer", "mmengine",
-    "speechbrain", "catalyst", "colossalai", "Seq2SeqTrainer", "Trainer",
-)  # fmt: skip
+_FRAMEWORKS = tuple(name.rpartition(".")[2] for name in FRAMEWORKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +179,7 @@ def _opens_region(script: Script, device: str) -> bool:
 
 
 def _has_other_precision(script: Script, call: ast.Call, name: str | None, device: str) -> bool:
-    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
+    if unpacks(call):
         return True
     given = {each.arg: each.value for each in call.keywords}
     dtype = call.args[1] if len(call.args) > 1 else given.get("dtype")

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
-from autoaccel.pytorch import cuda_graphs
+from autoaccel.pytorch import graph_capture
 from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.rewriting.rule import Rule
 
@@ -76,8 +76,8 @@ def _is_given(script: Script, call: ast.Call) -> bool:
 
 def _problem(script: Script) -> str | None:
     """Why no optimizer of a file is to be touched."""
-    if cuda_graphs.captures(script):
-        return cuda_graphs.REASON
+    if graph_capture.captures(script):
+        return graph_capture.REASON
     try:
         for hook in _HOOKS:
             if any(hook in text for text in script.project.texts_with_word(script, hook)):

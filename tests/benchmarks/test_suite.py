@@ -18,8 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 from autoaccel.measure.benching.report import Interval
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, Failure, RunRecord
 from autoaccel.measure.observing.turns import WAITING, Turn
 from benchmarks.suite import drawing, estimates, gate, measuring, reporting, running, schedule
 from benchmarks.suite.__main__ import PROJECT, RESULTS, main, surroundings

@@ -14,8 +14,8 @@ import pytest
 from autoaccel.measure import interpreters, launching
 from autoaccel.measure.benching.contenders import Processes
 from autoaccel.measure.interpreters import Interpreter
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, Failure, RunRecord
 from tests.measure.benching.scripts import Played, steady
 from tests.measure.verifying.made import RECORD, losses
 

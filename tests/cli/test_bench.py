@@ -19,7 +19,7 @@ from autoaccel.measure.benching.procedure import BenchError, Task
 from autoaccel.measure.benching.report import BreakEven, Column, Interval, Report
 from autoaccel.measure.changes import Changes
 from autoaccel.measure.interpreters import Interpreter, InterpreterError
-from autoaccel.measure.observing.record import Failure
+from autoaccel.measure.observing.run_record import Failure
 
 Run = Callable[..., Result]
 

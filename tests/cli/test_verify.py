@@ -14,8 +14,8 @@ import pytest
 from click.testing import Result
 
 from autoaccel.measure import launching, scratch
-from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import RunRecord
 from autoaccel.rewriting import registry
 from tests.cli import observing
 from tests.cli.observing import Observed

@@ -217,6 +217,6 @@ def test_only_what_is_asked_for_is_looked_at() -> None:
     b = next(name for name in tree.find(ast.Name) if name.id == "b" and isinstance(name.ctx, ast.Load))
     assert [each.how for each in flow.definitions(b)] == ["assign"]
     functions = {function.name: function for function in tree.find(ast.FunctionDef)}
-    assert "b" in flow.known[functions["f"]].definitions
-    assert not flow.known[functions["h"]].definitions
+    assert "b" in flow._reached.scopes[functions["f"]].definitions
+    assert not flow._reached.scopes[functions["h"]].definitions
     assert "c" in flow.scopes[functions["h"]].definitions

@@ -19,7 +19,7 @@ from autoaccel.analysis.project_index import KnownFiles
 from autoaccel.config import Configuration, Settings
 from autoaccel.config.selection import Selection
 from autoaccel.jobs import cache as caches
-from autoaccel.jobs import inspection
+from autoaccel.jobs import cache_files, inspection
 from autoaccel.jobs.cache import FOLDER, Cache
 from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
 
@@ -320,7 +320,7 @@ def test_damage_is_no_answer(project: Path, answers: list[Path], seed: int) -> N
 
 
 def signed(body: bytes) -> bytes:
-    return caches._head(io.BytesIO(body)) + b"\n" + body
+    return cache_files.heading(io.BytesIO(body)) + b"\n" + body
 
 
 @pytest.mark.parametrize(
@@ -474,12 +474,12 @@ def test_old_caches_make_room(project: Path, monkeypatch: pytest.MonkeyPatch) ->
     for number in range(20):
         monkeypatch.setattr(caches, "fingerprint", lambda number=number: f"version {number}")
         lint(project, cached=True)
-    assert len(list((project / FOLDER).glob("lint-*.json"))) == caches._MOST_CACHES
+    assert len(list((project / FOLDER).glob("lint-*.json"))) == cache_files._MOST_CACHES
 
 
 def write_again_and_again(file: Path, body: bytes, stop: Event) -> None:
     while not stop.is_set():
-        caches._write(file, io.BytesIO(body))
+        cache_files.write(file, io.BytesIO(body))
 
 
 def test_runs_at_the_same_time_see_whole_caches(tmp_path: Path) -> None:
@@ -495,7 +495,7 @@ def test_runs_at_the_same_time_see_whole_caches(tmp_path: Path) -> None:
         for letter in "ab"
     ]
     bodies = [json.dumps(document).encode() for document in documents]
-    caches._write(file, io.BytesIO(bodies[0]))
+    cache_files.write(file, io.BytesIO(bodies[0]))
     start = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     stop = start.Event()
     writers = [start.Process(target=write_again_and_again, args=(file, body, stop)) for body in bodies]
@@ -503,7 +503,7 @@ def test_runs_at_the_same_time_see_whole_caches(tmp_path: Path) -> None:
         writer.start()
     seen: list[int] = []
     while len(seen) < 60 or set(seen) != {0, 1}:
-        seen.append(documents.index(caches._load(file)))
+        seen.append(documents.index(cache_files.load(file)))
         assert len(seen) < 20_000, "one of them never wins"
     stop.set()
     for writer in writers:
@@ -524,5 +524,5 @@ def test_every_part_of_a_report_survives(tmp_path: Path) -> None:
             parts[name] = "text"
     record = Record(**parts)
     report = Report("a.py", (record,), (record, record), 3, (Failure("m", 1, 2, "", "c"),))
-    restored = caches._built(Report, json.loads(json.dumps(caches._plain(report))))
+    restored = cache_files.built(Report, json.loads(json.dumps(cache_files.plain(report))))
     assert restored == report and hash(restored) == hash(report)

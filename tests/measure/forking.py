@@ -24,8 +24,8 @@ from types import TracebackType
 from typing import Any
 
 from autoaccel.measure.observing.exchange import Exchange
-from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import RunRecord
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STANDINS = REPOSITORY / "tests" / "standins"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.measure import failures
-from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, STOPPED, Failure, RunRecord
 
 
 def line(failure: Failure) -> str:

@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 
 from autoaccel.measure import failures, launching, watchdog
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, Failure, RunRecord
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 linux = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks at /proc")
@@ -32,7 +32,7 @@ CHILD = """
 import faulthandler, os, signal, sys
 sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[1]))
 from autoaccel.measure.observing.exchange import Beat, Exchange
-from autoaccel.measure.observing.record import RunRecord
+from autoaccel.measure.observing.run_record import RunRecord
 from autoaccel.measure.observing.request import Request
 faulthandler.register(signal.SIGUSR2, all_threads=False)
 exchange = Exchange.of(sys.argv[2])

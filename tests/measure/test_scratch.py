@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from autoaccel.measure import launching, scratch
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, Failure, RunRecord
 
 # Runs the script under guard alone.
 CHILD = """
 import os, sys
 from autoaccel.measure.observing import guarding
 from autoaccel.measure.observing.exchange import Exchange
-from autoaccel.measure.observing.record import RunRecord
+from autoaccel.measure.observing.run_record import RunRecord
 from autoaccel.measure.observing.request import Request
 exchange = Exchange.of(sys.argv[2])
 request = Request.from_json(exchange.request.read_text())

@@ -30,6 +30,8 @@ CHANGED = {
     "another name for it": ("", "b = x\na = x.to(device)\nb.add_(1)", True),
     "a view": ("", "b = x.view(-1)\na = x.to(device)\nb[0] = 1", True),
     "a view by a function": ("", "b = torch.squeeze(x)\na = x.to(device)\nb.add_(1)", True),
+    "a view in the shape of another": ("", "b = x.reshape_as(y)\na = x.to(device)\nb.add_(1)", True),
+    "a view by another function": ("", "b = torch.unflatten(x, 1, (2, 2))\na = x.to(device)\nb.add_(1)", True),
     "a part": ("", "b = x[0]\na = x.to(device)\nb.add_(1)", True),
     "rows of it": ("", "a = x.to(device)\nfor row in x:\n    row.add_(1)", True),
     "the array of it": ("", "b = x.numpy()\na = x.to(device)\nnp.random.shuffle(b)", True),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, Script, load
-from autoaccel.pytorch import devices
+from autoaccel.pytorch import device_expressions
 from autoaccel.pytorch.step_effects import Effect, effects
 from autoaccel.pytorch.training_steps import TrainingStep, training_steps
 from autoaccel_codemods.autocast import gradient_scaling, regions
@@ -399,4 +399,4 @@ def test_the_device_is_said_in_words_that_are_bound_there() -> None:
         for statement in function.body
         if isinstance(statement, ast.Assign) and found.source(statement).startswith("y")
     ]
-    assert [devices.visible_device(found, place) for place in places] == ["dev", "device", "device", None]
+    assert [device_expressions.visible_device(found, place) for place in places] == ["dev", "device", "device", None]

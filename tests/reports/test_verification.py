@@ -8,7 +8,7 @@ from dataclasses import replace
 import click
 import pytest
 
-from autoaccel.measure.observing.record import Decision
+from autoaccel.measure.observing.run_record import Decision
 from autoaccel.measure.verifying.report import Numerics, Outcome, RunSummary, Verdict, Verification
 from autoaccel.reports import verification
 from autoaccel.rewriting.record import Range

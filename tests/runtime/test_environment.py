@@ -17,7 +17,7 @@ from torch import nn
 
 import autoaccel.runtime
 from autoaccel import runtime as accel
-from autoaccel.runtime import decision_report, environment
+from autoaccel.runtime import environment, machine_decisions
 from tests.measure.forking import Forking
 
 ROOT = Path(__file__).parents[2]
@@ -162,7 +162,7 @@ def test_decisions_can_be_written_as_json(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_what_is_measured_is_named_as_what_it_may_become(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(
-        decision_report, "precision", lambda place: environment.Decision(torch.bfloat16, "it has units")
+        machine_decisions, "precision", lambda place: environment.Decision(torch.bfloat16, "it has units")
     )
     assert accel.decisions()["amp"] == ("bfloat16", "where it is measured to be faster; it has units")
     monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "bf16")

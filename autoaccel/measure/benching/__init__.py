@@ -5,7 +5,7 @@ Its parts:
     contenders      runs that stand still while others have their turn
     rounds          who runs when, and for how long
     figures         from turns to figures, and when a slower start is made up for
-    statistics      medians with intervals that hold
+    medians         with intervals that hold
     ablation        what each rule is worth
     diagnosis       what binds the script
     machine         what the figures hold for

@@ -17,8 +17,8 @@ from typing import Any
 
 from autoaccel.measure import launching, scratch
 from autoaccel.measure.observing import turns
-from autoaccel.measure.observing.record import FAILED, RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import FAILED, RunRecord
 from autoaccel.measure.observing.turns import Turn
 
 _PACE = 0.5  # s between two looks at a run that says nothing

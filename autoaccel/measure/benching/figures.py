@@ -8,7 +8,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoaccel.measure.benching import statistics
+from autoaccel.measure.benching import medians
 from autoaccel.measure.benching.report import BreakEven, Column, Interval
 from autoaccel.measure.benching.rounds import Rounds, Series
 from autoaccel.measure.observing.turns import Turn
@@ -44,7 +44,7 @@ def _compared(rounds: Rounds, series: Series) -> tuple[list[Block], list[Turn]]:
     else:
         warm = pairs
         blocks = _pieces([one for one, _ in pairs], [other for _, other in pairs])
-    if len(blocks) < statistics.FEWEST:
+    if len(blocks) < medians.FEWEST:
         steps = min(original.steps, series.steps)
         raise TooShortError(f"made {counted(steps, 'step')}: too few to time anything")
     return blocks, [other for _, other in warm]
@@ -70,15 +70,15 @@ def column(series: Series, rounds: Rounds, *, noise: float = 1.0) -> Column:
     per_step = [block.contender / block.steps for block in blocks]
     times = tuple(seconds for turn in turns for seconds in turn.times)
     seconds = sum(turn.seconds for turn in turns)
-    step = statistics.interval(per_step)
+    step = medians.interval(per_step)
     samples = sum(turn.samples for turn in turns) / len(times)
     rate = Interval(samples / step.median, samples / step.high, samples / step.low) if samples else None
     if series is rounds.series[0]:
         speedup = Interval(1.0, 1.0, 1.0)
     else:
         # How many times faster it was, block by block: the same steps, one right after the other.
-        ratios = statistics.interval([block.original / block.contender for block in blocks])
-        speedup = statistics.widened(ratios, noise)
+        ratios = medians.interval([block.original / block.contender for block in blocks])
+        speedup = medians.widened(ratios, noise)
     last = series.turns[-1]
     return Column(
         name=series.name,

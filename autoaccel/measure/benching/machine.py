@@ -7,7 +7,7 @@ import platform
 from pathlib import Path
 
 from autoaccel import __version__
-from autoaccel.measure.observing.record import RunRecord
+from autoaccel.measure.observing.run_record import RunRecord
 
 
 def facts(record: RunRecord, accelerator: str) -> dict[str, str]:

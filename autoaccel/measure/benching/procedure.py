@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from autoaccel.measure import failures
-from autoaccel.measure.benching import ablation, diagnosis, figures, notes, statistics
+from autoaccel.measure.benching import ablation, diagnosis, figures, medians, notes
 from autoaccel.measure.benching.ablation import Subset
 from autoaccel.measure.benching.figures import NEVER, break_even
 from autoaccel.measure.benching.machine import facts, free_memory, load
 from autoaccel.measure.benching.report import BreakEven, Column, Diagnosis, Interval, Report
 from autoaccel.measure.benching.rounds import Contender, Rounds, Series, take_turns
 from autoaccel.measure.changes import Change, Changes
-from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import FAILED, Failure, RunRecord
 from autoaccel.measure.observing.turns import Turn
 from autoaccel.rewriting.rule import Rule
 
@@ -124,7 +124,7 @@ class _Bench:
             break_even=even,
             contributions=ablation.contributions(changes, measured) if self.task.ablate else (),
             notes=tuple(self.notes),
-            level=statistics.LEVEL,
+            level=medians.LEVEL,
         )
 
     # -- before

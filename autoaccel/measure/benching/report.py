@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoaccel.measure.observing.record import Decision
+from autoaccel.measure.observing.run_record import Decision
 
 
 @dataclass(frozen=True, slots=True)

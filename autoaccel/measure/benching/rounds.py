@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, Failure, RunRecord
 from autoaccel.measure.observing.turns import Turn
 
 BLOCK_SECONDS = 0.3

@@ -28,8 +28,8 @@ from typing import Any, NoReturn
 from autoaccel.measure import spawning
 from autoaccel.measure.observing import writers
 from autoaccel.measure.observing.exchange import CREATED, DOWNLOADED, Exchange, write_whole
-from autoaccel.measure.observing.record import Failure
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import Failure
 
 OVERWRITES = "overwrites"
 

@@ -12,11 +12,11 @@ from torch.utils import data
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from autoaccel.measure.observing.fingerprints import digest_of
+from autoaccel.measure.observing.digests import digest_of
 from autoaccel.measure.observing.hooks import around, replacing
 from autoaccel.measure.observing.observation import Batch, Observation, Observer
 from autoaccel.measure.observing.randomness import host_streams
-from autoaccel.measure.observing.record import Pass
+from autoaccel.measure.observing.run_record import Pass
 
 
 @dataclass

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from autoaccel.measure.observing.exchange import Exchange
-from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import FAILED, Failure, RunRecord
 
 if TYPE_CHECKING:
     from torch import Tensor

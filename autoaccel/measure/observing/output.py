@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from autoaccel.measure.observing.observation import Observation, Observer, flush
-from autoaccel.measure.observing.record import Decision
+from autoaccel.measure.observing.run_record import Decision
 
 _MOST = 8 * 2**20  # bytes that are kept, from the start
 

@@ -19,8 +19,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from autoaccel.measure.observing import timelines
 from autoaccel.measure.observing.observation import Observer
-from autoaccel.measure.observing.record import STOPPED
-from autoaccel.measure.observing.regions import Regions, hook_loaders, hook_models, hook_optimizers
+from autoaccel.measure.observing.profiled_regions import Regions, hook_loaders, hook_models, hook_optimizers
+from autoaccel.measure.observing.run_record import STOPPED
 from autoaccel.measure.observing.timelines import CLASSES, OPTIMIZER, STEP
 from autoaccel.measure.observing.turns import device_in_use, synchronize
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from autoaccel.measure.observing.fingerprints import digest_of
+from autoaccel.measure.observing.digests import digest_of
 from autoaccel.measure.observing.observation import Observation, Observer
 
 Seed = Callable[..., Any]

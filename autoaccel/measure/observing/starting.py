@@ -21,8 +21,8 @@ from autoaccel.measure import program
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.hooks import around
 from autoaccel.measure.observing.observation import Concerns, Observation, Observer
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, Failure
 from autoaccel.measure.rewriter import Rewriter
 
 

@@ -16,11 +16,11 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from autoaccel.measure.observing.fingerprints import digest_of, plain, sketch
+from autoaccel.measure.observing.digests import digest_of, plain, sketch
 from autoaccel.measure.observing.hooks import replacing
 from autoaccel.measure.observing.naming import Names
 from autoaccel.measure.observing.observation import Observation, Observer
-from autoaccel.measure.observing.record import Entry
+from autoaccel.measure.observing.run_record import Entry
 
 OPTIMIZER = "optimizer"
 

@@ -17,11 +17,11 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from autoaccel.measure.observing.digests import digest_of
 from autoaccel.measure.observing.exchange import Beat
-from autoaccel.measure.observing.fingerprints import digest_of
 from autoaccel.measure.observing.hooks import around, untraced
 from autoaccel.measure.observing.observation import Batch, Observation, Observer
-from autoaccel.measure.observing.record import STOPPED, Loss
+from autoaccel.measure.observing.run_record import STOPPED, Loss
 
 # What a scaled loss was before it was scaled.
 _UNSCALED = "_autoaccel_unscaled"

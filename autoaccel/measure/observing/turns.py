@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoaccel.measure.observing.messages import Message
 from autoaccel.measure.observing.observation import Observer
-from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Failure
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, STOPPED, Failure
 
 if TYPE_CHECKING:
     from autoaccel.measure.observing.observation import Batch, Observation

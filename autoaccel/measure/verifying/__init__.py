@@ -1,14 +1,14 @@
 """`verify`: whether the rewritten script trains the same and, where it does not, which change is to blame.
 
 Its parts:
-    procedure       which runs are made, and what follows from them
-    trials          the runs
-    comparing       two runs, and what differs
-    facts           what can be compared although numbers differ, and the words for what does
-    rounding        whether it is rounding that differs
-    printed         the lines that they print
-    seeds           runs under several seeds
-    spread          whether they lie within that of the original
-    bisecting       which of many changes makes the difference
-    report          what was found
+    procedure             which runs are made, and what follows from them
+    trials                the runs
+    comparing             two runs, and what differs
+    facts                 what can be compared although numbers differ, and the words for what does
+    rounding_differences  whether it is rounding that differs
+    printed               the lines that they print
+    seeds                 runs under several seeds
+    spread                whether they lie within that of the original
+    bisecting             which of many changes makes the difference
+    report                what was found
 """

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoaccel.measure.observing.record import FAILED, Entry, Loss, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, Entry, Loss, RunRecord
 from autoaccel.measure.verifying import printed
 from autoaccel.measure.verifying.facts import (
     Difference,

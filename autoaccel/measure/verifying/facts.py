@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from autoaccel.measure.observing.record import Entry, Pass, RunRecord
+from autoaccel.measure.observing.run_record import Entry, Pass, RunRecord
 from autoaccel.reports.counting import counted, listed
 
 # The order in which differences are told: what explains others comes first.

@@ -19,9 +19,9 @@ from typing import Any
 
 from autoaccel.edits import Tier
 from autoaccel.measure.changes import Change, Changes, known_as
-from autoaccel.measure.observing.record import FAILED, FINISHED, RunRecord
 from autoaccel.measure.observing.request import FUSED, REHEARSALS, WORKERS, Request
-from autoaccel.measure.verifying import comparing, rounding, spread
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunRecord
+from autoaccel.measure.verifying import comparing, rounding_differences, spread
 from autoaccel.measure.verifying.bisecting import Culprit, bisect
 from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.facts import Difference
@@ -250,7 +250,7 @@ class _Procedure:
             return self.trials.original(f"original, its first step{view.name}", **{**view.asked, "steps": 1})
 
         record = self._rehearsed(view, self._with_dependencies(culprit), rehearse)
-        return rounding.is_rounding(view.reference, record, start)
+        return rounding_differences.is_rounding(view.reference, record, start)
 
     def _may_draw_elsewhere(self, view: View, culprit: Culprit[Change, Verdicts]) -> bool:
         """Whether a change draws the same sort of numbers from another stream: that of the accelerator. Where there is

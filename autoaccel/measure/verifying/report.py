@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from autoaccel.measure.observing.record import Decision
+from autoaccel.measure.observing.run_record import Decision
 from autoaccel.rewriting.record import Range
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from autoaccel.measure.changes import Change
-from autoaccel.measure.observing.record import FAILED, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, RunRecord
 from autoaccel.measure.verifying import comparing, spread
 from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.facts import SKIPPED, Difference

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoaccel.measure.changes import Change, Changes
-from autoaccel.measure.observing.record import Failure, RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import Failure, RunRecord
 from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.report import RunSummary
 

@@ -12,7 +12,7 @@ bit, random streams included; a difference leaves the loader to torch for good.
     eligible_loaders      which loaders, and their iterators: torch's own with another fetcher
     batch_fetcher         the fetcher: by the plan, or by torch where a batch is unfit; the proof
     batch_equality        comparing batches; the states of the random generators
-    datasets              what a dataset's samples are made of: torch's own datasets
+    torch_datasets        what a dataset's samples are made of: torch's own datasets
     torchvision_datasets  torchvision's datasets and transforms
     image_transforms      those transforms for a batch of bytes
     getitem_interpreter   datasets that the script wrote

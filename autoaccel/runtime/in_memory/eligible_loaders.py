@@ -18,9 +18,9 @@ from ..loading.loader_statistics import named
 from ..loading.rebuild_batch import PartsToMove
 from ..loading.torch_iterators import is_torchs, single_process
 from .batch_fetcher import BatchLookup, WholeBatchFetcher
-from .datasets import read_samples
 from .device_placement import DevicePlacement
 from .mutation_guard import MutationGuard, Unsupported
+from .torch_datasets import read_samples
 
 _COLLATED: Final = dict(collate.default_collate_fn_map)
 # How often a dataset may be read anew in one pass before that costs more than it saves.

@@ -12,6 +12,7 @@ from autoaccel.analysis import name_lookups
 from autoaccel.analysis.classes import external_lineage
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant
+from autoaccel.library_models.graph_operations import GRADIENT_HOOKS
 from autoaccel.pytorch import implicit_calls
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, reads_gradient
 from autoaccel_codemods.autocast import skip_reasons
@@ -41,9 +42,6 @@ _LOW = re.compile(r"^torch\.((cuda\.)?(Half|BFloat16)Tensor|float16|half|bfloat1
 _SPELLED = frozenset("fp16 float16 half bf16 bfloat16 torch.float16 torch.half torch.bfloat16 torch.HalfTensor".split())
 _FLOAT32 = frozenset({"torch.float32", "torch.float", "torch.FloatTensor", "torch.cuda.FloatTensor"})
 _COMPILED = frozenset({"torch.compile", "torch.jit.script", "torch.jit.trace", "torch.compiler.disable"})
-_HOOKS = frozenset(
-    {"register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"}
-)
 
 
 def in_file(script: Script, report_at: ast.AST) -> Iterator[Problem]:
@@ -111,7 +109,7 @@ def problem_at(at: Script, node: ast.AST, reason: str, script: Script, report_at
 
 def _gradient_code(script: Script) -> Iterator[tuple[ast.expr, str]]:
     """What a file does with gradients on their way, whichever model it may be handed."""
-    for mention in name_lookups.mentions(script, _HOOKS):
+    for mention in name_lookups.mentions(script, GRADIENT_HOOKS):
         yield mention, skip_reasons.GRADIENT_HOOKS
     for mention in script.syntax_index.mentions("apply"):
         called = script.parent(mention)

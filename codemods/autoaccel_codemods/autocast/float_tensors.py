@@ -21,6 +21,7 @@ from autoaccel.library_models.tensor_operations import (
     WHOLE,
     WITH_INDICES,
 )
+from autoaccel.library_models.tensor_views import PIECES, VIEW_ATTRIBUTES
 from autoaccel.pytorch import implicit_calls, module_containers
 
 if TYPE_CHECKING:
@@ -290,7 +291,7 @@ class _Reader:
             return Content.WHOLE
         if node.attr in ("shape", "device", "dtype", "ndim", "indices", "requires_grad"):
             return Content.WHOLE
-        if node.attr in ("data", "T", "mT", "H", "mH", "real"):
+        if node.attr in VIEW_ATTRIBUTES | {"data"}:
             return _present(self.read(script, node.value, path))
         if node.attr == "values":
             return self.read(script, node.value, (0, *path))
@@ -428,7 +429,7 @@ class _Reader:
             if isinstance(operands[0], ast.Tuple | ast.List):
                 return _mixed(self.read(script, each, ()) for each in operands[0].elts)
             return self.read(script, operands[0], (STAR,))
-        if name in ("split", "chunk", "unbind"):
+        if name in PIECES:
             return self.read(script, operands[0], ()) if path else Content.STRUCTURE
         if name == "where" and len(operands) == 1:
             return Content.WHOLE

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore, Replace, WrapStatements, literal
-from autoaccel.pytorch import devices
+from autoaccel.pytorch import device_expressions
 
 if TYPE_CHECKING:
     from autoaccel.analysis import Script
@@ -100,7 +100,7 @@ def _backward(backward: Backward, scaler: str, found: Regions) -> Edit:
 
 def region_header(script: Script, statement: ast.stmt, *, float16: bool) -> Code:
     """The header of a region at a statement, `float16` if that may be chosen for it."""
-    arguments = (devices.visible_device(script, statement), None if float16 else "fp16=False")
+    arguments = (device_expressions.visible_device(script, statement), None if float16 else "fp16=False")
     return Code(f"with {script.accel}.autocast({literal(', '.join(filter(None, arguments)))})")
 
 

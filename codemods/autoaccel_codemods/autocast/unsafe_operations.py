@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import external_lineage
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.bounds import CASTS
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name, walk_scope
 from autoaccel.library_models import autocast_operations
-from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS
+from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS, WRITING_ROWS
 from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.blockers import PRECISION, SPARSE, Problem, is_custom_function, problem_at
 
@@ -21,42 +22,21 @@ if TYPE_CHECKING:
     from autoaccel.dataflow.completeness import ScriptNode
 
 _REMOVED = frozenset(f"torch.{name}" for name in "symeig eig solve lstsq".split())  # refused it as long as they were
-
-
 # What raises in a region when its operands differ in precision: autocast has no rule for it, on the CPU or on CUDA.
 _ONE_PRECISION = frozenset().union(*autocast_operations.SAME_DTYPE.values())
-
-
-_WRITES = frozenset(
-    "scatter scatter_add scatter_reduce index_add index_copy index_put index_reduce masked_scatter".split()
-)
-
-
-_INDEXED = frozenset(f"{name}{end}" for name in _ONE_PRECISION & _WRITES for end in ("", "_"))
-
-
+_INDEXED = frozenset(f"{name}{end}" for name in _ONE_PRECISION & WRITING_ROWS for end in ("", "_"))
 _NORMS = frozenset(
     "torch.batch_norm torch.instance_norm torch.nn.functional.batch_norm torch.nn.functional.instance_norm".split()
 )
-
-
 _NORMALISING = re.compile(r"(native_)?(batch|group|instance|layer)_norm")  # of weights in float32, but for `_NORMS`
-
-
 _POSITIONS = frozenset("meshgrid cartesian_prod embedding_bag".split())  # seldom have a computed operand
-
-
 _GIVEN = frozenset(f"torch.{name}" for name in "arange linspace logspace tensor as_tensor zeros ones full".split())
-
-
 _MIXED_DTYPES_RAISE = frozenset(
     name for name in _ONE_PRECISION - _INDEXED - {"put"} if not _NORMALISING.fullmatch(name)
 ) | {
     "chain_matmul",
     "lerp_",
 }
-
-
 _HALF_LIMIT = 65504.0
 
 
@@ -141,7 +121,7 @@ def _is_cast(script: Script, part: ast.AST) -> bool:
     return isinstance(part, ast.Call) and last_name(part.func) in NO_LOW_PRECISION_KERNELS and _refuses(script, part)
 
 
-def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = 3) -> bool:
+def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = CASTS) -> bool:
     """Whether a value is surely no tensor in low precision in a region on a device: cast, or computed in float32."""
     match expression:
         case ast.Constant() | ast.Call(func=ast.Attribute(attr="float" | "double"), args=[]):

@@ -10,6 +10,7 @@ from autoaccel.analysis import name_lookups
 from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.library_models.graph_operations import FORWARD_HOOKS, GRADIENT_HOOKS
 from autoaccel_codemods.compile.small_modules import is_function, is_small
 
 if TYPE_CHECKING:
@@ -17,11 +18,7 @@ if TYPE_CHECKING:
     from autoaccel.dataflow.abstract_values import ClassRef
     from autoaccel_codemods.compile.trained_models import TrainedModel
 
-_HOOKS = frozenset(
-    """register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook
-    register_backward_hook register_module_forward_hook register_module_forward_pre_hook register_hook
-    register_post_accumulate_grad_hook register_module_full_backward_hook""".split()
-)
+_HOOKS = FORWARD_HOOKS | GRADIENT_HOOKS | {"register_module_full_backward_hook"}
 _ELSEWHERE = ("torch.distributed.rpc.", "torch.distributed.fsdp.", "torch.quantization.")
 _WHOLE_FILE = {
     "torch.compile": "the script compiles already",

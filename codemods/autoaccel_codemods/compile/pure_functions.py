@@ -9,20 +9,24 @@ from typing import TYPE_CHECKING
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.library_models.tensor_operations import DRAWING, DRAWING_IN_PLACE
 from autoaccel.pytorch.training_steps import training_scopes
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
 _FEWEST = 4  # tensor operations worth fusing
-_IMPURE = frozenset(
-    """item tolist numpy cpu cuda to backward random_ normal_ uniform_ bernoulli_ exponential_ copy_ set_ resize_
-    requires_grad_ detach_ data_ptr multinomial bernoulli register_hook nonzero unique masked_select""".split()
+_IMPURE = DRAWING_IN_PLACE | frozenset(
+    """item tolist numpy cpu cuda to backward copy_ set_ resize_ requires_grad_ detach_ data_ptr multinomial bernoulli
+    register_hook nonzero unique masked_select""".split()
 )
 _RANDOM = frozenset(
-    """torch.rand torch.randn torch.randint torch.randperm torch.rand_like torch.randn_like torch.normal torch.bernoulli
-    torch.multinomial torch.nonzero torch.unique torch.masked_select torch.tensor torch.as_tensor torch.from_numpy
-    torch.nn.functional.dropout torch.save torch.load torch.manual_seed""".split()
+    f"torch.{name}"
+    for name in (
+        *DRAWING,
+        *"""bernoulli multinomial nonzero unique masked_select tensor as_tensor from_numpy nn.functional.dropout save
+    load manual_seed""".split(),
+    )
 )
 _TO_HOST = frozenset({"cpu", "numpy"})
 _TO_NUMBERS = frozenset({"item", "tolist"})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.library_models.tensor_views import VIEWS
 from autoaccel.pytorch.evaluation_passes import WITHOUT_PARAMETERS
 
 if TYPE_CHECKING:
@@ -19,9 +20,7 @@ _LAYERS = WITHOUT_PARAMETERS | frozenset(
     ConvTranspose3d""".split()
 )
 _RESHAPING = frozenset("torch.nn.Flatten torch.nn.Unflatten torch.nn.Identity".split())
-_RESHAPES = frozenset(
-    "view reshape flatten unflatten squeeze unsqueeze size dim transpose permute t contiguous float to".split()
-)
+_RESHAPES = VIEWS | {"size", "dim", "contiguous", "float", "to"}
 
 
 def is_small(script: Script, model: Value) -> bool:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.call_sites import is_bound
 from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.bounds import CALLS_TO_STEP
 from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.library_models import library_values
 from autoaccel.pytorch import datasets
-from autoaccel.pytorch.devices import precedes
+from autoaccel.pytorch.device_expressions import precedes
 from autoaccel.pytorch.evaluation_passes import is_main_guard
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
 from autoaccel.pytorch.loader_loops import loader_loops
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from autoaccel.pytorch.training_steps import TrainingStep
     from autoaccel_codemods.compile.trained_models import TrainedModel
 
-_DEEPEST = 3  # calls that lead from where the model is made to its step
 _EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit", "builtins.exit", "builtins.quit"})
 _Loop = ast.For | ast.While | ast.AsyncFor
 _CONDITIONS = (ast.If, ast.Try, ast.Match, ast.IfExp, ast.BoolOp)
@@ -90,7 +90,7 @@ def _is_number(script: Script, factor: _Factor) -> bool:
     return factor.name is not None and not factor.attributes and script.kind(factor.name) is Kind.NUMBER
 
 
-def _surely_follows(script: Script, at: ast.stmt, node: ast.AST, depth: int = _DEEPEST) -> bool:
+def _surely_follows(script: Script, at: ast.stmt, node: ast.AST, depth: int = CALLS_TO_STEP) -> bool:
     """Whether control that has passed `at` goes on to `node`, or to what calls the function around it."""
     if script.function(node) is not script.function(at):
         function = script.function(node)
@@ -112,7 +112,7 @@ def _surely_follows(script: Script, at: ast.stmt, node: ast.AST, depth: int = _D
     return False
 
 
-def _turns(script: Script, node: ast.AST, scope: Function | None, depth: int = _DEEPEST) -> list[_Factor] | None:
+def _turns(script: Script, node: ast.AST, scope: Function | None, depth: int = CALLS_TO_STEP) -> list[_Factor] | None:
     """The loops around a place, as far as a scope that calls it, the outermost first; None if one cannot be told."""
     function = script.function(node)
     loops = script.loops(node)

@@ -12,7 +12,7 @@ from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, instance_kind, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
-from autoaccel.dataflow.query import once
+from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.evaluation_only import evaluation_forwards
 from autoaccel.pytorch.evaluation_passes import runs_model
@@ -134,14 +134,10 @@ def _origins(script: Script) -> dict[ModelOrigin, bool]:
     return found
 
 
-@once
-def training_forwards(script: Script) -> tuple[tuple[Script, ast.Call, bool], ...]:
+@once_all
+def training_forwards(script: Script) -> Iterator[tuple[Script, ast.Call, bool]]:
     """Calls of models in scopes with a backward pass, and in what these scopes call, and whether they are repeated;
     not the calls inside models."""
-    return tuple(_training_forwards(script))
-
-
-def _training_forwards(script: Script) -> Iterator[tuple[Script, ast.Call, bool]]:
     pending: list[tuple[Script, ast.AST]] = []
     pending.extend((script, scope) for scope in training_scopes(script))
     seen: set[ast.AST] = set()

@@ -36,7 +36,7 @@ from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.definitions import STAR, Definition
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier, literal
-from autoaccel.pytorch import cuda_graphs
+from autoaccel.pytorch import graph_capture
 from autoaccel.pytorch.batches import Target, device_of, own_to_method
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_changes import drawn_beside
@@ -108,8 +108,8 @@ def _kept(batch: BatchReads) -> str:
 
 def _unfit(script: Script, loop: LoaderLoop) -> str | None:
     """Why looking one batch ahead would change this loop."""
-    if cuda_graphs.captures(script):
-        return cuda_graphs.REASON
+    if graph_capture.captures(script):
+        return graph_capture.REASON
     for ancestor in script.ancestors(loop.loader):
         if isinstance(ancestor, ast.Call) and script.qualname(ancestor.func) == "itertools.cycle":
             return "itertools.cycle keeps every batch, which would fill the device"

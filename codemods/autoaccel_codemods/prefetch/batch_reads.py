@@ -15,6 +15,7 @@ from autoaccel.dataflow.abstract_values import Kind, union
 from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, breadth_first, position
+from autoaccel.library_models.tensor_views import VIEW_METHODS
 from autoaccel.pytorch.batches import changed_in_place, root
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, loader_loops, transfers_of
@@ -23,10 +24,7 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
 # Methods that keep the values exactly, or convert them the same way on every device.
-_PLAIN_METHODS = frozenset(
-    """view reshape squeeze unsqueeze transpose permute t flatten expand expand_as narrow contiguous detach float long
-    double int bool type to cuda view_as movedim swapaxes unbind""".split()
-)
+_PLAIN_METHODS = VIEW_METHODS | frozenset("contiguous float long double int bool type to cuda".split())
 _FACTS = frozenset("shape dtype ndim size dim numel nelement is_floating_point __len__ keys".split())
 _FACT_CALLS = frozenset("len isinstance type range".split())
 

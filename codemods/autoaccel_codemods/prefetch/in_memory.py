@@ -6,8 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.bounds import TRANSFORMS
 from autoaccel.dataflow.syntax_index import is_constant
-from autoaccel.pytorch import datasets, devices
+from autoaccel.pytorch import datasets, device_expressions
 from autoaccel.pytorch.evaluation_passes import forward_calls
 from autoaccel.pytorch.gradients import asks_for_gradients
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
@@ -39,7 +40,7 @@ def is_indexed_on_cpu(script: Script, loop: LoaderLoop) -> bool:
         and all(isinstance(node, ast.Call) and node in calls for node in made)
         and all(_collates(each) and _in_memory(file, each) for file, each in calls.values())
         and _works(script, loop)
-        and not devices.is_used(script)
+        and not device_expressions.is_used(script)
     )
 
 
@@ -108,7 +109,7 @@ def _is_known(script: Script, call: ast.Call) -> bool:
     return transform is not None and _is_batchable(script, transform)
 
 
-def _is_batchable(script: Script, transform: ast.expr, depth: int = 4) -> bool:
+def _is_batchable(script: Script, transform: ast.expr, depth: int = TRANSFORMS) -> bool:
     match transform:
         case ast.Call(func=function, args=[ast.List(elts=parts) | ast.Tuple(elts=parts)], keywords=[]) if (
             script.qualname(function) == _COMPOSE

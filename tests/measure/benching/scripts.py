@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from autoaccel.measure.observing import turns
-from autoaccel.measure.observing.record import FAILED, FINISHED, Decision, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, Decision, Failure, RunRecord
 from autoaccel.measure.observing.turns import Turn
 
 NO_LUCK = Failure("RuntimeError", "no luck")

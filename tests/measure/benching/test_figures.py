@@ -6,10 +6,10 @@ import pytest
 
 from autoaccel.measure.benching import figures
 from autoaccel.measure.benching.figures import FEWEST_BLOCKS, TooShortError
+from autoaccel.measure.benching.medians import RESOLUTION
 from autoaccel.measure.benching.report import Column
 from autoaccel.measure.benching.rounds import Rounds, take_turns
-from autoaccel.measure.benching.statistics import RESOLUTION
-from autoaccel.measure.observing.record import Decision, RunRecord
+from autoaccel.measure.observing.run_record import Decision, RunRecord
 from tests.measure.benching.scripts import Played, steady
 
 

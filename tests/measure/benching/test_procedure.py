@@ -16,8 +16,8 @@ from autoaccel.measure.benching import procedure
 from autoaccel.measure.benching.procedure import BenchError, Task, bench
 from autoaccel.measure.benching.report import Report
 from autoaccel.measure.changes import Changes
-from autoaccel.measure.observing.record import FAILED, Failure, Pass, RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import FAILED, Failure, Pass, RunRecord
 from tests.measure.benching.scripts import Played, steady
 
 SCRIPT = Path(__file__).resolve().parents[3] / "fixtures" / "scripts" / "mnist.py"

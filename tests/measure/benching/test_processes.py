@@ -17,8 +17,8 @@ import pytest
 from autoaccel.measure import launching
 from autoaccel.measure.benching.contenders import Observed
 from autoaccel.measure.observing import turns
-from autoaccel.measure.observing.record import FAILED
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import FAILED
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.measure.observing.record import RunRecord
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import RunRecord
 from tests.measure.forking import Forking
 from tests.measure.observing.scripts import Observe
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from autoaccel.measure.observing.record import RunRecord
+from autoaccel.measure.observing.run_record import RunRecord
 
 Observe = Callable[..., RunRecord]
 """`observe(text, environment=None, **request)` runs a text as the script of an empty project."""

@@ -16,8 +16,8 @@ import pytest
 
 from autoaccel.measure import scratch
 from autoaccel.measure.observing.exchange import Exchange
-from autoaccel.measure.observing.record import Failure
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import Failure
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 

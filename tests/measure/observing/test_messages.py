@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from autoaccel.measure.observing.record import (
+from autoaccel.measure.observing.request import REHEARSALS, Request
+from autoaccel.measure.observing.run_record import (
     FAILED,
     Decision,
     Entry,
@@ -14,7 +15,6 @@ from autoaccel.measure.observing.record import (
     Pass,
     RunRecord,
 )
-from autoaccel.measure.observing.request import REHEARSALS, Request
 
 
 def changed(default: object) -> object:

@@ -13,11 +13,11 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from autoaccel.measure import launching
-from autoaccel.measure.observing import profiling, regions, timelines
+from autoaccel.measure.observing import profiled_regions, profiling, timelines
+from autoaccel.measure.observing.profiled_regions import Regions
 from autoaccel.measure.observing.profiling import Round
-from autoaccel.measure.observing.record import RunRecord
-from autoaccel.measure.observing.regions import Regions
 from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import RunRecord
 from autoaccel.measure.observing.timelines import Shares, Trace
 from tests.measure.forking import Forking
 
@@ -258,8 +258,8 @@ def hooked(monkeypatch: pytest.MonkeyPatch) -> Regions:
         (torch.autograd, "grad"),
     ):
         monkeypatch.setattr(owner, name, getattr(owner, name))
-    regions.hook_loaders(found)
-    regions.hook_models(found)
+    profiled_regions.hook_loaders(found)
+    profiled_regions.hook_models(found)
     return found
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from autoaccel.measure.observing.fingerprints import COUNT, sketch
+from autoaccel.measure.observing.digests import COUNT, sketch
 
 
 def estimate(one: torch.Tensor, other: torch.Tensor) -> float:

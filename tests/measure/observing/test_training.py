@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, STOPPED, RunRecord
 from tests.measure.observing.scripts import EPOCH, SETUP, Observe
 
 

@@ -15,7 +15,7 @@ import torch
 
 from autoaccel.measure.observing import turns
 from autoaccel.measure.observing.observation import Batch, Events, Observation
-from autoaccel.measure.observing.record import FAILED, FINISHED, Failure
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, Failure
 from autoaccel.measure.observing.turns import Turn, Turns, busy_share, samples
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from autoaccel.measure.observing.record import FINISHED, Entry, Loss, Pass, RunRecord
+from autoaccel.measure.observing.run_record import FINISHED, Entry, Loss, Pass, RunRecord
 
 
 def losses(values: Sequence[float], per_step: int = 1) -> tuple[Loss, ...]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from autoaccel.measure.observing.record import FAILED, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, Failure, RunRecord
 from autoaccel.measure.verifying import comparing
 from autoaccel.measure.verifying.comparing import differences, reference, structure, told
-from autoaccel.measure.verifying.rounding import is_rounding
+from autoaccel.measure.verifying.rounding_differences import is_rounding
 from tests.measure.verifying.made import RECORD, entry, losses, one_pass
 
 SETTINGS = RECORD.settings

@@ -17,8 +17,8 @@ from autoaccel.analysis import Script
 from autoaccel.config import configure
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.measure import changes
-from autoaccel.measure.observing.record import FAILED, FINISHED, STOPPED, Decision, Failure, RunRecord
 from autoaccel.measure.observing.request import COMPILE, FUSED, WORKERS, Request
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, STOPPED, Decision, Failure, RunRecord
 from autoaccel.measure.verifying import procedure
 from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits
 from autoaccel.measure.verifying.report import Outcome, Verdict, Verification

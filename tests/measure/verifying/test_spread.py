@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoaccel.measure.observing.record import Loss, RunRecord
+from autoaccel.measure.observing.run_record import Loss, RunRecord
 from autoaccel.measure.verifying import spread
 from autoaccel.measure.verifying.spread import judge, quantile, series
 from tests.measure.verifying.made import RECORD, entry, losses

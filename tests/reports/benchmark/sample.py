@@ -15,7 +15,7 @@ from autoaccel.measure.benching.report import (
     Report,
     Share,
 )
-from autoaccel.measure.observing.record import Decision
+from autoaccel.measure.observing.run_record import Decision
 
 _MIB = 1 << 20
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from autoaccel.measure.observing.fingerprints import digest_of
+from autoaccel.measure.observing.digests import digest_of
 
 
 class Plain:

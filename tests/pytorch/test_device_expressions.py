@@ -9,7 +9,7 @@ import pytest
 
 from autoaccel.analysis import Project, load
 from autoaccel.analysis.files import Files
-from autoaccel.pytorch.devices import is_used, precedes, visible_device
+from autoaccel.pytorch.device_expressions import is_used, precedes, visible_device
 
 DEVICE = "device = torch.device('cuda')\n"
 

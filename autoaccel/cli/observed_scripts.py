@@ -11,8 +11,8 @@ import click
 from autoaccel.cli.options import together
 
 if TYPE_CHECKING:
-    from autoaccel.measure.observing.record import Failure
     from autoaccel.measure.observing.request import Request
+    from autoaccel.measure.observing.run_record import Failure
 
 
 @dataclass(frozen=True, slots=True)

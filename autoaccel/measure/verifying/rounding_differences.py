@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from autoaccel.measure.observing.record import Entry, RunRecord
+from autoaccel.measure.observing.run_record import Entry, RunRecord
 from autoaccel.measure.verifying.comparing import Reference, apart, differences, first_loss, structure
 
 _ROUNDING = 1e-5

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoaccel.measure.benching import statistics
+from autoaccel.measure.benching import medians
+from autoaccel.measure.benching.medians import FEWEST, RESOLUTION, independent, interval, ranks, widened
 from autoaccel.measure.benching.report import Interval
-from autoaccel.measure.benching.statistics import FEWEST, RESOLUTION, independent, interval, ranks, widened
 
 Noise = Callable[[random.Random, int], list[float]]
 
@@ -131,7 +131,7 @@ def test_ranks_of_equal_values() -> None:
 
 
 def test_autocorrelation_of_what_never_changes() -> None:
-    assert statistics.autocorrelation([1.0, 1.0, 1.0]) == 0
+    assert medians.autocorrelation([1.0, 1.0, 1.0]) == 0
 
 
 @pytest.mark.parametrize(("noise", "factor"), [(1.1, 1.1), (1 / 1.1, 1.1), (1.0, RESOLUTION), (1.001, RESOLUTION)])
