@@ -12,6 +12,7 @@ script.
     compile          `compile`: in place, where it pays, eager where it fails
     loading          `prefetch`, `num_workers` and `pin_memory`: batches before the loop asks for them
     in_memory        `in_memory`: batches of data in memory, looked up whole; `prefetch` uses it as well
+    running_total    `total` and `item`: sums that are kept on the device until they are read
     trial            A/B trials over the script's own steps, and what later runs are told of them
     environment      what the user asked for by AUTOACCEL_*, and the log of what was decided
     devices          which device something speaks of, and what it can do
@@ -27,5 +28,17 @@ from .decision_report import decisions
 from .in_memory.whole_batches import in_memory
 from .loading.loader_settings import num_workers, pin_memory
 from .loading.prefetcher import prefetch
+from .running_total import item, total
 
-__all__ = ["autocast", "compile", "decisions", "grad_scaler", "in_memory", "num_workers", "pin_memory", "prefetch"]
+__all__ = [
+    "autocast",
+    "compile",
+    "decisions",
+    "grad_scaler",
+    "in_memory",
+    "item",
+    "num_workers",
+    "pin_memory",
+    "prefetch",
+    "total",
+]
