@@ -168,7 +168,7 @@ def _fits(number: Any) -> bool:
 def _widened(addend: torch.Tensor) -> torch.Tensor:
     """A scalar of the type that Python's numbers have, with the same value and no graph."""
     scalar = addend.detach().reshape(())
-    return scalar.to(torch.float64 if addend.dtype in _FLOATS else torch.int64)
+    return scalar.to(torch.float64 if addend.dtype in _FLOATS else torch.int64, copy=True)
 
 
 def _forward(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -108,6 +108,13 @@ def test_it_never_changes() -> None:
     assert [before.item(), between.item(), total.item()] == [0, 1, 7]
 
 
+def test_an_item_does_not_change_either() -> None:
+    value = torch.tensor(1.0, dtype=torch.float64)
+    item = accel.item(value)
+    value.fill_(2.0)
+    assert float(item) == 1.0
+
+
 def test_no_graph_is_kept() -> None:
     weight = torch.ones((), requires_grad=True)
     total = accel.total()

@@ -44,8 +44,9 @@ def problem(script: Script, found: Sum) -> str | None:
 
 
 def all_reads(script: Script, found: Sum) -> Iterator[ast.Name]:
-    """Every name that may be the sum where it stands, but for additions to it."""
-    return iter(dict.fromkeys(name for each in found.definitions for name in script.uses(each)))
+    """Every name that may be the sum where it stands, but for additions to it and `del total`."""
+    names = dict.fromkeys(name for each in found.definitions for name in script.uses(each))
+    return (name for name in names if isinstance(name.ctx, ast.Load))
 
 
 def other_changes(script: Script, found: Sum) -> Iterator[ast.Name]:
