@@ -38,7 +38,6 @@ Tensors:
     tensor_creation      factories and what is done to their tensors before a move
     tensor_type_aliases  `Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor`
     arrays               fresh NumPy arrays, lists of nothing but arrays
-    running_totals       numbers that the runtime adds up on the device
     integers             expressions that surely are whole numbers
     monkeypatching       functions of libraries that are replaced
     introspection        who asks for the class of an object, or looks a name up while the program runs

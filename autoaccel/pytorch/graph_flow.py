@@ -45,7 +45,6 @@ from autoaccel.pytorch.object_references import (
     possible_classes,
     property_name,
 )
-from autoaccel.pytorch.running_totals import joins_total
 from autoaccel.pytorch.special_methods import overloads, sets_by_method
 
 if TYPE_CHECKING:
@@ -388,8 +387,6 @@ class GraphFlow:
                     self._bind(script, target, held, call_stack)
             case ast.AnnAssign(target=target) if child is parent.value:
                 self._bind(script, target, held, call_stack)
-            case ast.AugAssign() if joins_total(script, parent):
-                pass
             case ast.AugAssign() if overloads(script, parent, child):
                 raise GraphNeeded(_UNFOLLOWED)
             case ast.AugAssign(target=target) if child is parent.value:

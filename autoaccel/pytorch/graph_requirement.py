@@ -31,7 +31,6 @@ from autoaccel.pytorch.graph_flow import (
 )
 from autoaccel.pytorch.kept_state import is_layer_weight, reads_of_computed_weights, stored_values
 from autoaccel.pytorch.object_references import connected_files, property_name
-from autoaccel.pytorch.running_totals import joins_total
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -252,7 +251,7 @@ def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Itera
         if _may_have_graph(script, negated.operand, leaves, region):
             yield negated
     for added in script.within(outer, ast.AugAssign):
-        if not joins_total(script, added) and _may_have_graph(script, added.value, leaves, region):
+        if _may_have_graph(script, added.value, leaves, region):
             yield added.value
     views: list[ast.Subscript | ast.Attribute] = [*script.within(outer, ast.Subscript)]
     views += [each for each in script.within(outer, ast.Attribute) if each.attr in VIEW_ATTRIBUTES]

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from autoaccel.rewriting import engine, registry
 from autoaccel.runtime import running_total
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "host-sync"
@@ -68,3 +69,50 @@ def test_training(capsys: pytest.CaptureFixture[str]) -> None:
 def test_at_module_level(capsys: pytest.CaptureFixture[str]) -> None:
     before, after = outcomes("module_level", lambda names: iter([names["best"]]), capsys)
     assert after == before
+
+
+TRAINING = """
+import numpy as np
+import torch
+from torch import nn
+from autoaccel import runtime as accel
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model, criterion = nn.Linear(4, 3).to(device), nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+kept = []
+data = torch.utils.data.TensorDataset(torch.randn(64, 4), torch.randint(0, 3, (64,)))
+loader = torch.utils.data.DataLoader(data, batch_size=8)
+for epoch in range(3):
+    total, scaled = {start}, {start}
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss{read}
+        scaled += {item} * len(x)
+    kept.append(np.log(total / len(loader)) + np.log(scaled / 64))
+
+def evaluate():
+    model.eval()
+    total = {start}
+    for x, y in loader:
+        total += criterion(model(x.to(device)), y.to(device)){read}
+    return total / len(loader)
+
+kept.append(evaluate())
+"""
+
+
+def test_other_rules_find_the_same_afterwards() -> None:
+    """What joins a total leaves neither graph nor precision behind: AA301 and AA501 go on, in whichever order."""
+    others = [rule for rule in registry.rules() if rule.code != "AA603"]
+    found = []
+    for start, read, item in [("0", ".item()", "loss.item()"), ("accel.total()", "", "accel.item(loss)")]:
+        text = TRAINING.replace("{start}", start).replace("{read}", read).replace("{item}", item)
+        analysis = engine.analyse(text, None, others)
+        found.append([(each.rule.code, each.node.lineno) for each in analysis.findings])  # type: ignore[attr-defined]
+    assert found[0] == found[1]
+    assert {"AA103", "AA202", "AA301", "AA501"} <= {code for code, _ in found[0]}

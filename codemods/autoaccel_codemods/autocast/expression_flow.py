@@ -18,7 +18,6 @@ from autoaccel.library_models.tensor_operations import (
     WITH_INDICES,
     WRITING,
 )
-from autoaccel.pytorch.running_totals import joins_total
 from autoaccel_codemods.autocast import call_flow, skip_reasons, storage_flow
 from autoaccel_codemods.autocast.float_tensors import is_pair
 from autoaccel_codemods.autocast.storage_flow import CONTAINERS
@@ -92,8 +91,6 @@ def follow(search: Search, low: Low) -> None:
         case ast.Assign(targets=targets):
             for target in targets:
                 storage_flow.bind(search, low, target)
-        case ast.AugAssign() if joins_total(script, parent):
-            pass
         case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
             if isinstance(parent, ast.AugAssign) and script.kind(target) is Kind.ARRAY:
                 search.sink(low, skip_reasons.NUMPY_COMPUTES)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.pytorch.integers import integral
-from autoaccel.pytorch.running_totals import is_running_total
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -61,7 +61,8 @@ def item_calls(script: Script, node: ast.AST) -> Iterator[ast.Call]:
     for call in script.within(node, ast.Call):
         match call:
             case ast.Call(func=ast.Attribute(attr="item", value=owner), args=[], keywords=[]):
-                if script.kind(owner) not in _NO_TENSORS and not is_running_total(script, owner):
+                known = any(value.name in RUNNING_TOTALS for value in script.values(owner))
+                if not known and script.kind(owner) not in _NO_TENSORS:
                     yield call
 
 

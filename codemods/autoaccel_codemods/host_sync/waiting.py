@@ -29,14 +29,14 @@ _ORDERING = re.compile(
     r"\b(?:Event|Stream|ExternalStream|stream|set_stream|CUDAGraph|make_graphed_callables|elapsed_time|record_stream)"
     r"\s*\(|\bcuda\.graph\b"
 )
-_COMPILING = re.compile(r"\bjit\.script\b|\bjit import\b.*\bscript\b|\bnumba\b|\btorch\.compile\s*\(\s*[a-z_]+\s*\)")
+_COMPILING = re.compile(r"\bjit\.script\b|\bjit import\b.*\bscript\b|\bnumba\b")
 _OWN: Final = "streams, events or graphs of the script's own may rely on who waits when"
 _COPIES: Final = "copies of the script's own may rely on it that the host waits here"
 _MOVES: Final = frozenset({"to", "cuda", "copy_", "cpu"})
 
 
 def compiled(script: Script) -> str | None:
-    """Why a function's text may be compiled by something that knows numbers and tensors alone."""
+    """Why a function's text may be compiled by something that knows numbers and tensors alone; dynamo knows more."""
     return "the script compiles functions itself" if _COMPILING.search(script.text) else None
 
 
