@@ -248,7 +248,8 @@ class Inference:
         if not isinstance(target, ast.Name):
             return added
         before = union(self.definition(each) for each in self.script.reaching_definitions.before_addition(target))
-        changed = Values(value for value in before if value.kind in _REPLACED_BY_SUMS)
+        stays = library_values.RUNNING_TOTALS if isinstance(definition.node.op, ast.Add) else ()
+        changed = Values(each for each in before if each.kind in _REPLACED_BY_SUMS and each.name not in stays)
         kept = before.without(changed)
         return kept | arithmetic(changed, added, target, self.script) if changed else kept
 

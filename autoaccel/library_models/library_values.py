@@ -31,6 +31,7 @@ __all__ = [
     "LIBRARIES",
     "LOADER_CLASSES",
     "LOOP_WRAPPERS",
+    "RUNNING_TOTALS",
     "TRANSPARENT",
     "annotated",
     "called",
@@ -85,6 +86,9 @@ TRANSPARENT = frozenset(
     torch.fx.symbolic_trace torch.nn.init.xavier_uniform_ torch.nn.init.normal_
     torch.distributed.fsdp.FullyShardedDataParallel""".split()
 )
+
+# Numbers that stay what they are when a tensor is added to them.
+RUNNING_TOTALS = frozenset({"autoaccel.runtime.total", "autoaccel_runtime.total"})
 
 # Iterables that yield the items of their first argument, one for one.
 LOOP_WRAPPERS = frozenset(
@@ -258,6 +262,8 @@ def called(name: str, node: ast.Call, script: Script) -> Values:
         return made(Kind.SEQUENCE, node, script, items=((None, parts),))
     if name.startswith("torch.nn.functional."):
         return value(Kind.TENSOR)
+    if name in RUNNING_TOTALS or name in ("autoaccel.runtime.item", "autoaccel_runtime.item"):
+        return value(Kind.NUMBER)
     if name.startswith("torch.") and name.count(".") == 1:
         last = name[6:]
         if last in _NOT_TENSORS:

@@ -12,6 +12,7 @@ script.
     compile            `compile`: in place, where it pays, eager where it fails
     loading            `prefetch`, `num_workers` and `pin_memory`: batches before the loop asks for them
     in_memory          `in_memory`: batches of data in memory, looked up whole; `prefetch` uses it as well
+    running_total      `total` and `item`: sums that are kept on the device until they are read
     optim              `optimizer`: all parameters updated in one kernel, where that is faster
     trial              A/B trials over the script's own steps, and what later runs are told of them
     environment        what the user asked for by AUTOACCEL_*, and the log of what was decided
@@ -29,6 +30,7 @@ from .loading.loader_settings import num_workers, pin_memory
 from .loading.prefetcher import prefetch
 from .machine_decisions import decisions
 from .optim.optimizer import optimizer
+from .running_total import item, total
 
 __all__ = [
     "autocast",
@@ -36,8 +38,10 @@ __all__ = [
     "decisions",
     "grad_scaler",
     "in_memory",
+    "item",
     "num_workers",
     "optimizer",
     "pin_memory",
     "prefetch",
+    "total",
 ]

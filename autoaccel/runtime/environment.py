@@ -15,7 +15,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Final
 
-FEATURES: Final = frozenset({"amp", "compile", "prefetch", "resident", "workers", "pin", "heap", "fused"})
+FEATURES: Final = frozenset({"amp", "compile", "prefetch", "resident", "workers", "pin", "heap", "fused", "total"})
 
 _logger: Final = logging.getLogger("autoaccel.runtime")
 

@@ -205,3 +205,19 @@ def test_every_file_of_a_large_project_is_understood(tmp_path: Path) -> None:
         script = load(path.read_text(), path, project)
         kinds.add(name_kind(script, "net", 3))
     assert kinds == {Kind.MODULE}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("total = accel.total()\ntotal += torch.ones(())\ntotal", Kind.NUMBER),
+        ("for i in range(3):\n    total += torch.ones(())\ntotal / 2", Kind.NUMBER),
+        ("total = accel.total()\ntotal /= 2\ntotal += torch.ones(())\ntotal", Kind.TENSOR),
+        ("total -= torch.ones(())\ntotal", Kind.TENSOR),
+        ("accel.item(torch.ones(())) * 3", Kind.NUMBER),
+        ("total = 0\ntotal += torch.ones(())\ntotal", Kind.TENSOR),
+    ],
+)
+def test_a_running_total_stays_a_number(text: str, kind: Kind) -> None:
+    start = "from autoaccel import runtime as accel\ntotal, n = accel.total(0.0), 0\n"
+    assert kind_at_end(start + text) is kind

@@ -1,10 +1,10 @@
 """Makes the runtime do on any machine what it does on a GPU, in a form that trains bit for bit as the script itself.
 
-Gradients are scaled by powers of two, graphs are captured and their kernels run one by one, workers load batches,
-batches are copied before the loop asks for them. What is not rehearsed and not exact is off. What the runtime does by
-itself is asked for through its environment; here is what needs more: a scale that goes up and down, copies of batches
-to other memory of the host, and watching what good rewrites never do (`invariants`). No generator of random numbers is
-touched, but for one draw that loaders with kept workers leave out.
+Gradients are scaled by powers of two, totals are kept in tensors, graphs are captured and their kernels run one by
+one, workers load batches, batches are copied before the loop asks for them. What is not rehearsed and not exact is off.
+What the runtime does by itself is asked for through its environment; here is what needs more: a scale that goes up and
+down, copies of batches to other memory of the host, and watching what good rewrites never do (`invariants`). No
+generator of random numbers is touched, but for one draw that loaders with kept workers leave out.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from autoaccel.measure.observing import host_prefetch, invariants
 from autoaccel.measure.observing.hooks import replacing
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.request import COMPILE, FUSED, PREFETCH, SCALER, WORKERS
+from autoaccel.runtime import running_total
 from autoaccel.runtime.amp.grad_scaler import Scaler
 from autoaccel.runtime.compile import in_place_compile
 from autoaccel.runtime.loading import persistent_workers, prefetcher
@@ -34,6 +35,7 @@ def install(observation: Observation) -> None:
     """Rehearse what the request asks for, from now on."""
     os.environ.update(environment(observation.request.rehearse))
     invariants.watch(observation)
+    vars(running_total)["ACCUMULATING"] = frozenset({"cpu", *running_total.ACCUMULATING})
     if SCALER in observation.request.rehearse:
         _vary_scale()
     if WORKERS in observation.request.rehearse:

@@ -474,13 +474,28 @@ def _teacher(builder: Builder, to: Additions) -> None:
 
 def _accumulate(builder: Builder, to: Additions) -> None:
     """Running figures."""
-    match builder.pick("running figures", "print", "none", "item", "tensor", "list", "keep", "meter", "detached"):
+    figures = ("print", "none", "item", "tensor", "list", "keep", "meter", "detached", "sum", "window", "scaled")
+    match builder.pick("running figures", *figures):
         case "none":
             pass
         case "item":
             to.start.append("running = [0.0]")
             to.stepped.append("running[0] += loss.item()")
             to.end.append("print(running[0])")
+        case "sum":
+            to.start.append("running, updates = 0, 0")
+            to.stepped += ["running += loss.item()", "updates += 1"]
+            to.end += ["print(running / max(updates, 1), f'{running:.3f}')", "figures = [running, round(running, 3)]"]
+            to.end += ["running /= max(updates, 1)", "print(figures, type(figures[0]), running)"]
+        case "window":
+            to.start.append("running, updates = 0.0, 0")
+            to.stepped += ["running += loss.detach().item()", "running += 1", "updates += 1", "if updates % 2 == 0:"]
+            to.stepped += ["    print('%d %s' % (updates, running), running > 1)", "    running = 0.0"]
+            to.end.append("print([running], -running, type(running))")
+        case "scaled":
+            to.start.append("running, ones = 0.0, 0")
+            to.stepped += ["running += loss.item() * len(x)", "ones += (loss > 1).item()", "loss.data.zero_()"]
+            to.end += ["best = running if ones else None", "print(running, ones, best, {'ones': ones})"]
         case "tensor":
             to.start.append("running = [0]")
             to.stepped.append("running[0] = running[0] + loss.detach()")

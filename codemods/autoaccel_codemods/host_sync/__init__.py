@@ -1,0 +1,91 @@
+"""Add up losses without waiting for each.
+
+`total += loss.item()` makes the host wait until the device has computed the step, and only then queue the next one.
+A running total is added up on the device, in the type and order in which Python would, and is read where the number is
+used: it is the same bit for bit. On a CPU, which has nothing to wait for, `.item()` is called as before.
+
+Left alone:
+- sums that are read in every iteration: by a progress bar, a comparison;
+- loops that wait for the device anyway, or that are timed;
+- sums in attributes and containers, in names that other functions read, and what is more than a sum of values;
+- quotients such as `loss.item() / n`, which a GPU rounds otherwise;
+- losses that are appended, compared or checked for NaN;
+- scripts with streams, events or copies of their own that rely on who waits when.
+
+Before:
+    total = 0.0
+    for images, labels in loader:
+        …
+        total += loss.item()
+    print(f"loss {total / len(loader):.3f}")
+
+After:
+    total = accel.total(0.0)
+    for images, labels in loader:
+        …
+        total += loss
+    print(f"loss {total / len(loader):.3f}")
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from autoaccel.analysis import Script
+from autoaccel.edits import Code, Edit, Finding, Replace, Skipped, Tier
+from autoaccel.rewriting.rule import Rule
+from autoaccel_codemods.host_sync import reads, sums, waiting
+from autoaccel_codemods.host_sync.sums import Sum
+
+RULE = Rule(
+    code="AA603",
+    name="host-sync",
+    tier=Tier.EXACT,
+    needles=(b".item()",),
+    pattern=r"\+=",
+    references=(
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
+    ),
+    addresses=("sync", "launch"),
+    order=95,
+)
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    """A sum is kept on the device with all of its additions and reads, or left alone for the first reason found.
+
+    Asked in this order:
+        sums     what is added to a name, and what it begins with
+        reads    who reads the sum, and where that must give a plain number
+        waiting  whether the host waits on purpose, or in the loop all the same
+    """
+    found: dict[ast.AugAssign, Sum | str] = {}
+    for addition, outcome in sums.candidates(script):
+        found[addition] = outcome if isinstance(outcome, str) else _problem(script, outcome) or outcome
+    kept = waiting.worth_it(script, {key: each for key, each in found.items() if isinstance(each, Sum)})
+    for addition, outcome in found.items():
+        outcome = kept.get(addition, outcome)
+        if isinstance(outcome, str):
+            yield RULE.skip(addition, outcome)
+        else:
+            message = f"the host waits for `{script.source(outcome.additions[0].value)}` in every iteration"
+            yield RULE.finding(addition, message, *_edits(script, outcome), *script.import_runtime)
+
+
+def _problem(script: Script, found: Sum) -> str | None:
+    return reads.problem(script, found) or waiting.compiled(script) or waiting.own_ordering(script)
+
+
+def _edits(script: Script, found: Sum) -> Iterator[Edit]:
+    for start in found.starts:
+        begin = "" if type(start.value) is int and start.value == 0 else script.source(start)
+        yield Replace(start, Code(f"{script.accel}.total({begin})"))
+    for addition in found.additions:
+        if addition.value is addition.item:
+            yield Replace(addition.item, Code("{0}", (addition.tensor,)))
+        else:
+            yield Replace(addition.item, Code(f"{script.accel}.item({{0}})", (addition.tensor,)))
+    for name in reads.leaving(script, found):
+        yield Replace(name, Code("{0}.item()", (name,)))

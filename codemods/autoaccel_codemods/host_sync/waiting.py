@@ -1,0 +1,133 @@
+"""When the host waits for the device: in a loop all the same, or on purpose."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import is_constant
+from autoaccel.pytorch.batches import device_of
+from autoaccel.pytorch.host_writes import changed_after
+from autoaccel.pytorch.loader_loops import transfers
+from autoaccel_codemods.host_sync import reads
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel_codemods.host_sync.sums import Addition, Sum
+
+_READING = frozenset({"item", "tolist", "cpu", "numpy"})
+_CLOCKS = frozenset(
+    """time.time time.perf_counter time.monotonic time.process_time time.time_ns time.perf_counter_ns
+    timeit.default_timer""".split()
+)
+_ORDERING = re.compile(
+    r"\b(?:Event|Stream|ExternalStream|stream|set_stream|CUDAGraph|make_graphed_callables|elapsed_time|record_stream)"
+    r"\s*\(|\bcuda\.graph\b"
+)
+_COMPILING = re.compile(r"\bjit\.script\b|\bjit import\b.*\bscript\b|\bnumba\b")
+_OWN: Final = "streams, events or graphs of the script's own may rely on who waits when"
+_COPIES: Final = "copies of the script's own may rely on it that the host waits here"
+_MOVES: Final = frozenset({"to", "cuda", "copy_", "cpu"})
+
+
+def compiled(script: Script) -> str | None:
+    """Why a function's text may be compiled by something that knows numbers and tensors alone; dynamo knows more."""
+    return "the script compiles functions itself" if _COMPILING.search(script.text) else None
+
+
+@once
+def own_ordering(script: Script) -> str | None:
+    """Why the work of the device may be ordered by the host's waiting for it."""
+    try:
+        if any(map(_ORDERING.search, script.project.related_texts(script))):
+            return _OWN
+        for other in script.project.with_word(script, "non_blocking"):
+            if not all(_is_batch(other, call) for call in other.find(ast.Call) if _goes_on(call)):
+                return _COPIES
+    except Incomplete as unseen:
+        return f"{_COPIES}: {unseen}"
+    return None
+
+
+def _goes_on(call: ast.Call) -> bool:
+    """Whether the host does not wait for a copy."""
+    for keyword in call.keywords:
+        if keyword.arg == "non_blocking":
+            return not is_constant(keyword.value, False)
+    positional = [each for each in call.args if is_constant(each, True)]
+    return bool(positional) and isinstance(call.func, ast.Attribute) and call.func.attr in _MOVES
+
+
+def _is_batch(script: Script, call: ast.Call) -> bool:
+    """Whether a copy is that of a loader's batch to the device, whose memory nobody writes to meanwhile."""
+    served = [each for each in transfers(script) if each.call is call]
+    return bool(served) and all(
+        device_of(script, each).accelerates and changed_after(script, each) is None for each in served
+    )
+
+
+def worth_it(script: Script, found: Mapping[ast.AugAssign, Sum]) -> dict[ast.AugAssign, Sum | str]:
+    """The sums whose loops wait for nothing once these are kept on the device, and why the others are not."""
+    outcomes: dict[ast.AugAssign, Sum | str] = dict(found)
+    while True:
+        kept = [each for each in outcomes.values() if not isinstance(each, str)]
+        gone = {call for each in kept for addition in each.additions for call in _dropped(script, addition)}
+        waits = {key: _wait(script, each, gone) for key, each in outcomes.items() if not isinstance(each, str)}
+        if not any(waits.values()):
+            return outcomes
+        outcomes.update({key: reason for key, reason in waits.items() if reason is not None})
+
+
+def _wait(script: Script, found: Sum, gone: set[ast.Call]) -> str | None:
+    """Why the loops of a sum would wait for the device in every iteration all the same."""
+    names = (*reads.all_reads(script, found), *reads.other_changes(script, found))
+    for loop in dict.fromkeys(script.loops(each.statement)[0] for each in found.additions):
+        for name in names:
+            if _is_each_time(script, name, loop):
+                return f"`{found.name}` is read in every iteration, in line {name.lineno}"
+        for call in script.within(loop, ast.Call):
+            if call in gone or not _is_each_time(script, call, loop):
+                continue
+            if script.qualname(call.func) in _CLOCKS:
+                return f"the loop is timed, in line {call.lineno}"
+            if isinstance(call.func, ast.Attribute) and call.func.attr in _READING and not _is_host(script, call):
+                return f"the loop waits for the device in line {call.lineno} all the same"
+    return None
+
+
+def _dropped(script: Script, addition: Addition) -> set[ast.Call]:
+    """`.item()` and the `.cpu()` before it."""
+    return {*script.within(addition.item, ast.Call)}.difference(script.within(addition.tensor, ast.Call))
+
+
+def _is_host(script: Script, call: ast.Call) -> bool:
+    assert isinstance(call.func, ast.Attribute)
+    return script.kind(call.func.value) in (Kind.NUMBER, Kind.ARRAY)
+
+
+def _is_each_time(script: Script, node: ast.AST, loop: ast.AST) -> bool:
+    """Whether code runs in each iteration of a loop: under no condition, in no function."""
+    child = node
+    for ancestor in script.ancestors(node):
+        if ancestor is loop:
+            return child in _repeated(loop)
+        match ancestor:
+            case ast.If(test=test) | ast.IfExp(test=test) if child is not test:
+                return False
+            case ast.BoolOp(values=[first, *_]) if child is not first:
+                return False
+            case ast.ExceptHandler() | ast.match_case() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                return False
+        child = ancestor
+    return False
+
+
+def _repeated(loop: ast.AST) -> Iterator[ast.AST]:
+    yield from getattr(loop, "body", ())
+    if isinstance(loop, ast.While):
+        yield loop.test
