@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 
@@ -23,6 +24,10 @@ _LAYERS = {
 # Layers that may give what they were handed, so that the next one has it.
 HANDING_ON = frozenset(
     """Identity Flatten Unflatten Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout""".split()
+)
+_COMPUTING = re.compile(
+    r"torch\.nn\.(Lazy)?(Conv|BatchNorm|SyncBatchNorm|LayerNorm|RMSNorm|GroupNorm|InstanceNorm|Linear$|Bilinear|Embedding"
+    r"|(Adaptive)?(Avg|Max)Pool|Upsample|Sigmoid$|Tanh$|GELU$|Softmax$|LogSoftmax$)"
 )
 _MUTATORS = frozenset(
     """random.shuffle numpy.random.shuffle numpy.put numpy.place numpy.copyto numpy.putmask numpy.put_along_axis
@@ -60,6 +65,11 @@ _READING = sys.stdlib_module_names | frozenset(
     visdom mlflow comet_ml neptune nltk sacrebleu rouge jiwer evaluate einops psutil tabulate termcolor colorama
     loguru yaml builtins autoaccel autoaccel_runtime""".split()
 )
+
+
+def gives_new_memory(layer: str) -> bool:
+    """Whether what a layer gives is memory of its own: neither what it was handed nor a view of it."""
+    return _COMPUTING.match(layer) is not None
 
 
 def only_reads(name: str) -> bool:

@@ -35,6 +35,7 @@ from autoaccel.library_models.graph_operations import (
     is_without_graph,
     keeps_nothing,
 )
+from autoaccel.library_models.in_place_operations import gives_new_memory
 from autoaccel.library_models.python_names import CONTAINERS
 from autoaccel.pytorch.gradients import asks, is_asking_function, is_backward
 from autoaccel.pytorch.implicit_calls import hands_on_names
@@ -507,6 +508,8 @@ class GraphFlow:
         kinds = script.values(owner).kinds
         self._spread(script, definition, not kinds or not kinds <= _TENSORS, call_stack)
         match definition.how:
+            case "aug" if isinstance(definition.node, ast.AugAssign) and isinstance(definition.node.target, ast.Name):
+                self._fill_before(script, definition.node.target, owner, call_stack)
             case "assign" | "walrus" | "global" | "with" | "for" | "aug" if definition.value is not None:
                 value: ast.expr = definition.value
                 for step in definition.path:
@@ -519,10 +522,23 @@ class GraphFlow:
             case "param" | "import" | "except" | "match" | "del":
                 raise GraphNeeded(_UNFOLLOWED)
 
+    def _fill_before(self, script: Script, target: ast.Name, owner: ast.expr, call_stack: CallStack) -> None:
+        """What an addition in place was made to is the object still; what was added is none of it."""
+        key = target, tuple(each[1] for each in call_stack)
+        if key not in self._filled:
+            self._filled.add(key)
+            for each in script.reaching_definitions.before_addition(target):
+                self._fill_definition(script, each, owner, call_stack)
+
     def _fill_result(self, script: Script, call: ast.Call, call_stack: CallStack) -> None:
         """What a call returns: an object of its own, or a part of what it was called on or with."""
-        callees = script.callees(call)
-        if script.values(call.func).kinds == {Kind.CLASS}:
+        callees, values = script.callees(call), script.values(call.func)
+        if values.kinds == {Kind.CLASS}:
+            return
+        if values.kinds == {Kind.MODULE} and all(each.cls is None for each in values):  # a library's keeps nothing
+            if not all(gives_new_memory(each.name or "") for each in values):
+                for given in given_values(call):
+                    self._fill(script, given, call_stack)
             return
         for other, function in callees:
             inner = push_call(call_stack, (script, call, function))
