@@ -62,6 +62,11 @@ _BOOKKEEPING = frozenset(
 
 # Libraries in which no call runs a model of the script, unless it is handed one.
 _SEEN = ("torch.", "torchvision.", "numpy.", "math.", "random.", "time.", "os.", "copy.", "itertools.", "autoaccel")
+# Modules of Python whose objects know nothing of models: options, texts, files, times.
+_PYTHONS = frozenset(
+    """argparse configparser csv datetime getopt glob gzip io json logging optparse os pathlib pickle pprint random re
+    shutil string struct tempfile textwrap time zipfile""".split()
+)
 _PLAIN = frozenset(
     {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DEVICE, Kind.DTYPE, Kind.LOADER, Kind.DATASET, Kind.ITERATOR}
     | {Kind.OPTIMIZER, Kind.SCHEDULER, Kind.FUNCTION, Kind.CLASS, Kind.ARRAY}
@@ -237,6 +242,7 @@ def _is_made(script: Script, function: ast.expr) -> bool:
         return any(
             each.how in ("param", "for", "with") or isinstance(each.value, ast.Call | ast.Subscript | ast.Attribute)
             for each in script.definitions(function)
+            if not (each.how == "assign" and not each.path and _is_pythons(script, each.value))
         )
     if isinstance(function, ast.Attribute):
         for owner in script.values(function.value):
@@ -244,6 +250,13 @@ def _is_made(script: Script, function: ast.expr) -> bool:
                 bindings = class_info(owner.cls).attributes.get(function.attr, ())
                 return any(isinstance(value, ast.expr) and not isinstance(value, ast.Constant) for value, _ in bindings)
     return False
+
+
+def _is_pythons(script: Script, made: ast.expr | None) -> bool:
+    """Whether an object comes from a module of Python: `parser = argparse.ArgumentParser()`."""
+    if not isinstance(made, ast.Call) or script.is_project_name(made.func):
+        return False
+    return (script.qualname(made.func) or "").partition(".")[0] in _PYTHONS
 
 
 def _has_parameters(script: Script, expression: ast.expr) -> bool:
