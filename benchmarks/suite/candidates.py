@@ -79,7 +79,7 @@ def _candidate(script: Script, column: str, setting: Setting, seed: int) -> Cand
     path = script.file(column, setting.folder).resolve()
     text, count = sources.read(path).text, 0
     if column in REWRITTEN:
-        alone, found = _found(path)
+        alone, found = findings(path)
         exact = [each for each in found if each.tier is Tier.EXACT]
         applied = found.closed(exact if column == EXACT else found.all)
         text, count = found.texts(applied).get(str(alone), text), len(applied)
@@ -100,7 +100,7 @@ def _candidate(script: Script, column: str, setting: Setting, seed: int) -> Cand
 
 
 @functools.lru_cache(maxsize=64)
-def _found(path: Path) -> tuple[Path, Changes]:
+def findings(path: Path) -> tuple[Path, Changes]:
     """The script as its author has it: by itself, not beside those that import its model."""
     alone = (_ALONE / path.parent.name / path.name).resolve()
     alone.parent.mkdir()
