@@ -47,6 +47,11 @@ def argument(search: Search, low: Low, call: ast.Call) -> None:
     if isinstance(function, ast.Name) and function.id in BUILTINS and not script.definitions(function):
         _given_builtin(search, low, call, function.id)
         return
+    if isinstance(function, ast.Name) and any(
+        isinstance(each.value, ast.Lambda) for each in script.definitions(function)
+    ):  # what it calls is not followed
+        search.sink(low, skip_reasons.NOT_SEEN)
+        return
     values = script.values(function)
     if is_sensitive(script, call) or any(value.kind is Kind.LOSS_FUNCTION for value in values):
         if not auto:
