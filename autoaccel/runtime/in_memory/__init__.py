@@ -23,5 +23,6 @@ bit, random streams included; a difference leaves the loader to torch for good.
     sample_structure      the structure of a sample, and the batch made of it
     columns               tensors, arrays and lists that rows are looked up in
     row_indices           the indices of a batch
+    sampler_slices        those of a pass, drawn as one tensor
     device_placement      what is kept on a device, and what is sent to it
 """

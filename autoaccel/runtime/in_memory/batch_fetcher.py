@@ -13,7 +13,7 @@ from ..rng_state import RngState
 from .batch_equality import difference
 from .device_placement import DevicePlacement
 from .mutation_guard import MutationGuard
-from .row_indices import Unfit, rows
+from .row_indices import Rows, Unfit, rows
 from .sample_structure import PartPath, Sample, SamplePart, map_parts, take_dtypes
 
 # What looking up can meet in a dataset that is no longer what it was, or in indices outside it.
@@ -65,7 +65,7 @@ class WholeBatchFetcher(_MapDatasetFetcher):
     def fetch(self, possibly_batched_index: Any) -> Any:
         lookup = None if is_intercepted() else self._lookup()
         if lookup is None:
-            return self._plain.fetch(possibly_batched_index)
+            return self._sample_by_sample(possibly_batched_index)
         if not lookup.proven or lookup.placement.due():
             return self._prove(lookup, possibly_batched_index)
         before = torch.get_rng_state() if lookup.draws else None
@@ -76,14 +76,17 @@ class WholeBatchFetcher(_MapDatasetFetcher):
                 torch.set_rng_state(before)
             if isinstance(failure, torch.OutOfMemoryError):
                 lookup.placement.release()
-            batch = self._plain.fetch(possibly_batched_index)  # maybe it fails too, in the script's own way
+            batch = self._sample_by_sample(possibly_batched_index)  # maybe it fails too, in the script's own way
             self._give_up(f"a batch could not be looked up: {_phrase(failure)}")
             return batch
+
+    def _sample_by_sample(self, indices: Any) -> Any:
+        return self._plain.fetch(list(indices.listed()) if isinstance(indices, Rows) else indices)
 
     def _prove(self, lookup: BatchLookup, indices: Any) -> Any:
         """The first batch of a way, both ways; the streams of random numbers go on as torch's way leaves them."""
         before = RngState()
-        want = self._plain.fetch(indices)
+        want = self._sample_by_sample(indices)
         after = RngState()
         before.restore()
         try:

@@ -20,6 +20,7 @@ from ..loading.torch_iterators import is_torchs, single_process
 from .batch_fetcher import BatchLookup, WholeBatchFetcher
 from .device_placement import DevicePlacement
 from .mutation_guard import MutationGuard, Unsupported
+from .sampler_slices import slices
 from .torch_datasets import read_samples
 
 _COLLATED: Final = dict(collate.default_collate_fn_map)
@@ -84,6 +85,8 @@ class InMemoryLoader:
         if type(batches) is torchs._SingleProcessDataLoaderIter:  # noqa: SLF001
             fetcher = WholeBatchFetcher(batches._dataset_fetcher, self.lookup, self.give_up)  # noqa: SLF001
             batches._dataset_fetcher = fetcher  # noqa: SLF001
+            if (order := slices(batches._index_sampler)) is not None:  # noqa: SLF001
+                batches._sampler_iter = order  # noqa: SLF001
             if self._placement.device is not None:
                 batches._pin_memory = False  # noqa: SLF001 - `device_placement` pins what stays here
             where = "the host" if self._placement.device is None else str(self._placement.device)

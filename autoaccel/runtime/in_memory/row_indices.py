@@ -17,17 +17,24 @@ class Unfit(Exception):  # noqa: N818 - a fact about the batch, not a defect
 class Rows:
     """Indices along the first dimension of what samples are taken from: integers, in the order of the batch."""
 
-    __slots__ = ("_ends", "_on", "_through", "indices", "tensor")
+    __slots__ = ("_ends", "_on", "_through", "_whole", "indices", "tensor")
 
     def __init__(self, tensor: torch.Tensor, indices: Sequence[int] | None = None) -> None:
         self.tensor = tensor
         self.indices = indices
+        self._whole: tuple[Rows, int] | None = None  # what these are a slice of, and where it begins
         self._ends: tuple[int, int] | None = None
         self._on: dict[torch.device, torch.Tensor] = {}
         self._through: dict[int, Rows] = {}
 
     def __len__(self) -> int:
         return self.tensor.shape[0]
+
+    def part(self, start: int, stop: int) -> Rows:
+        """Some of these, one after the other; they share what is known of all, and the copy on a device."""
+        part = Rows(self.tensor[start:stop])
+        part._whole = self, start
+        return part
 
     def listed(self) -> Sequence[int]:
         """The indices as Python's numbers."""
@@ -37,12 +44,18 @@ class Rows:
 
     def on(self, device: torch.device) -> torch.Tensor:
         """The indices on a device; the copy does not hold up the host."""
+        if self._whole is not None:
+            whole, start = self._whole
+            return whole.on(device)[start : start + len(self)]
         if device not in self._on:
             self._on[device] = sent(self.tensor, device)
         return self._on[device]
 
     def inside(self, size: int) -> Rows:
         """These, if all can be looked up; on a device a wrong index would end the program."""
+        if self._whole is not None:
+            self._whole[0].inside(size)
+            return self
         if self._ends is None:  # parts of a sample share it
             least, most = torch.aminmax(self.tensor)
             self._ends = int(least), int(most)
@@ -69,6 +82,8 @@ class Rows:
 
 def rows(indices: Any) -> Rows:
     """The rows that a sampler named: a list of Python's or numpy's whole numbers; anything else is unfit."""
+    if isinstance(indices, Rows):
+        return indices
     if not isinstance(indices, (list, tuple)) or not indices:
         raise Unfit
     kinds = set(map(type, indices))

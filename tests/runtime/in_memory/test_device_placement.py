@@ -168,7 +168,7 @@ def test_nothing_is_kept_before_the_program_has_taken_its_memory(
     prove = batch_fetcher.WholeBatchFetcher._prove
 
     def proven(fetcher: Any, lookup: Any, indices: Any) -> Any:
-        proofs.append(indices[0])
+        proofs.append(indices.listed()[0])
         return prove(fetcher, lookup, indices)
 
     monkeypatch.setattr(batch_fetcher.WholeBatchFetcher, "_prove", proven)
