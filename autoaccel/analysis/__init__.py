@@ -3,6 +3,9 @@
 From the outside in:
     script             `Script`, the door to all of it; `load`
     value_inference    which values an expression may have
+    call_values        what calls result in
+    attribute_values   what attributes may be
+    parameter_values   what parameters may be
     attributes         what is stored in an attribute of a class, and by whom
     namespaces         what is assigned through `vars(x)`, `x.__dict__` and `globals()`
     decorators         decorators that keep what they decorate
