@@ -19,6 +19,10 @@ From the outside in:
     rebound_names      names of a module that other files bind anew
     project            the files that a script belongs with
     project_index      who imports whom, and who mentions what by name
+    import_graph       the imports of each file
+    word_index         which files mention which words
+    file_summaries     what each file has to do with others
+    file_sets          sets of files as integers
     module_search      the files that imports lead to
     files              the files around a script: texts, trees, import lines, folders
 """
